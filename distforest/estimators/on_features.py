@@ -62,11 +62,13 @@ class OnFeatures(OnRows):
         """Read the features of the training rows, shape (n, n_features)."""
         return self._read_features(self._rows(X, reset=True))
 
-    def _grow_on(self, features: Float32s, truth: Truth | None, params: dict[str, Value]) -> None:
+    def _grow_on(
+        self, features: Float32s, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None
+    ) -> None:
         """Grow the forest on features and their truth, or without a truth on the features alone."""
         schema = self._schema()
         rows = Features(features.shape[1], () if schema is None else schema.n_categories)
-        self._grow(rows, features, truth, params, self._weights())
+        self._grow(rows, features, truth, params, self._weights(), sample_weight)
 
     def _params(self) -> dict[str, Value]:
         """The parameters as the user has set them; ``"given"`` stands for an array of weights."""

@@ -57,7 +57,7 @@ SOME_NODES = ("surrogate", "missing_right", "category_size", "category_codes")
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in SOME_NODES)
 """The arrays that every node table has, in the order of the format."""
 
-FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets")
+FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets", "sample_weight")
 """Arrays that some forests have besides those of the node table and the leaf table, in the order of the format."""
 
 
@@ -148,6 +148,8 @@ class Forest:
         The dependence from which the weights follow if features were screened, shape (n_columns,); else None.
     codes, targets
         Class of each training object, shape (n_rows,), or its targets, shape (n_rows, q), if the nearest one votes.
+    sample_weight
+        The weight of each training row as the integer that trees added, shape (n_rows,); None: equal weights.
     provenance
         Where the forest came from, the names of its features, the estimates of its fit. Not part of the digest.
     """
@@ -162,6 +164,7 @@ class Forest:
     dependence: Floats | None = None
     codes: Int32s | None = None
     targets: Floats | None = None
+    sample_weight: Int32s | None = None
     provenance: Provenance = field(default_factory=dict)
 
     @property
@@ -314,8 +317,19 @@ class Forest:
             raise ArtifactError("objects: values are finite")
         for name in ("feature_weights", "dependence"):
             check_columns(name, getattr(self, name), self.n_columns)
+        self._check_sample_weight()
         self.leaf_table.check()
         self._check_voices()
+
+    def _check_sample_weight(self) -> None:
+        """Refuse weights that rows cannot have, and rows of weight 0 that a tree has drawn."""
+        if self.sample_weight is None:
+            return
+        expect("sample_weight", self.sample_weight, (self.n_training,), np.int32)
+        if self.sample_weight.min(initial=0) < 0 or not self.sample_weight.any():
+            raise ArtifactError("sample_weight: integers that are not negative, not all 0, were expected")
+        if self.in_bag[:, self.sample_weight == 0].any():
+            raise ArtifactError("sample_weight: a tree has drawn a row of weight 0")
 
     def _check_voices(self) -> None:
         """Refuse voting training objects without a column of similarities each, or without a class or targets."""

@@ -73,7 +73,7 @@ LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregati
 """For each kind of leaf table over pairs: the name of its attribute, and the values that are allowed."""
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
-    **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes"), "int32"),
+    **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes", "sample_weight"), "int32"),
     "category_size": "int32",
     "category_codes": "uint16",
     **dict.fromkeys(
