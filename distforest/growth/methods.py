@@ -181,7 +181,15 @@ _ROWS = (
         bears_missing=True,
     ),
     Method("simforest", "similarity", (TruthKind.LABELS, TruthKind.TARGETS), SIMFOREST_PARAMETERS, _pairs_of_objects),
-    Method("urerf", "features", (TruthKind.NOTHING,), URERF_PARAMETERS, _columns_of_features, _two_clusters),
+    Method(
+        "urerf",
+        "features",
+        (TruthKind.NOTHING,),
+        URERF_PARAMETERS,
+        _columns_of_features,
+        _two_clusters,
+        bears_missing=True,
+    ),
     Method(
         "isolation",
         "similarity",
@@ -334,6 +342,8 @@ def _rule_for_missing(source: Source, params: Params) -> str:
 
 def search_of(source: Source, criterion: Criterion) -> Search:
     """The fused search for a source and a criterion; `judge_and_cut`, which fits any, if there is none."""
+    if isinstance(source, ArraySource) and not source.is_complete:
+        return judge_and_cut
     fused = FUSED.get((type(source), type(criterion)))
     return fused if fused and criterion.is_plain else judge_and_cut
 
