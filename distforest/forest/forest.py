@@ -21,7 +21,7 @@ from distforest.forest.table import NodeTable
 from distforest.sources.arrays import rows_of
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.readings import read
+from distforest.sources.readings import COMPLETE, read
 from distforest.sources.row_kinds import Features, Kernel, row_kind
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import SparseSource, read_sparse
@@ -175,8 +175,12 @@ class Forest:
     @cached_property
     def routed_table(self) -> NodeTable:
         """The node table by which queries are routed: one of features sends on a row that lacks a value."""
-        is_of_similarities = not isinstance(self.meaning.rows, Features) or "on_missing" in self.meaning.params
-        return self.table if is_of_similarities else self.table.sending_on()
+        return self.table.sending_on() if self.bears_missing else self.table
+
+    @property
+    def bears_missing(self) -> bool:
+        """Whether the forest reads features of which some may be missing; one of feature subsets does not."""
+        return isinstance(self.meaning.rows, Features) and "on_missing" not in self.meaning.params
 
     @property
     def n_columns(self) -> int:
@@ -287,6 +291,8 @@ class Forest:
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
+        if isinstance(rows, Features) and not self.bears_missing:
+            reading = COMPLETE
         if is_sparse(queries):
             matrix: np.ndarray | SparseSource = read_sparse(queries, reading)
         else:

@@ -213,6 +213,7 @@ _ROWS = (
         URERF_PARAMETERS,
         _columns_of_features,
         _two_clusters,
+        bears_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -425,6 +426,8 @@ def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
 
 def search_of(source: Source, criterion: Criterion) -> Search:
     """The fused search for a source and a criterion; `judge_and_cut`, which fits any, if there is none."""
+    if isinstance(source, ArraySource) and not source.is_complete:
+        return judge_and_cut
     fused = FUSED.get((type(source), type(criterion)))
     return fused if fused and criterion.is_plain else judge_and_cut
 
