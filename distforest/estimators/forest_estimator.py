@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Ints
+    from distforest.sources.sparse_features import SparseFeatures
 
 RUN_PARAMETERS = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
@@ -91,6 +92,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     client: Client | None
     forest_: Forest
     _column_numbers: tuple[int, ...] = ()
+    _zero_is_absent: ClassVar[bool] = False  # in sparse rows; otherwise what is absent was not observed
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -197,7 +199,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             check_number_columns(rows)
             dtypes = dtypes_of(rows)
             self._check_numbered_columns(rows, reset)
-        if is_sparse(rows):
+        if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         checked = validate_data(self, rows, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
@@ -230,7 +232,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return X
 
     def _read_features(self, rows: Matrix) -> Float32s:
-        """Read the training features that `_rows` has checked, shape (n, n_features).
+        """Read the dense training features that `_rows` has checked, shape (n, n_features).
 
         Warns of columns whose values become equal in float32.
         """
@@ -262,7 +264,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _grow(
         self,
         rows: RowKind,
-        matrix: np.ndarray | SparseSource,
+        matrix: np.ndarray | SparseSource | SparseFeatures,
         truth: Truth | None,
         params: dict[str, Value],
         weights: Floats | None = None,

@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError
-from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike
+from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, SparseLike
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
 from distforest.sources.given import unmasked
 from distforest.sources.row_kinds import Features
+from distforest.sources.sparse_features import read_sparse_features
 
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from distforest.growth.parameters import Value
     from distforest.sources.source import Float32s, Floats
+    from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.truth import Truth
 
 
@@ -28,12 +33,19 @@ class OnFeatures(OnRows):
     """
 
     feature_weights: FeatureWeightsLike
+    _zero_is_absent = True
 
-    def _training_features(self, X: FeaturesLike) -> Float32s:
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _training_features(self, X: FeaturesLike | SparseLike) -> Float32s | SparseFeatures:
         """Read the features of the training rows, shape (n, n_features)."""
-        return self._read_features(self._rows(X, reset=True))
+        rows = self._rows(X, reset=True)
+        return read_sparse_features(rows) if scipy.sparse.issparse(rows) else self._read_features(rows)
 
-    def _grow_on(self, features: Float32s, truth: Truth | None, params: dict[str, Value]) -> None:
+    def _grow_on(self, features: Float32s | SparseFeatures, truth: Truth | None, params: dict[str, Value]) -> None:
         """Grow the forest on features and their truth, or without a truth on the features alone."""
         self._grow(Features(features.shape[1]), features, truth, params, self._weights())
 

@@ -13,7 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.estimators.forest_estimator import have_estimates, r_squared
-from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, RowsLike, SeedLike, TruthLike
+from distforest.estimators.input_types import (
+    FeaturesLike,
+    FeatureWeightsLike,
+    RowsLike,
+    SeedLike,
+    SparseLike,
+    TruthLike,
+)
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
@@ -102,13 +109,14 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     verbose: int = 0
     client: Client | None = None
 
-    def fit(self, X: FeaturesLike, Z: TruthLike) -> Self:
+    def fit(self, X: FeaturesLike | SparseLike, Z: TruthLike) -> Self:
         """Grow the forest.
 
         Parameters
         ----------
         X
-            Features, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
+            Features, shape (n, n_features): array-like, data frame, sparse matrix, Zarr array, or the address of one.
+            In a sparse matrix an absent value is 0.
         Z
             The ground truth: distances, shape (n, n), as a matrix or as `Distances`; `Labels`, `Targets`, `Embedding`
             or `Graph`; or a vector, shape (n,). A vector with fractional numbers is read as `Targets`, any other
@@ -130,7 +138,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         self._warn_of_far_values(truth)
         self._grow_on(features, truth, params)
         if self.oob_score:
-            left, right = pairs_of_rows(len(features))
+            left, right = pairs_of_rows(features.shape[0])
             estimate, count = scoring.out_of_bag_distance(self.forest_, left, right)
             known = have_estimates(count, "pairs")
             true, estimate = truth.distances(left[known], right[known]), estimate[known]

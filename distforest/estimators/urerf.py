@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, RowsLike, SeedLike
+from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, RowsLike, SeedLike, SparseLike
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest.proximities import out_of_bag_proximity
 from distforest.growth.methods import METHODS, sampling
@@ -118,13 +118,15 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         tags.target_tags.required = False
         return tags
 
-    def fit(self, X: FeaturesLike, y: object = None) -> Self:  # noqa: ARG002  (scikit-learn passes it)
+    def fit(self, X: FeaturesLike | SparseLike, y: object = None) -> Self:  # noqa: ARG002  (scikit-learn passes it)
         """Grow the forest.
 
         Parameters
         ----------
         X
-            Features, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
+            Features, shape (n, n_features): array-like, data frame, sparse matrix, Zarr array, or the address of one.
+            In a sparse matrix an absent value is 0; it needs ``feature_weights=None``, ``n_witnesses=0`` and
+            ``coefficients="sign"``.
         y
             Not used.
 
@@ -135,7 +137,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         """
         params = self._checked_params(())
         features = self._training_features(X)
-        sampling(params, len(features))  # refused before features are screened
+        sampling(params, features.shape[0])  # refused before features are screened
         self._grow_on(features, None, params)
         return self
 

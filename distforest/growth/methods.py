@@ -26,6 +26,7 @@ from distforest.growth.cuts.far_values import variance_of
 from distforest.growth.cuts.histograms import cut_codes_by_labels, cut_codes_by_targets
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.draws.columns import Axis, Draw, Oblique
@@ -33,6 +34,7 @@ from distforest.growth.draws.dependence import screened_rows
 from distforest.growth.draws.landmarks import landmarks_of
 from distforest.growth.draws.object_pairs import Disagreement
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
+from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, rfd, tree_rank
@@ -55,6 +57,7 @@ from distforest.growth.problem import Data, Problem, Sampling
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.row_kinds import Features
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -104,11 +107,14 @@ class Method:
     in_specs: bool = True
 
 
-def _columns_of_features(data: Data, _source: Source, params: Params, seed: int) -> Draw:
+def _columns_of_features(data: Data, source: Source, params: Params, seed: int) -> Draw:
     weights, combinations = _column_weights(data, params), n_combined(params, data.matrix.shape[1])
     width = n_candidates(params["max_features"], data.matrix.shape[1], weights)
     if combinations == 1.0 and data.feature_weights is None:
-        return Axis(data.matrix.shape[1], min(width, data.matrix.shape[1]))
+        width = min(width, data.matrix.shape[1])
+        if isinstance(source, SparseFeatures) and data.truth_kind != TruthKind.NOTHING:
+            return VaryingColumns(source, width, int(params["min_samples_leaf"]), params["splitter"] == "best")
+        return Axis(data.matrix.shape[1], width)
     if params["coefficients"] != "normal":
         return Oblique(weights, width, combinations)
     matrix = ArraySource.of(data.array).values
@@ -190,10 +196,15 @@ _ROWS = (
 )
 METHODS = {method.name: method for method in _ROWS}
 
+OF_DENSE: dict[str, object] = {"max_bins": None, "coefficients": "sign", "n_witnesses": 0}
+"""Parameters that read a dense matrix of features, each with the value with which it does not."""
+
 FUSED: dict[tuple[type, type], Search] = {
     (BinnedSource, Gini): cut_codes_by_labels,
     (BinnedSource, Variance): cut_codes_by_targets,
     (ArraySource, TwoClusters): project_and_cut_clusters,
+    (SparseFeatures, Gini): cut_sparse_by_labels,
+    (SparseFeatures, Variance): cut_sparse_by_targets,
 }
 """Searches that never hold the values of all candidates, by source and plain criterion."""
 
@@ -313,7 +324,9 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem
     rows_of_trees = sampling(params, data.n_rows)
     limits = _limits(params, rows_of_trees.n_draws)
     draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
-    growth = Growth(source, draw, criterion, limits, seed, search_of(source, criterion), on_missing=on_missing)
+    search = search_of(source, criterion)
+    held = 1 if isinstance(source, SparseFeatures) and search is not judge_and_cut else None
+    growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing, held=held)
     meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
 
@@ -334,7 +347,24 @@ def _limits(params: Params, n_draws: int) -> Limits:
 def _source(data: Data, params: Params) -> Source:
     """The source that growth reads."""
     max_bins = params.get("max_bins")
+    if isinstance(data.matrix, SparseFeatures):
+        check_sparse(params)
+        _ = data.matrix.both_ways  # sorted once, before threads read it
+        return data.matrix
     return data.source() if max_bins is None else BinnedSource.of(data.array, int(max_bins))
+
+
+def check_sparse(params: Params) -> None:
+    """Refuse parameters that read a dense matrix of features; raises InputError."""
+    cures = {name: value for name, value in OF_DENSE.items() if params.get(name, value) != value}
+    if params.get("feature_weights") == "dependence":
+        cures["feature_weights"] = None
+    if cures:
+        found = ", ".join(f"{name}={params[name]!r}" for name in cures)
+        cure = ", ".join(f"{name}={value!r}" for name, value in cures.items())
+        raise InputError(
+            f"features are sparse, but {found} needs dense ones; give {cure}, or X.toarray() if it is small"
+        )
 
 
 def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:

@@ -16,6 +16,7 @@ from distforest.sources.arrays import row_blocks
 from distforest.sources.lazy.source import LazySource
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import SparseSource
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _of_rows(data: Data) -> Iterator[str]:
     if isinstance(data.rows, Dense):
         yield from _of_similarities(data, data.rows.reading.name)
         return
-    low, high, _ = _ranges(data.array)
+    low, high = data.matrix.ranges if isinstance(data.matrix, SparseFeatures) else _ranges(data.array)[:2]
     weights = np.ones(len(low)) if data.feature_weights is None else data.feature_weights
     if (low == high)[weights > 0.0].all():
         some = "" if (weights > 0.0).all() else " of positive weight"

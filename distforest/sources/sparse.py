@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.sources.array_files import Mapped
+    from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.staging import Staged
 
     SparseMatrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
@@ -72,8 +73,8 @@ class SparseSource:
     def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseSource:
         """Make a source of read-only arrays, so that kernels are compiled once for arrays and memory maps."""
         is_single = held_in(data.dtype) == np.float32
-        values: Similarities = _frozen(data, np.float32) if is_single else _frozen(data, np.float64)
-        return cls(_frozen(indptr, np.int64), _frozen(indices, np.int32), values, shape)
+        values: Similarities = frozen(data, np.float32) if is_single else frozen(data, np.float64)
+        return cls(frozen(indptr, np.int64), frozen(indices, np.int32), values, shape)
 
     @property
     def nbytes(self) -> int:
@@ -102,7 +103,7 @@ class SparseSource:
         return values
 
 
-def _frozen(values: np.ndarray, dtype: type[_Number] | np.dtype[_Number]) -> NDArray[_Number]:
+def frozen(values: np.ndarray, dtype: type[_Number] | np.dtype[_Number]) -> NDArray[_Number]:
     """A contiguous, read-only view of ``values`` in a dtype; a copy where they have another one."""
     array = np.ascontiguousarray(values, dtype).view()
     array.flags.writeable = False
@@ -250,11 +251,13 @@ class StagedSparse:
     Attributes
     ----------
     indptr, indices, data
-        The staged arrays of a `SparseSource`.
+        The staged arrays of the source.
     shape
         Rows and columns.
     origin
         The user's address of the matrix; None if it was given in memory.
+    opens
+        The kind of source.
     """
 
     indptr: Staged
@@ -262,6 +265,7 @@ class StagedSparse:
     data: Staged
     shape: tuple[int, int]
     origin: str | None = None
+    opens: type[SparseSource | SparseFeatures] = SparseSource
 
     @property
     def address(self) -> str:
@@ -279,7 +283,7 @@ class StagedSparse:
         """Size of the three arrays."""
         return self.indptr.n_bytes + self.indices.n_bytes + self.data.n_bytes
 
-    def open(self, scratch: Path, files: list[Mapped] | None = None) -> SparseSource:
+    def open(self, scratch: Path, files: list[Mapped] | None = None) -> SparseSource | SparseFeatures:
         """Open the source on this host, as memory maps; see `Staged.open`."""
         arrays = [part.open(scratch, files) for part in (self.indptr, self.indices, self.data)]
-        return SparseSource.of(arrays[0], arrays[1], arrays[2], self.shape)
+        return self.opens.of(arrays[0], arrays[1], arrays[2], self.shape)
