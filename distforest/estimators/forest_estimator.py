@@ -92,7 +92,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     client: Client | None
     forest_: Forest
     _column_numbers: tuple[int, ...] = ()
-    _zero_is_absent: ClassVar[bool] = False  # in sparse rows; otherwise what is absent was not observed
+    _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -201,7 +201,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             self._check_numbered_columns(rows, reset)
         if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
-        accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
+        accept_sparse = "csr" if is_accepted else False
         checked = validate_data(self, rows, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
         if reset:
             names = self._feature_names()

@@ -13,6 +13,7 @@ from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, 
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
+from distforest.growth.methods import check_sparse, for_sparse
 from distforest.sources.given import unmasked
 from distforest.sources.row_kinds import Features
 from distforest.sources.sparse_features import read_sparse_features
@@ -37,13 +38,16 @@ class OnFeatures(OnRows):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not for_sparse({row.name: getattr(self, row.name) for row in self._parameters})
         return tags
 
     def _training_features(self, X: FeaturesLike | SparseLike) -> Float32s | SparseFeatures:
         """Read the features of the training rows, shape (n, n_features)."""
         rows = self._rows(X, reset=True)
-        return read_sparse_features(rows) if scipy.sparse.issparse(rows) else self._read_features(rows)
+        if not scipy.sparse.issparse(rows):
+            return self._read_features(rows)
+        check_sparse(self._params())
+        return read_sparse_features(rows)
 
     def _grow_on(self, features: Float32s | SparseFeatures, truth: Truth | None, params: dict[str, Value]) -> None:
         """Grow the forest on features and their truth, or without a truth on the features alone."""

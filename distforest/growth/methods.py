@@ -354,11 +354,22 @@ def _source(data: Data, params: Params) -> Source:
     return data.source() if max_bins is None else BinnedSource.of(data.array, int(max_bins))
 
 
+def for_sparse(params: Params) -> dict[str, object]:
+    """The parameters that must change if features are sparse, each with the value that reads no dense matrix.
+
+    Examples
+    --------
+    >>> for_sparse({"max_bins": None, "n_witnesses": 3, "feature_weights": "dependence"})
+    {'n_witnesses': 0, 'feature_weights': None}
+    """
+    changes = {name: value for name, value in OF_DENSE.items() if params.get(name, value) != value}
+    weights = params.get("feature_weights")
+    return {**changes, "feature_weights": None} if isinstance(weights, str) and weights == "dependence" else changes
+
+
 def check_sparse(params: Params) -> None:
     """Refuse parameters that read a dense matrix of features; raises InputError."""
-    cures = {name: value for name, value in OF_DENSE.items() if params.get(name, value) != value}
-    if params.get("feature_weights") == "dependence":
-        cures["feature_weights"] = None
+    cures = for_sparse(params)
     if cures:
         found = ", ".join(f"{name}={params[name]!r}" for name in cures)
         cure = ", ".join(f"{name}={value!r}" for name, value in cures.items())

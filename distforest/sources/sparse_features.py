@@ -289,24 +289,25 @@ def room_for(stored: BothWays) -> Room:
 def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, int]:
     """How the values of a node's rows in some columns are read with the fewest steps, and a bound on their number.
 
-    By row, all values of the rows are read, twice. By column, all values of the columns are. One by one, each is
-    searched in its row.
+    By row, all values of the rows are read, twice. By column, all values of the columns are, if the rows ascend, so that
+    each has one place. One by one, each is searched in its row.
     """
-    of_rows, of_columns = np.int64(0), np.int64(0)
+    of_rows, of_columns, ascend, before = np.int64(0), np.int64(0), True, -1
     for row in rows:
         of_rows += stored.rows.start[row + 1] - stored.rows.start[row]
+        ascend, before = ascend and row > before, row
     for column in columns:
         of_columns += stored.columns.start[column + 1] - stored.columns.start[column]
     cells = np.int64(rows.shape[0]) * columns.shape[0]
     halvings, length = np.int64(1), of_rows // max(1, rows.shape[0])
     while length > 0:
         halvings, length = halvings + 1, length // 2
-    way, least = BY_COLUMN, rows.shape[0] + of_columns
-    if 2 * (of_rows + columns.shape[0]) < least:
-        way, least = BY_ROW, 2 * (of_rows + columns.shape[0])
+    way, least = BY_ROW, 2 * (of_rows + columns.shape[0])
+    if ascend and rows.shape[0] + of_columns < least:
+        way, least = BY_COLUMN, rows.shape[0] + of_columns
     if cells * halvings < least:
         way = ONE_BY_ONE
-    return way, min(cells, of_columns)
+    return way, min(cells, of_columns) if ascend else cells
 
 
 @borrowing

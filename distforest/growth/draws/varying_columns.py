@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Ints
 
 MANY = 16
-"""Values of a node for each candidate from which its first window is not looked through: some of it will vary."""
+"""Values of a node for each column of a window, above which the first window holds columns that vary in any case."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,15 @@ class VaryingColumns:
         Least in-bag weight of either side of a cut.
     skips
         Whether an attempt that would hold no column is passed over; if thresholds are drawn for each attempt, none is.
+    many
+        Values of a node for each column of a window, from which its first window is handed out as it is.
     """
 
     source: SparseFeatures
     width: int
     min_leaf: int
     skips: bool = True
+    many: int = MANY
 
     @property
     def attempts(self) -> int:
@@ -56,7 +59,7 @@ class VaryingColumns:
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """The columns of one window of each node; a width of 0 if no node has any left."""
         columns = np.full((frontier.n_nodes, self.width), -1, np.int32)
-        rules = Rules(self.source.shape[1], attempt, self.min_leaf, self.skips)
+        rules = Rules(self.source.shape[1], attempt, self.min_leaf, self.skips, self.many)
         has_more = draw_varying(self.source.by_row, frontier.nodes, keys, rules, columns)
         if not has_more:
             return Projections(0, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
@@ -67,12 +70,13 @@ class VaryingColumns:
 
 
 class Rules(NamedTuple):
-    """The number of columns, the attempt, and ``min_leaf`` and ``skips`` of `VaryingColumns`."""
+    """The number of columns, the attempt, and the rules of `VaryingColumns`."""
 
     n_columns: int
     attempt: int
     min_leaf: int
     skips: bool
+    many: int
 
 
 class Seen(NamedTuple):
@@ -110,7 +114,7 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
         n_values = np.int64(0)
         for row in of_rows:
             n_values += by_row.start[row + 1] - by_row.start[row]
-        is_plain = n_values > MANY * width
+        is_plain = n_values > rules.many * width
         if is_plain and rules.attempt == 0:
             n_drawn = shuffle(keys[f], 0, min(width, n), order, swapped)
             for t in range(n_drawn):
