@@ -289,8 +289,8 @@ def room_for(stored: BothWays) -> Room:
 def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, int]:
     """How the values of a node's rows in some columns are read with the fewest steps, and a bound on their number.
 
-    By row, all values of the rows are read, twice. By column, all values of the columns are, if the rows ascend, so that
-    each has one place. One by one, each is searched in its row.
+    By row, all values of the rows are read, twice. By column, all values of the columns are; the rows must ascend, so
+    that each has one place. One by one, each is searched in its row.
     """
     of_rows, of_columns, ascend, before = np.int64(0), np.int64(0), True, -1
     for row in rows:

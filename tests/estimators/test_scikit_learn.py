@@ -26,13 +26,17 @@ from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 
 _NAMED_Z = "SMERF learns distances, which its paper and this package call Z; scikit-learn's check asks for y"
 
+_NO_CLASSIFIER = "the check reads the tags of a classifier, which SMERF is not, though it has predict_proba for labels"
+
 _FAR_APART = "weights are integers up to 2^20, which cannot tell a weight from one 10^7 times as large"
 
 
 def _expected(estimator: BaseEstimator) -> dict[str, str]:
     """The checks that fail."""
     if isinstance(estimator, SMERF):
-        return dict.fromkeys(("check_fit_score_takes_y", "check_n_features_in_after_fitting"), _NAMED_Z)
+        sparse = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
+        named = dict.fromkeys(("check_fit_score_takes_y", "check_n_features_in_after_fitting"), _NAMED_Z)
+        return named | (dict.fromkeys(sparse, _NO_CLASSIFIER) if estimator.__sklearn_tags__().input_tags.sparse else {})
     if isinstance(estimator, SimForestClassifier):
         return {"check_class_weight_classifiers": _FAR_APART}
     return {}
