@@ -43,9 +43,10 @@ from distforest.sources.readings import (
     largest_entry,
 )
 from distforest.sources.row_kinds import Dense, Features, Kernel
-from distforest.sources.sparse import SparseSource, StagedSparse
+from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
+from distforest.sources.staged_sparse import StagedSparse
 from distforest.sources.staging import Staged, default_scratch, stage
 from distforest.sources.truth import TruthKind
 from distforest.stores.folder import Folder

@@ -22,7 +22,7 @@ from distforest.sources.sparse import frozen
 if TYPE_CHECKING:
     from distforest.sources.sparse import SparseMatrix
 
-MOST_LINES = 2**31 - 1
+MOST_NUMBERED = 2**31 - 1
 """Rows and columns are numbered by int32."""
 
 BY_ROW, BY_COLUMN, ONE_BY_ONE = range(3)
@@ -73,7 +73,7 @@ class Gathered(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room of `gather`, which stays as it is between nodes.
+    """Room of `gather_nonzero`, which stays as it is between nodes.
 
     Attributes
     ----------
@@ -204,8 +204,8 @@ def read_sparse_features(values: SparseMatrix) -> SparseFeatures:
     ([0, 1, 2], [2, 0], [3.0, 3.0])
     """
     check_shape(values, FEATURES)
-    if max(values.shape) > MOST_LINES:
-        expected = f"at most {MOST_LINES:,} rows and as many columns were expected"
+    if max(values.shape) > MOST_NUMBERED:
+        expected = f"at most {MOST_NUMBERED:,} rows and as many columns were expected"
         raise InputError(f"{FEATURES.name}: {expected}, found shape {tuple(values.shape)}")
     if hasattr(values, "check_format"):
         try:
@@ -278,8 +278,8 @@ def look_up(lines: Lines, rows: Int32s, columns: Int32s, values: Floats) -> None
 
 
 @kernel
-def room_for(stored: BothWays) -> Room:
-    """Room for `gather`."""
+def room_to_gather(stored: BothWays) -> Room:
+    """Room for `gather_nonzero`."""
     return Room(
         np.full(stored.columns.start.shape[0] - 1, -1, np.int32), np.zeros(stored.rows.start.shape[0] - 1, np.int32)
     )
@@ -311,7 +311,7 @@ def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, 
 
 
 @borrowing
-def gather(stored: BothWays, rows: Int32s, columns: Int32s, way: int, room: Room, found: Gathered) -> None:
+def gather_nonzero(stored: BothWays, rows: Int32s, columns: Int32s, way: int, room: Room, found: Gathered) -> None:
     """Fill ``found`` with X[rows[i], columns[e]] wherever it is not 0, for e = 0, 1, ... and ascending i."""
     if way == BY_ROW:
         _gather_by_row(stored.rows, rows, columns, room.head, found)
@@ -404,7 +404,7 @@ def add_features(stored: BothWays, rows: Int32s, starts: Ints, projections: Proj
     Absent values are left out of a sum: to add 0 changes no bit of it.
     """
     width, offset, columns, weights = projections
-    room = room_for(stored)
+    room = room_to_gather(stored)
     found = Gathered(np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.float32))
     for node in range(starts.shape[0] - 1):
         first, begin, end = starts[node], offset[node * width], offset[(node + 1) * width]
@@ -412,7 +412,7 @@ def add_features(stored: BothWays, rows: Int32s, starts: Ints, projections: Proj
         way, bound = cheapest_way(stored, of_node, gathered)
         if end - begin + 2 > found.start.shape[0] or bound > found.place.shape[0]:
             found = more_room(found, end - begin, bound)
-        gather(stored, of_node, gathered, way, room, found)
+        gather_nonzero(stored, of_node, gathered, way, room, found)
         for k in range(width):
             for e in range(offset[node * width + k], offset[node * width + k + 1]):
                 for at in range(found.start[e - begin], found.start[e - begin + 1]):

@@ -16,7 +16,6 @@ from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.source import Source
-from distforest.sources.sparse import StagedSparse
 from distforest.sources.sparse_features import (
     BY_COLUMN,
     BY_ROW,
@@ -24,10 +23,11 @@ from distforest.sources.sparse_features import (
     Gathered,
     SparseFeatures,
     cheapest_way,
-    gather,
+    gather_nonzero,
     read_sparse_features,
-    room_for,
+    room_to_gather,
 )
+from distforest.sources.staged_sparse import StagedSparse
 from tests import samples
 from tests.sources.test_source import Level, assert_projects, levels
 from tests.sources.test_sparse import CONTAINERS, staged_of, whole
@@ -97,7 +97,7 @@ def test_projections_are_those_of_the_dense_matrix(level: Level, seed: int, shar
 )
 def test_each_way_gathers_the_same(rows: list[int], columns: list[int], seed: int) -> None:
     dense = words(9, 6, seed, 0.4)
-    stored, room = source_of(dense).both_ways, room_for(source_of(dense).both_ways)
+    stored, room = source_of(dense).both_ways, room_to_gather(source_of(dense).both_ways)
     of_rows, of_columns = np.array(rows, np.int32), np.array(columns, np.int32)
     _, bound = cheapest_way(stored, of_rows, of_columns)
     expected = [(i, dense[row, column]) for column in columns for i, row in enumerate(rows) if dense[row, column]]
@@ -106,7 +106,7 @@ def test_each_way_gathers_the_same(rows: list[int], columns: list[int], seed: in
         found = Gathered(
             np.full(len(columns) + 2, 99, np.int64), np.full(bound, -1, np.int32), np.zeros(bound, np.float32)
         )
-        gather(stored, of_rows, of_columns, way, room, found)
+        gather_nonzero(stored, of_rows, of_columns, way, room, found)
         starts = found.start[: len(columns) + 1]
         assert starts.tolist() == [0, *np.cumsum([np.count_nonzero(dense[rows, c]) for c in columns])]
         n = int(starts[-1])

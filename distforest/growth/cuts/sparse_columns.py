@@ -21,9 +21,9 @@ from distforest.sources.sparse_features import (
     Gathered,
     SparseFeatures,
     cheapest_way,
-    gather,
+    gather_nonzero,
     more_room,
-    room_for,
+    room_to_gather,
 )
 
 
@@ -83,7 +83,7 @@ def sums_for(longest: int) -> Sums:
 
 
 @borrowing
-def add_up(found: Gathered, begin: int, end: int, weights: Floats, sums: Sums) -> int:
+def add_terms(found: Gathered, begin: int, end: int, weights: Floats, sums: Sums) -> int:
     """Fill value and place with the sums over e of weights[e] * X[row, columns[e]] that are not 0; return how many."""
     m = 0
     if end - begin == 1:
@@ -130,7 +130,7 @@ def cut_sparse_gini(
 ) -> None:
     """As `distforest.growth.cuts.criteria.cut_gini`, over the sums of candidate k of each node."""
     (starts, rows, weights), (width, offset, columns, terms) = nodes, projections
-    room, sums = room_for(stored), sums_for(longest_of(starts))
+    room, sums = room_to_gather(stored), sums_for(longest_of(starts))
     found = Gathered(np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.float32))
     row_codes, counts = np.empty(longest_of(starts), np.int32), np.empty((4, n_classes), np.int64)
     for node in range(starts.shape[0] - 1):
@@ -139,14 +139,14 @@ def cut_sparse_gini(
         way, bound = cheapest_way(stored, of_rows, gathered)
         if end - begin + 2 > found.start.shape[0] or bound > found.place.shape[0]:
             found = more_room(found, end - begin, bound)
-        gather(stored, of_rows, gathered, way, room, found)
+        gather_nonzero(stored, of_rows, gathered, way, room, found)
         counts[3] = 0
         for i in range(last - first):
             row_codes[i] = codes[of_rows[i]]
             counts[3, row_codes[i]] += of_weights[i]
         for k in range(width):
             own = offset[node * width + k] - begin, offset[node * width + k + 1] - begin
-            m = add_up(found, own[0], own[1], terms[begin:end], sums)
+            m = add_terms(found, own[0], own[1], terms[begin:end], sums)
             if m == 0:
                 continue
             scan_sparse_gini(node, k, m, sums, (of_weights, row_codes), min_leaf, counts, cuts)
@@ -210,7 +210,7 @@ def cut_sparse_variance(
 ) -> None:
     """As `distforest.growth.cuts.criteria.cut_variance`, over the sums of candidate k of each node."""
     (starts, rows, weights), (width, offset, columns, terms) = nodes, projections
-    room, sums = room_for(stored), sums_for(longest_of(starts))
+    room, sums = room_to_gather(stored), sums_for(longest_of(starts))
     found = Gathered(np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.float32))
     vectors = np.empty((4, fixed.shape[1]), np.int64)
     for node in range(starts.shape[0] - 1):
@@ -219,7 +219,7 @@ def cut_sparse_variance(
         way, bound = cheapest_way(stored, of_rows, gathered)
         if end - begin + 2 > found.start.shape[0] or bound > found.place.shape[0]:
             found = more_room(found, end - begin, bound)
-        gather(stored, of_rows, gathered, way, room, found)
+        gather_nonzero(stored, of_rows, gathered, way, room, found)
         vectors[3], whole_weight = 0, np.int64(0)
         for i in range(last - first):
             whole_weight += of_weights[i]
@@ -227,7 +227,7 @@ def cut_sparse_variance(
                 vectors[3, q] += of_weights[i] * fixed[of_rows[i], q]
         for k in range(width):
             own = offset[node * width + k] - begin, offset[node * width + k + 1] - begin
-            m = add_up(found, own[0], own[1], terms[begin:end], sums)
+            m = add_terms(found, own[0], own[1], terms[begin:end], sums)
             if m == 0:
                 continue
             of_node = (of_rows, of_weights, fixed, whole_weight)

@@ -79,7 +79,7 @@ class Rules(NamedTuple):
     many: int
 
 
-class Seen(NamedTuple):
+class SeenColumns(NamedTuple):
     """What the rows of a node have in each column, shape (n_columns,) each; all 0 between nodes.
 
     Attributes
@@ -107,7 +107,7 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
     Returns whether any node has columns in this attempt or, if no attempt is passed over, in a later one.
     """
     (starts, rows, weights), n, width = nodes, rules.n_columns, columns.shape[1]
-    seen = Seen(np.zeros(n, np.int64), np.empty(n, np.float32), np.zeros(n, np.bool_), np.zeros(n, np.bool_))
+    seen = SeenColumns(np.zeros(n, np.int64), np.empty(n, np.float32), np.zeros(n, np.bool_), np.zeros(n, np.bool_))
     order, swapped, has_more = np.arange(n).astype(np.int32), np.empty(n, np.int32), False
     for f in range(keys.shape[0]):
         of_rows, of_weights = rows[starts[f] : starts[f + 1]], weights[starts[f] : starts[f + 1]]
@@ -116,7 +116,7 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
             n_values += by_row.start[row + 1] - by_row.start[row]
         is_plain = n_values > rules.many * width
         if is_plain and rules.attempt == 0:
-            n_drawn = shuffle(keys[f], 0, min(width, n), order, swapped)
+            n_drawn = shuffle_steps(keys[f], 0, min(width, n), order, swapped)
             for t in range(n_drawn):
                 columns[f, t] = order[t]
             has_more = True
@@ -133,7 +133,7 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
 
 
 @borrowing
-def shuffle(key: np.uint64, first: int, last: int, order: Int32s, swapped: Int32s) -> int:
+def shuffle_steps(key: np.uint64, first: int, last: int, order: Int32s, swapped: Int32s) -> int:
     """Steps first to last - 1 of a Fisher-Yates shuffle; returns ``last``."""
     for t in range(first, last):
         swapped[t] = t + below(key, t, order.shape[0] - t)
@@ -142,7 +142,7 @@ def shuffle(key: np.uint64, first: int, last: int, order: Int32s, swapped: Int32
 
 
 @borrowing
-def look_through(by_row: Lines, rows: Int32s, weights: Int32s, min_leaf: int, seen: Seen) -> int:
+def look_through(by_row: Lines, rows: Int32s, weights: Int32s, min_leaf: int, seen: SeenColumns) -> int:
     """Mark the columns that may be cut, and return how many there are.
 
     Zeros are all on one side of a cut, so on the other side there are at least ``min_leaf`` rows with other values.
@@ -187,7 +187,7 @@ def next_window(
     width, n_windows, n_left, t = columns.shape[0], 0, n_varying, 0
     while n_left > 0 and t < order.shape[0]:
         first, last = t, min(t + width, order.shape[0])
-        t = shuffle(key, first, last, order, swapped)
+        t = shuffle_steps(key, first, last, order, swapped)
         n_inside = 0
         for place in range(first, last):
             n_inside += 1 if varies[order[place]] else 0
