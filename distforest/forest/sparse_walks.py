@@ -11,14 +11,16 @@ from distforest.jit import kernel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.forest.table import RoutedNodes
-    from distforest.sources.source import Int32s
+    from distforest.sources.source import Floats, Int32s, Ints
     from distforest.sources.sparse_features import Lines
+
+    Trees = tuple[Ints, Int32s, Int32s, Floats, Ints, Int32s, Floats]
+    """The arrays of `distforest.forest.table.RoutedNodes`."""
 
 
 @kernel
 def route_sparse(
-    nodes: RoutedNodes, n_columns: int, by_row: Lines, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s
+    nodes: Trees, n_columns: int, by_row: Lines, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s
 ) -> None:
     """`distforest.forest.table.route_array` for rows by their values other than 0; no value is missing."""
     tree_start, left, right, threshold, offset, columns, weights = nodes
