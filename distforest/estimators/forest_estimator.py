@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Ints
+    from distforest.sources.sparse_features import SparseFeatures
 
 CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
     Which features are categories: a mask, positions or names. ``"from_dtype"``: columns of a data frame or of an array
@@ -98,6 +99,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     client: Client | None
     forest_: Forest
     _column_numbers: tuple[int, ...] = ()
+    _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -213,9 +215,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             check_number_columns(rows)
             dtypes = dtypes_of(rows)
             self._check_numbered_columns(rows, reset)
-        if is_sparse(rows):
+        if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
-        accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
+        accept_sparse = "csr" if is_accepted else False
         checked = validate_data(self, rows, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
         if reset:
             names = getattr(self, "feature_names_in_", None)  # which validate_data has set
@@ -252,7 +255,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return X
 
     def _read_features(self, rows: Matrix) -> Float32s:
-        """Read the training features that `_rows` has checked, shape (n, n_features).
+        """Read the dense training features that `_rows` has checked, shape (n, n_features).
 
         Warns of columns whose values become equal in float32.
         """
@@ -284,7 +287,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _grow(
         self,
         rows: RowKind,
-        matrix: np.ndarray | SparseSource,
+        matrix: np.ndarray | SparseSource | SparseFeatures,
         truth: Truth | None,
         params: dict[str, Value],
         weights: Floats | None = None,

@@ -5,22 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.input_types import CategoricalLike, FeaturesLike, FeatureWeightsLike
+from distforest.estimators.input_types import CategoricalLike, FeaturesLike, FeatureWeightsLike, SparseLike
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
+from distforest.growth.methods import check_sparse, for_sparse
 from distforest.sources.category_columns import Table, told_of_unseen
 from distforest.sources.given import is_data_frame, unmasked
 from distforest.sources.row_kinds import Features
+from distforest.sources.sparse_features import read_sparse_features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.utils import Tags
 
     from distforest.growth.parameters import Value
     from distforest.sources.source import Float32s, Floats
+    from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.truth import Truth
 
 
@@ -32,6 +37,7 @@ class OnFeatures(OnRows):
 
     feature_weights: FeatureWeightsLike
     categorical_features: CategoricalLike
+    _zero_is_absent = True
 
     def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:
         """Encode rows of which some columns hold categories; warns of categories that the forest has not seen."""
@@ -58,12 +64,25 @@ class OnFeatures(OnRows):
         sizes = () if schema is None else schema.n_categories
         return [place for place, size in enumerate(sizes) if size] or None
 
-    def _training_features(self, X: FeaturesLike) -> Float32s:
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not for_sparse({row.name: getattr(self, row.name) for row in self._parameters})
+        return tags
+
+    def _training_features(self, X: FeaturesLike | SparseLike) -> Float32s | SparseFeatures:
         """Read the features of the training rows, shape (n, n_features)."""
-        return self._read_features(self._rows(X, reset=True))
+        rows = self._rows(X, reset=True)
+        if not scipy.sparse.issparse(rows):
+            return self._read_features(rows)
+        check_sparse(self._params())
+        return read_sparse_features(rows)
 
     def _grow_on(
-        self, features: Float32s, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None
+        self,
+        features: Float32s | SparseFeatures,
+        truth: Truth | None,
+        params: dict[str, Value],
+        sample_weight: Floats | None,
     ) -> None:
         """Grow the forest on features and their truth, or without a truth on the features alone."""
         schema = self._schema()

@@ -19,6 +19,7 @@ from distforest.estimators.input_types import (
     FeatureWeightsLike,
     RowsLike,
     SeedLike,
+    SparseLike,
     TruthLike,
     VectorLike,
 )
@@ -111,13 +112,14 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     verbose: int = 0
     client: Client | None = None
 
-    def fit(self, X: FeaturesLike, Z: TruthLike, sample_weight: VectorLike | None = None) -> Self:
+    def fit(self, X: FeaturesLike | SparseLike, Z: TruthLike, sample_weight: VectorLike | None = None) -> Self:
         """Grow the forest.
 
         Parameters
         ----------
         X
-            Features, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
+            Features, shape (n, n_features): array-like, data frame, sparse matrix, Zarr array, or the address of one.
+            In a sparse matrix an absent value is 0.
         Z
             The ground truth: distances, shape (n, n), as a matrix or as `Distances`; `Labels`, `Targets`, `Embedding`
             or `Graph`; or a vector, shape (n,). A vector with fractional numbers is read as `Targets`, any other
@@ -139,11 +141,11 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         """
         params = self._checked_params(Z)
         features, truth = self._training_features(X), Truth.of(Z)
-        weights = self._sample_weight(sample_weight, len(features))
+        weights = self._sample_weight(sample_weight, features.shape[0])
         self._warn_of_far_values(truth)
         self._grow_on(features, truth, params, weights)
         if self.oob_score:
-            left, right = pairs_of_rows(len(features))
+            left, right = pairs_of_rows(features.shape[0])
             estimate, count = scoring.out_of_bag_distance(self.forest_, left, right)
             known = have_estimates(count, "pairs")
             true, estimate = truth.distances(left[known], right[known]), estimate[known]

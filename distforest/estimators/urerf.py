@@ -15,6 +15,7 @@ from distforest.estimators.input_types import (
     FeatureWeightsLike,
     RowsLike,
     SeedLike,
+    SparseLike,
     VectorLike,
 )
 from distforest.estimators.on_features import OnFeatures
@@ -128,7 +129,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     def fit(
         self,
-        X: FeaturesLike,
+        X: FeaturesLike | SparseLike,
         y: object = None,  # noqa: ARG002  (scikit-learn passes it)
         sample_weight: VectorLike | None = None,
     ) -> Self:
@@ -137,7 +138,9 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Parameters
         ----------
         X
-            Features, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
+            Features, shape (n, n_features): array-like, data frame, sparse matrix, Zarr array, or the address of one.
+            In a sparse matrix an absent value is 0; it needs ``feature_weights=None``, ``n_witnesses=0`` and
+            ``coefficients="sign"``.
         y
             Not used.
         sample_weight
@@ -152,8 +155,8 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         """
         params = self._checked_params(())
         features = self._training_features(X)
-        weights = self._sample_weight(sample_weight, len(features))
-        sampling(params, len(features))  # refused before features are screened
+        weights = self._sample_weight(sample_weight, features.shape[0])
+        sampling(params, features.shape[0])  # refused before features are screened
         self._grow_on(features, None, params, weights)
         return self
 

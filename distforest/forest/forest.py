@@ -24,7 +24,8 @@ from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import COMPLETE, read
 from distforest.sources.row_kinds import Features, Kernel, row_kind
 from distforest.sources.schema import Schema
-from distforest.sources.sparse import SparseSource, read_sparse
+from distforest.sources.sparse import read_sparse
+from distforest.sources.sparse_features import read_sparse_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Int32s, Source
+    from distforest.sources.sparse import SparseSource
+    from distforest.sources.sparse_features import SparseFeatures
 
 AnyLeafTable = LeafTable | Votes | Ranks
 Params = Mapping[str, Any]
@@ -279,8 +282,9 @@ class Forest:
         Parameters
         ----------
         queries
-            Features, shape (n, n_features); or for a forest on a precomputed matrix the similarities (or distances)
-            of each query to every training object, shape (n, n_training), or a sparse matrix of the observed ones.
+            Features, shape (n, n_features), dense or sparse; or for a forest on a precomputed matrix the similarities
+            (or distances) of each query to every training object, shape (n, n_training), or a sparse matrix of the
+            observed ones.
 
         Raises
         ------
@@ -293,8 +297,9 @@ class Forest:
         reading, queries = rows.reading, unmasked(queries)
         if isinstance(rows, Features) and not self.bears_missing:
             reading = COMPLETE
+        matrix: np.ndarray | SparseSource | SparseFeatures
         if is_sparse(queries):
-            matrix: np.ndarray | SparseSource = read_sparse(queries, reading)
+            matrix = read_sparse_features(queries) if isinstance(rows, Features) else read_sparse(queries, reading)
         else:
             matrix = read(queries if _is_array(queries) else np.asarray(queries), reading)
         expected = rows.n_features
@@ -303,7 +308,7 @@ class Forest:
                 f"X has {matrix.shape[1]} features, but the forest is expecting {expected} features as input"
                 f" ({reading.name}, one column for each {rows.column})"
             )
-        if isinstance(matrix, SparseSource):
+        if not isinstance(matrix, np.ndarray):
             return matrix
         return rows.source(matrix, self.objects)
 

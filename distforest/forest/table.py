@@ -26,6 +26,7 @@ from distforest.forest.category_sets import (
 )
 from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.forest.missing import send_by_halves, send_on, side_of_halves
+from distforest.forest.sparse_walks import route_sparse
 from distforest.forest.walks import (
     CHILD,
     COLUMN,
@@ -40,6 +41,7 @@ from distforest.forest.walks import (
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, offsets, runs
+from distforest.sources.sparse_features import SparseFeatures
 
 LEAF = -1
 """The child number of a node that has no children."""
@@ -341,6 +343,8 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
             walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted & ~lacks, ends)
             wanted = wanted & lacks
         route_array(table.routed_nodes, table.on_missing, table.category_sets, source.values, rows, wanted, ends)
+    elif isinstance(source, SparseFeatures):
+        route_sparse(table.routed_nodes, source.shape[1], source.by_row, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
     return ends

@@ -266,7 +266,7 @@ class Growth:
         streams(self.seed, trees[frontier.tree], frontier.node, keys)
         parts = [
             self._search_slab(frontier.slice(first, last), keys[first:last], criterion)
-            for first, last in _slabs(frontier, self.held or self.draw.width)
+            for first, last in _slabs(frontier, self.held or self.draw.width, self.draw.width)
         ]
         return _joined(parts)
 
@@ -281,6 +281,8 @@ class Growth:
                 break
             places = np.flatnonzero(~is_cut)
             projections = self.draw(uncut, keys[places], attempt)
+            if not projections.width:
+                break
             cuts, values = self.search(
                 self.source, criterion.attempted(keys[places], attempt), uncut, projections, self.limits
             )
@@ -293,9 +295,9 @@ class Growth:
         return Splits(is_cut, threshold, gain, width, columns, weights, side, missing)
 
 
-def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
-    """Runs of nodes whose projected values fit into `SLAB_CELLS`, at least one node each."""
-    cells = frontier.sizes * width
+def _slabs(frontier: Frontier, held: int, width: int) -> Iterator[tuple[int, int]]:
+    """Runs of nodes, at least one each, whose values and candidates fit into `SLAB_CELLS`: ``held`` values of a row."""
+    cells = np.maximum(frontier.sizes * held, width)
     first, held = 0, 0
     for node, n_cells in enumerate(cells.tolist()):
         if held and held + n_cells > SLAB_CELLS:

@@ -28,6 +28,7 @@ from distforest.growth.cuts.far_values import FarVariance, variance_of
 from distforest.growth.cuts.histograms import cut_codes_by_labels, cut_codes_by_targets
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.draws.categories import CategoriesAlone
 from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
@@ -36,6 +37,7 @@ from distforest.growth.draws.dependence import screened_rows
 from distforest.growth.draws.landmarks import Landmarks, landmarks_of
 from distforest.growth.draws.object_pairs import Disagreement
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
+from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, rfd, tree_rank
@@ -60,6 +62,7 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.readings import check_complete
 from distforest.sources.row_kinds import Dense, Features
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -115,11 +118,14 @@ class Method:
     weighs_rows: bool = False
 
 
-def _columns_of_features(data: Data, _source: Source, params: Params, seed: int) -> Draw:
+def _columns_of_features(data: Data, source: Source, params: Params, seed: int) -> Draw:
     n_columns = int(data.matrix.shape[1])
     combinations, max_features = n_combined(params, n_columns), params["max_features"]
     if combinations == 1.0 and data.feature_weights is None and params["feature_weights"] is None:
-        return Axis(n_columns, min(n_candidates(max_features, n_columns), n_columns))
+        width = min(n_candidates(max_features, n_columns), n_columns)
+        if isinstance(source, SparseFeatures) and data.truth_kind != TruthKind.NOTHING:
+            return VaryingColumns(source, width, int(params["min_samples_leaf"]), params["splitter"] == "best")
+        return Axis(n_columns, width)
     weights = _column_weights(data, params)
     width = n_candidates(max_features, n_columns, weights)
     if params["coefficients"] != "normal":
@@ -230,10 +236,15 @@ _ROWS = (
 )
 METHODS = {method.name: method for method in _ROWS}
 
+OF_DENSE: dict[str, object] = {"max_bins": None, "coefficients": "sign", "n_witnesses": 0}
+"""Parameters that read a dense matrix of features, each with the value with which it does not."""
+
 FUSED: dict[tuple[type, type], Search] = {
     (BinnedSource, Gini): cut_codes_by_labels,
     (BinnedSource, Variance): cut_codes_by_targets,
     (ArraySource, TwoClusters): project_and_cut_clusters,
+    (SparseFeatures, Gini): cut_sparse_by_labels,
+    (SparseFeatures, Variance): cut_sparse_by_targets,
 }
 """Searches that never hold the values of all candidates, by source and plain criterion."""
 
@@ -391,7 +402,9 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem
     )
     limits = _limits(params, rows_of_trees)
     draw, on_missing = method.draw(data, source, params, seed), _rule_for_missing(data, source, params)
-    growth = Growth(source, draw, criterion, limits, seed, search_of(source, criterion), on_missing=on_missing)
+    search = search_of(source, criterion)
+    held = 1 if isinstance(source, SparseFeatures) and search is not judge_and_cut else None
+    growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing, held=held)
     if isinstance(data.rows, Features) and data.rows.n_categories:
         growth = _with_categories(method, growth, data, params)
     meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
@@ -446,7 +459,35 @@ def _limits(params: Params, rows: Sampling) -> Limits:
 def _source(data: Data, params: Params) -> Source:
     """The source that growth reads."""
     max_bins = params.get("max_bins")
+    if isinstance(data.matrix, SparseFeatures):
+        check_sparse(params)
+        _ = data.matrix.both_ways  # sorted once, before threads read it
+        return data.matrix
     return data.source() if max_bins is None else BinnedSource.of(data.array, int(max_bins), data.sample_weight)
+
+
+def for_sparse(params: Params) -> dict[str, object]:
+    """The parameters that must change if features are sparse, each with the value that reads no dense matrix.
+
+    Examples
+    --------
+    >>> for_sparse({"max_bins": None, "n_witnesses": 3, "feature_weights": "dependence"})
+    {'n_witnesses': 0, 'feature_weights': None}
+    """
+    changes = {name: value for name, value in OF_DENSE.items() if params.get(name, value) != value}
+    weights = params.get("feature_weights")
+    return {**changes, "feature_weights": None} if isinstance(weights, str) and weights == "dependence" else changes
+
+
+def check_sparse(params: Params) -> None:
+    """Refuse parameters that read a dense matrix of features; raises InputError."""
+    cures = for_sparse(params)
+    if cures:
+        found = ", ".join(f"{name}={params[name]!r}" for name in cures)
+        cure = ", ".join(f"{name}={value!r}" for name, value in cures.items())
+        raise InputError(
+            f"features are sparse, but {found} needs dense ones; give {cure}, or X.toarray() if it is small"
+        )
 
 
 def _weighted(data: Data, params: Params, heaviest: int) -> tuple[Params, Ints | None]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Floats, Int32s, Ints
     from distforest.sources.sparse import SparseSource
+    from distforest.sources.sparse_features import SparseFeatures
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Data:
     rows
         How the rows are read: see `distforest.sources.row_kinds`.
     matrix
-        Features, shape (n, p), float32; or similarities, shape (n, n), float32 or float64, or as a source.
+        Features, shape (n, p), float32, or sparse; or similarities, shape (n, n), float32 or float64, or as a source.
     truth_kind
         The kind of ground truth.
     truth
@@ -69,7 +70,7 @@ class Data:
     """
 
     rows: RowKind
-    matrix: np.ndarray | SparseSource | LazySource
+    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource
     truth_kind: TruthKind
     truth: np.ndarray
     classes: Sequence[ClassName] | None = None
@@ -87,8 +88,8 @@ class Data:
 
     @property
     def array(self) -> np.ndarray:
-        """The matrix, which is an array unless similarities are sparse or evaluated by a function."""
-        assert isinstance(self.matrix, np.ndarray)  # noqa: S101  (features and points always are)
+        """The matrix, which is an array unless it is sparse or evaluated by a function."""
+        assert isinstance(self.matrix, np.ndarray)  # noqa: S101  (points always are; who reads features asks before)
         return self.matrix
 
     @property
@@ -198,7 +199,7 @@ class Problem:
     @property
     def width(self) -> int:
         """Number of candidates of a node whose values are held at once."""
-        return self.growth.draw.width
+        return self.growth.held or self.growth.draw.width
 
     def grow(self, trees: Ints) -> dict[str, np.ndarray]:
         """Grow the trees with these numbers; returns the arrays of a forest of them, by name."""

@@ -16,7 +16,15 @@ from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.draws.column_weights import ColumnWeights
-from distforest.growth.methods import GROWTH, METHODS, Bound, check_together, problem, weights_of_rows
+from distforest.growth.methods import (
+    GROWTH,
+    METHODS,
+    Bound,
+    check_sparse,
+    check_together,
+    problem,
+    weights_of_rows,
+)
 from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.parameters import parameters_told
 from distforest.growth.problem import Data
@@ -44,8 +52,10 @@ from distforest.sources.readings import (
 )
 from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.schema import Schema
-from distforest.sources.sparse import SparseSource, StagedSparse
+from distforest.sources.sparse import SparseSource
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
+from distforest.sources.staged_sparse import StagedSparse
 from distforest.sources.staging import Staged, default_scratch, stage
 from distforest.sources.truth import TruthKind
 from distforest.stores.addresses import naming
@@ -149,7 +159,7 @@ class Inputs:
         assert isinstance(source, LazySource)  # noqa: S101  (callers check for a callback)
         return source
 
-    def bound(self, matrix: np.ndarray | SparseSource | LazySource, files: list[Mapped]) -> Bound:
+    def bound(self, matrix: np.ndarray | SparseSource | SparseFeatures | LazySource, files: list[Mapped]) -> Bound:
         """The method bound to these inputs, with ``matrix`` for the trees to read.
 
         The files that are opened are added to ``files``, to be checked for changes after growth.
@@ -229,7 +239,9 @@ class _Key:
 @lru_cache(maxsize=2)
 def _opened(key: _Key) -> Opened:
     inputs, files = key.inputs, list[Mapped]()
-    matrix: np.ndarray | SparseSource | LazySource = inputs.matrix.open(scratch_of(inputs.scratch), files)
+    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource = inputs.matrix.open(
+        scratch_of(inputs.scratch), files
+    )
     if inputs.callback:
         lazy = inputs.callback.lazy()
         supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
@@ -256,11 +268,11 @@ class StagingPlace:
         write_array(group, name, values.shape, values.dtype, [values])
         return stage(f"{group}/{name}", AS_IT_IS, self.scratch)
 
-    def sparse(self, name: str, source: SparseSource) -> StagedSparse:
+    def sparse(self, name: str, source: SparseSource | SparseFeatures) -> StagedSparse:
         """Write the three arrays of a sparse source into the job's folder, and stage them on this host."""
         parts = {f"{name}_{part}": getattr(source, part) for part in ("indptr", "indices", "data")}
         indptr, indices, data = (self.array(part, values) for part, values in parts.items())
-        return StagedSparse(indptr, indices, data, source.shape)
+        return StagedSparse(indptr, indices, data, source.shape, opens=type(source))
 
 
 class StagedRows(NamedTuple):
@@ -389,11 +401,12 @@ def check_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: 
 
 def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace, weights: Floats | None) -> StagedRows:
     reads = METHODS[spec.method].reads
-    if reads in {"features", "points"}:
+    if reads == "features":
+        return _stage_either_features(spec, place)
+    if reads == "points":
         rows = _stage_features(spec.input.addresses["features"], place)
-        if reads == "points":
-            refuse_categories(rows.schema, rows.matrix.address, spec.method)
-        return rows._replace(kind=pair_columns(spec.params, rows.matrix.shape[-1])) if reads == "points" else rows
+        refuse_categories(rows.schema, rows.matrix.address, spec.method)
+        return rows._replace(kind=pair_columns(spec.params, rows.matrix.shape[-1]))
     similarity = spec.input.relations["similarity"]
     if similarity.kind == "feature_subsets":
         return _stage_features(similarity.address, place)
@@ -456,6 +469,17 @@ def refuse_categories(schema: Schema | None, address: str, reader: str) -> None:
         raise InputError(f"{address}: column {names[0]!r} holds categories, and {reader} reads numbers; {cure}")
 
 
+def _stage_either_features(spec: Spec, place: StagingPlace) -> StagedRows:
+    """Stage features, dense or sparse; sparse ones are written into the job's folder first."""
+    address = spec.input.addresses["features"]
+    given = open_matrix(address)
+    if not isinstance(given, SparseStore):
+        return _stage_features(address, place)
+    check_sparse(spec.params)
+    matrix = replace(place.sparse("matrix", given.features()), origin=address)
+    return StagedRows(Features(matrix.shape[1]), matrix, schema=Schema.of_array(address, given))
+
+
 def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, place: StagingPlace) -> StagedRows:
     """Stage the objects, or row numbers if none are named, for a function with a ledger beside the output."""
     objects = similarity.options["objects"]
@@ -508,9 +532,9 @@ def _stage_truth(
         if told:
             warn_caller(f"{address}: {told}")
         return distances, None, largest
-    array = open_array(address)
     if truth_kind == TruthKind.NOTHING:
-        return place.array("truth", np.empty((array.shape[0], 0))), None, 1.0
+        return place.array("truth", np.empty((open_matrix(address).shape[0], 0))), None, 1.0
+    array = open_array(address)
     values = np.asarray(array[...])
     names = array.attrs.get("classes") if truth_kind == TruthKind.LABELS else None
     staged, classes = _stage_vector(truth_kind, values, place)
@@ -562,7 +586,7 @@ def _stage_vector(
 def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -> Inputs:
     """Make inputs of arrays in memory; they are first written into the job's folder, where any worker can read them."""
     place = StagingPlace(folder, default_scratch())
-    if isinstance(data.matrix, SparseSource):
+    if isinstance(data.matrix, (SparseSource, SparseFeatures)):
         matrix: Staged | StagedSparse = place.sparse("matrix", data.matrix)
     else:
         matrix = place.array("matrix", data.array)

@@ -16,7 +16,7 @@ from distforest.jobs.asked import opened_forest, points_of
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
 from distforest.sources.opening import open_matrix, read_rows
-from distforest.sources.row_kinds import Dense
+from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.schema import Schema
 from distforest.sources.stored import check_stored
 from distforest.stores.addresses import naming
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.jobs.answers import Answer
     from distforest.sources.factors import ClassName
+
+MAY_BE_SPARSE = (Dense, Features)
+"""The kinds of rows that a sparse matrix may hold."""
 
 OPTIONS = {name for row in ANSWERS.values() for name in row.takes}
 """Options that only some answers take."""
@@ -92,7 +95,7 @@ def _check_schema(question: Question, forest: Forest) -> None:
     schema = forest.schema
     if schema is None or question.callback is not None:
         return
-    look = open_matrix if isinstance(forest.meaning.rows, Dense) else open_array
+    look = open_matrix if isinstance(forest.meaning.rows, MAY_BE_SPARSE) else open_array
     further = is_over_pairs(forest) and columns_of(forest).width > forest.n_features
     for address in (question.queries, question.reference):
         found = Schema.of_array(address, look(address)) if address else None
@@ -102,7 +105,7 @@ def _check_schema(question: Question, forest: Forest) -> None:
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
     """The arrays of the answer by name, as (dtype, tail of the shape), and the number of answers."""
-    may_be_sparse = isinstance(forest.meaning.rows, Dense) and question.callback is None
+    may_be_sparse = isinstance(forest.meaning.rows, MAY_BE_SPARSE) and question.callback is None
     look = open_matrix if may_be_sparse else open_array
     shape = tuple(look(question.queries).shape)
     _check_rows(question, forest, shape)

@@ -21,10 +21,11 @@ from distforest.growth.draws.dependence import (
     ranks,
     screened_rows,
 )
-from distforest.growth.methods import GROWTH
+from distforest.growth.methods import GROWTH, check_sparse
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import StagingPlace, scratch_of
 from distforest.jobs.versions import check_own_growth
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
     """The inputs with the feature weights from a screen, if the parameters call for one; stored in the job's folder."""
     if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
         return inputs
+    assert isinstance(inputs.matrix, Staged)  # noqa: S101  (refused when they were staged)
     place = StagingPlace(folder.address, scratch_of(inputs.scratch))
     found = screen(OnHosts.of(inputs), inputs.seed, cluster, work)
     weights = place.array("feature_weights", found.weights)
@@ -152,6 +154,8 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
 
 def screened_data(data: Data, seed: int, cluster: Cluster, watch: Watch | None = None) -> Data:
     """Data in memory with the feature weights that a screen finds."""
+    if isinstance(data.matrix, SparseFeatures):
+        check_sparse({"feature_weights": "dependence"})
     found = screen(InMemory(data.present), seed, cluster, replace(SCREENING, watch=watch))
     return replace(data, feature_weights=found.weights, dependence=found.dependence)
 

@@ -26,6 +26,8 @@ from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 
 _NAMED_Z = "SMERF learns distances, which its paper and this package call Z; scikit-learn's check asks for y"
 
+_NO_CLASSIFIER = "the check reads the tags of a classifier, which SMERF is not, though it has predict_proba for labels"
+
 _FAR_APART = "weights are integers up to 2^20, which cannot tell a weight from one 10^7 times as large"
 
 _DRAWN = "rows and objects are drawn by their numbers, which repeated rows do not keep; it fails for RandomForest too"
@@ -37,7 +39,9 @@ def _expected(estimator: BaseEstimator) -> dict[str, str]:
     """The checks that fail."""
     if isinstance(estimator, SMERF):
         checks = ("check_fit_score_takes_y", "check_n_features_in_after_fitting", _EQUIVALENCE)
-        return dict.fromkeys(checks, _NAMED_Z)
+        named = dict.fromkeys(checks, _NAMED_Z)
+        sparse = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
+        return named | (dict.fromkeys(sparse, _NO_CLASSIFIER) if estimator.__sklearn_tags__().input_tags.sparse else {})
     drawn = {_EQUIVALENCE: _DRAWN}
     if isinstance(estimator, SimForestClassifier):
         return {"check_class_weight_classifiers": _FAR_APART, **drawn}
