@@ -165,7 +165,7 @@ def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
     >>> read_sparse(stored, DISSIMILARITIES).entries(np.array([0, 0, 1], np.int32), np.array([0, 1, 1], np.int32))
     array([nan, -2., -0.])
     """
-    if not reading.missing:
+    if not reading.precise:
         found = f"found a sparse one ({values.format}, shape {tuple(values.shape)})"
         raise InputError(f"{reading.name}: a dense matrix was expected, {found}; use its .toarray()")
     check_shape(values, reading)
