@@ -263,19 +263,19 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
 def _read_metadata(wanted: Wanted) -> Seen:
     """Read the metadata of an input; raises InputError for a wrong shape or dtype."""
     address, reading = wanted.address, wanted.reading
-    array = open_matrix(address) if reading.missing else open_array(address)
+    array = open_matrix(address) if reading.precise else open_array(address)
     shape = tuple(map(int, array.shape))
     check_shape(array, reading)
     if reading is not AS_IT_IS and array.dtype.kind not in NUMBERS:
         raise InputError(f"{address}: numbers were expected, found dtype {array.dtype}")
-    if reading.missing and shape[0] != shape[1]:
+    if reading.precise and shape[0] != shape[1]:
         raise InputError(f"{address}: a square matrix was expected, found shape {shape}")
     if wanted.is_vector and len(shape) == 2:
         raise InputError(f"{address}: one value for each row was expected, shape (n_rows,), found shape {shape}")
     if not 1 <= len(shape) <= 2 or not shape[0]:
         raise InputError(f"{address}: a value for each row was expected, found shape {shape}")
     n_stored = array.n_stored if isinstance(array, SparseStore) else None
-    item = reading.dtype(array.dtype).itemsize if reading.missing else 4
+    item = reading.dtype(array.dtype).itemsize if reading.precise else 4
     return Seen(wanted.place, address, shape, str(array.dtype), wanted.is_matrix, n_stored, item)
 
 
