@@ -12,7 +12,7 @@ from distforest.errors import InputError
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.answers import ANSWERS, Survey
-from distforest.jobs.asked import recoded, opened_forest, points_of
+from distforest.jobs.asked import opened_forest, points_of, recoded
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
 from distforest.sources.opening import open_matrix, read_rows
