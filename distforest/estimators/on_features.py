@@ -12,7 +12,7 @@ from distforest.estimators.input_types import CategoricalLike, FeaturesLike, Fea
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
-from distforest.sources.category_columns import Table, told_of_unseen
+from distforest.sources.category_columns import CategoryTable, told_of_unseen
 from distforest.sources.given import is_data_frame, unmasked
 from distforest.sources.row_kinds import Features
 
@@ -36,7 +36,7 @@ class OnFeatures(OnRows):
     def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:
         """Encode rows of which some columns hold categories; warns of categories that the forest has not seen."""
         which = self.categorical_features if reset else self._fitted_categories()
-        table = Table.of(rows, which)
+        table = CategoryTable.of(rows, which)
         if table is None:
             return None
         schema = table.schema(which) if reset else self._schema()
@@ -67,6 +67,8 @@ class OnFeatures(OnRows):
         schema = self._schema()
         rows = Features(features.shape[1], () if schema is None else schema.n_categories)
         self._grow(rows, features, truth, params, self._weights())
+        if schema is not None and rows.n_categories:  # pictures name the categories
+            self.forest_ = self.forest_.with_schema(schema)
 
     def _params(self) -> dict[str, Value]:
         """The parameters as the user has set them; ``"given"`` stands for an array of weights."""

@@ -31,7 +31,7 @@ MAX_CHARACTERS = 1 << 22
 most 12 bytes each."""
 
 MAX_CATEGORIES = 1 << 16
-"""The most categories of a column; more different strings are names of rows, or text."""
+"""The most categories of a column, whose codes have 16 bits; more different strings are names of rows, or text."""
 
 DATE_UNITS = {"days": np.timedelta64(1, "D"), "seconds": np.timedelta64(1, "s")}
 """The units in which dates are counted."""
