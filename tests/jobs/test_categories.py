@@ -53,3 +53,13 @@ def test_other_methods_refuse_files_with_categories(home: Path) -> None:
     for other in (RFD(3), SimForestClassifier("linear", n_estimators=3)):
         with pytest.raises(InputError, match=r"column 'colour' holds categories, and .* reads numbers; ingest"):
             other.fit(str(home / "old.zarr/X"), LABELS)
+
+
+def test_the_attributes_of_an_array_say_what_holds_categories(home: Path) -> None:
+    address = str(home / "old.zarr/X")
+    with pytest.raises(
+        InputError, match=r"categorical_features: an array on disk says so in its attributes, found \[0\]"
+    ):
+        SMERF(3, categorical_features=[0]).fit(address, LABELS)
+    numbers = SMERF(3, categorical_features=None, random_state=0).fit(address, LABELS)
+    assert numbers.forest_.table.category_size is None
