@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.input_types import RowsLike, SeedLike
+from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
 from distforest.estimators.verbosity import told_progress
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
@@ -24,9 +24,10 @@ from distforest.forest.sealed.artifact import open_forest, save
 from distforest.forest.table import n_roots_of
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.cuts.far_values import told_of_far
-from distforest.growth.methods import check_together, problem
+from distforest.growth.methods import check_together, problem, weights_of_rows
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
+from distforest.growth.sample_weights import checked_weights
 from distforest.growth.standstill import told_of_roots
 from distforest.html_table import html_table
 from distforest.jobs.cluster import Here
@@ -35,8 +36,8 @@ from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.data_frames import check_number_columns, dtypes_of, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
-from distforest.sources.given import is_data_frame, is_sparse, is_stored, unmasked
-from distforest.sources.opening import opened_rows
+from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
+from distforest.sources.opening import opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import SparseSource, warn_of_zeros
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest, Meaning
     from distforest.growth.methods import Bound, Method
     from distforest.growth.parameters import Value
+    from distforest.growth.sample_weights import SampleWeights
     from distforest.jobs.cluster import Watch
     from distforest.sources.arrays import Matrix
     from distforest.sources.given import DataFrame
@@ -290,12 +292,34 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         truth: Truth | None,
         params: dict[str, Value],
         weights: Floats | None = None,
+        sample_weight: Floats | None = None,
     ) -> None:
-        """Grow the forest from a matrix and its truth, or without a truth from the matrix alone."""
+        """Grow the forest from a matrix and its truth, or without a truth from the matrix alone.
+
+        ``weights`` are those of features, ``sample_weight`` those of rows, from `_sample_weight`.
+        """
         truth = truth or Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0)))
         of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
-        data = Data(rows, matrix, *of_truth, weights, offset=truth.offset)
+        of_rows = self._integer_weights(params, truth, sample_weight)
+        data = Data(rows, matrix, *of_truth, weights, offset=truth.offset, sample_weights=of_rows)
         self._grow_from(data, params, seed_of(self.random_state))
+
+    def _sample_weight(self, sample_weight: VectorLike | None, n_rows: int) -> Floats | None:
+        """Read the weights of ``n_rows`` rows; None: equal weights."""
+        if sample_weight is None:
+            return None
+        return checked_weights(unmasked(in_memory(opened_array(sample_weight))), n_rows)
+
+    def _integer_weights(
+        self, params: dict[str, Value], truth: Truth, sample_weight: Floats | None
+    ) -> SampleWeights | None:
+        """The weights of rows as integers; warns of those that rounding changes."""
+        if sample_weight is None:
+            return None
+        found = weights_of_rows(params, truth.kind, truth.values, truth.classes, sample_weight)
+        if warning := found.told(sample_weight):
+            warn_caller(warning)
+        return found
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, here or on the cluster; warns if it has learned nothing."""
@@ -383,8 +407,8 @@ def have_estimates(count: Ints, things: str) -> NDArray[np.bool_]:
     return known
 
 
-def r_squared(true: Floats, predicted: Floats) -> float:
-    """Coefficient of determination of predicted values."""
+def r_squared(true: Floats, predicted: Floats, weights: Floats | None = None) -> float:
+    """Coefficient of determination of predicted values, which count by their weights if there are any."""
     from sklearn.metrics import r2_score  # noqa: PLC0415  (a tenth of a second that a fit does without)
 
-    return float(r2_score(true, predicted))
+    return float(r2_score(true, predicted, sample_weight=weights))

@@ -72,12 +72,14 @@ class OnFeatures(OnRows):
         """Read the features of the training rows, shape (n, n_features)."""
         return self._read_features(self._rows(X, reset=True))
 
-    def _grow_on(self, features: Float32s, truth: Truth | None, params: dict[str, Value]) -> None:
+    def _grow_on(
+        self, features: Float32s, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None
+    ) -> None:
         """Grow the forest on features and their truth, or without a truth on the features alone."""
         schema = self._schema()
         is_taken = schema is not None and self.categorical_features is not None
         rows = Features(features.shape[1], schema.n_categories if schema is not None and is_taken else ())
-        self._grow(rows, features, truth, params, self._weights())
+        self._grow(rows, features, truth, params, self._weights(), sample_weight)
         if schema is not None and rows.n_categories:  # pictures name the categories
             self.forest_ = self.forest_.with_schema(schema)
 

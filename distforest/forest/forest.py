@@ -21,7 +21,7 @@ from distforest.forest.table import NodeTable
 from distforest.sources.arrays import rows_of
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.readings import read
+from distforest.sources.readings import COMPLETE, read
 from distforest.sources.row_kinds import Features, Kernel, row_kind
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import SparseSource, read_sparse
@@ -57,7 +57,7 @@ SOME_NODES = ("surrogate", "missing_right", "category_size", "category_codes")
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in SOME_NODES)
 """The arrays that every node table has, in the order of the format."""
 
-FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets")
+FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets", "sample_weight")
 """Arrays that some forests have besides those of the node table and the leaf table, in the order of the format."""
 
 
@@ -148,6 +148,8 @@ class Forest:
         The dependence from which the weights follow if features were screened, shape (n_columns,); else None.
     codes, targets
         Class of each training object, shape (n_rows,), or its targets, shape (n_rows, q), if the nearest one votes.
+    sample_weight
+        The weight of each training row as the integer that trees added, shape (n_rows,); None: equal weights.
     provenance
         Where the forest came from, the names of its features, the estimates of its fit. Not part of the digest.
     """
@@ -162,6 +164,7 @@ class Forest:
     dependence: Floats | None = None
     codes: Int32s | None = None
     targets: Floats | None = None
+    sample_weight: Int32s | None = None
     provenance: Provenance = field(default_factory=dict)
 
     @property
@@ -172,8 +175,12 @@ class Forest:
     @cached_property
     def routed_table(self) -> NodeTable:
         """The node table by which queries are routed: one of features sends on a row that lacks a value."""
-        is_of_similarities = not isinstance(self.meaning.rows, Features) or "on_missing" in self.meaning.params
-        return self.table if is_of_similarities else self.table.sending_on()
+        return self.table.sending_on() if self.bears_missing else self.table
+
+    @property
+    def bears_missing(self) -> bool:
+        """Whether the forest reads features of which some may be missing; one of feature subsets does not."""
+        return isinstance(self.meaning.rows, Features) and "on_missing" not in self.meaning.params
 
     @property
     def n_columns(self) -> int:
@@ -284,6 +291,8 @@ class Forest:
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
+        if isinstance(rows, Features) and not self.bears_missing:
+            reading = COMPLETE
         if is_sparse(queries):
             matrix: np.ndarray | SparseSource = read_sparse(queries, reading)
         else:
@@ -314,8 +323,19 @@ class Forest:
             raise ArtifactError("objects: values are finite")
         for name in ("feature_weights", "dependence"):
             check_columns(name, getattr(self, name), self.n_columns)
+        self._check_sample_weight()
         self.leaf_table.check()
         self._check_voices()
+
+    def _check_sample_weight(self) -> None:
+        """Refuse weights that rows cannot have, and rows of weight 0 that a tree has drawn."""
+        if self.sample_weight is None:
+            return
+        expect("sample_weight", self.sample_weight, (self.n_training,), np.int32)
+        if self.sample_weight.min(initial=0) < 0 or not self.sample_weight.any():
+            raise ArtifactError("sample_weight: integers that are not negative, not all 0, were expected")
+        if self.in_bag[:, self.sample_weight == 0].any():
+            raise ArtifactError("sample_weight: a tree has drawn a row of weight 0")
 
     def _check_voices(self) -> None:
         """Refuse voting training objects without a column of similarities each, or without a class or targets."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Params
     from distforest.growth.grower import Level
+    from distforest.growth.sample_weights import SampleWeights
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.inputs import Inputs
     from distforest.sources.lazy.identity import Items
@@ -86,7 +87,13 @@ class BoundSimilarity:
 
 
 def fit_lazily(
-    supplied: BoundSimilarity, method: Method, truth: Truth, params: Params, seed: int, watch: Watch | None = None
+    supplied: BoundSimilarity,
+    method: Method,
+    truth: Truth,
+    params: Params,
+    seed: int,
+    watch: Watch | None = None,
+    sample_weights: SampleWeights | None = None,
 ) -> Forest:
     """Train a forest on similarities that are evaluated when they are needed.
 
@@ -100,6 +107,8 @@ def fit_lazily(
         Labels or targets of the training objects.
     watch
         Called with the progress.
+    sample_weights
+        The weight of each training object; None: equal weights.
 
     Returns
     -------
@@ -132,9 +141,11 @@ def fit_lazily(
         objects.sha256,
         lazy.signature,
     ]
-    job = hashlib.sha256(canonical(decides) + truth.values.tobytes()).hexdigest()
+    weights = b"" if sample_weights is None else sample_weights.integers.tobytes()
+    job = hashlib.sha256(canonical(decides) + truth.values.tobytes() + weights).hexdigest()
     with supplied.source(objects, job, lazy.budget) as source:
-        data = Data(rows, source, truth.kind, truth.values, truth.classes, truth.largest)
+        of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
+        data = Data(rows, source, *of_truth, sample_weights=sample_weights)
         bound = problem(method, data, params, seed)
         arrays, costs = grow_in_lockstep(bound, source, watch)
     origin = {**origin_of(lazy, objects), **asdict(costs)}

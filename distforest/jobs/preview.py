@@ -75,6 +75,11 @@ class Seen:
     item: int = 4
 
     @property
+    def is_weight(self) -> bool:
+        """Whether it holds weights, of features or of rows."""
+        return self.by_feature or self.name == "input.sample_weight"
+
+    @property
     def by_feature(self) -> bool:
         """Whether it holds a value for each feature, not for each row."""
         return self.name == "input.feature_weights"
@@ -216,7 +221,9 @@ def _wanted(spec: Spec) -> list[Wanted]:
     for name, address in spec.input.addresses.items():
         is_matrix = name == "features"
         reading = FEATURES if is_matrix else AS_IT_IS
-        wanted.append(Wanted(f"input.{name}", address, reading, is_matrix, name in {"labels", "similar"}))
+        wanted.append(
+            Wanted(f"input.{name}", address, reading, is_matrix, name in {"labels", "similar", "sample_weight"})
+        )
     for name, relation in spec.input.relations.items():
         if relation.kind == "lazy":
             objects = relation.options["objects"]
@@ -266,7 +273,8 @@ def _read_metadata(wanted: Wanted) -> Seen:
     array = open_matrix(address) if reading.precise else open_array(address)
     shape = tuple(map(int, array.shape))
     check_shape(array, reading)
-    if reading is not AS_IT_IS and array.dtype.kind not in NUMBERS:
+    is_number = reading is not AS_IT_IS or wanted.place == "input.sample_weight"
+    if is_number and array.dtype.kind not in NUMBERS:
         raise InputError(f"{address}: numbers were expected, found dtype {array.dtype}")
     if reading.precise and shape[0] != shape[1]:
         raise InputError(f"{address}: a square matrix was expected, found shape {shape}")
@@ -343,7 +351,7 @@ def _n_pairs(spec: Spec, seen: list[Seen], n_points: int) -> int:
 
 def _size(spec: Spec, seen: list[Seen]) -> Size:
     """The size of the growth, as `distforest.jobs.train.size_of` will compute it from the staged inputs."""
-    truth = next((array for array in seen if not array.matrix and not array.by_feature), None)
+    truth = next((array for array in seen if not array.matrix and not array.is_weight), None)
     matrix = next((array for array in seen if array.matrix), truth)  # without objects it consists of row numbers
     assert matrix is not None  # noqa: S101  (every method reads something)
     truth_kind, _ = truth_kind_of(spec)

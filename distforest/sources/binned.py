@@ -48,12 +48,19 @@ class BinnedSource:
     is_complete: bool = True
 
     @classmethod
-    def of(cls, features: Float32s, max_bins: int) -> BinnedSource:
-        """Bin ``features``, shape (n_rows, n_columns), NaN for missing values; see `column_edges`."""
+    def of(cls, features: Float32s, max_bins: int, weights: Int32s | None = None) -> BinnedSource:
+        """Bin ``features``, shape (n_rows, n_columns), NaN for missing values; a row counts as ``weights`` rows.
+
+        See `column_edges`.
+        """
         complete = is_complete(features)
-        sample = features[:: 1 + (len(features) - 1) // QUANTILE_ROWS]
         most = max_bins if complete else min(max_bins, MISSING)
-        columns = [column_edges(column if complete else column[~np.isnan(column)], most) for column in sample.T]
+        rows: slice | Ints = slice(None, None, 1 + (len(features) - 1) // QUANTILE_ROWS)
+        if weights is not None:
+            present = np.flatnonzero(weights)
+            rows = present[:: 1 + (len(present) - 1) // QUANTILE_ROWS]
+        of_sample = None if weights is None else weights[rows]
+        columns = [_edges_of_observed(column, most, of_sample) for column in features[rows].T]
         edges, first = np.concatenate(columns), offsets(np.array([len(column) for column in columns]))
         codes = np.empty(features.shape, np.uint8)
         fill_codes(features, edges, first, codes)
@@ -99,17 +106,27 @@ class BinnedSource:
         return thresholds
 
 
-def column_edges(values: Float32s, max_bins: int) -> Floats:
+def _edges_of_observed(values: Float32s, max_bins: int, weights: Int32s | None) -> Floats:
+    """The edges of a column without its missing values."""
+    observed = ~np.isnan(values)
+    if observed.all():
+        return column_edges(values, max_bins, weights)
+    return column_edges(values[observed], max_bins, None if weights is None else weights[observed])
+
+
+def column_edges(values: Float32s, max_bins: int, weights: Int32s | None = None) -> Floats:
     """Ascending edges that divide ``values`` into at most ``max_bins`` bins, none of them empty.
 
     An edge is midway between two neighbouring values. With at most ``max_bins`` different values, each has a bin of its
-    own; with more, bins have nearly equal numbers of rows.
+    own; with more, bins have nearly equal numbers of rows. A value counts as often as its weight, a positive integer.
     """
-    ordered = np.sort(values).astype(np.float64)
+    order = np.argsort(values, kind="stable") if weights is not None else np.empty(0, np.int64)
+    ordered = (np.sort(values) if weights is None else values[order]).astype(np.float64)
     place = np.flatnonzero(ordered[1:] > ordered[:-1])
     if len(place) >= max_bins:
-        wanted = np.arange(1, max_bins) * len(ordered) // max_bins - 1
-        place = np.unique(place[np.searchsorted(place, wanted).clip(max=len(place) - 1)])
+        counted = np.arange(1, len(ordered) + 1) if weights is None else np.cumsum(weights[order], dtype=np.int64)
+        wanted = np.arange(1, max_bins) * counted[-1] // max_bins - 1
+        place = np.unique(place[np.searchsorted(counted[place] - 1, wanted).clip(max=len(place) - 1)])
     below, above = ordered[place], ordered[place + 1]
     return below + (above - below) / 2.0
 

@@ -6,7 +6,7 @@ forest's manifest holds the kind as a dict; all other code uses these types.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from distforest.sources.source import is_complete
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from distforest.sources.source import Float32s
+    from distforest.sources.source import Float32s, Floats
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,10 @@ class Kernel:
         """Make the kind from the features of the training objects; ``gamma`` is 1 / (p Var(X)) if it is None."""
         scale = scale_gamma(features) if gamma is None else float(gamma)
         return cls(kind, len(features), features.shape[1], scale)
+
+    def weighted(self, features: np.ndarray, weights: Floats) -> Kernel:
+        """The same kind with ``gamma`` from training objects that count by their weights, shape (n_columns,)."""
+        return replace(self, gamma=scale_gamma(features, weights))
 
     def source(self, matrix: np.ndarray, objects: Float32s | None) -> KernelSource:
         """Make the source of these rows' similarities to the training objects."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller

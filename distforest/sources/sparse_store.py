@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from distforest.amounts import counted
 from distforest.errors import InputError

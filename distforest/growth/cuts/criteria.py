@@ -163,8 +163,10 @@ class Variance(Steady):
     places_missing: bool = False
 
     @classmethod
-    def of(cls, vectors: Floats, factor: float, name: str = "targets") -> Variance:
+    def of(cls, vectors: Floats, factor: float, name: str = "targets", heaviest: int | None = None) -> Variance:
         """Convert ``vectors``, shape (n_rows, n_dimensions), less their middle, to integers whose sums fit 63 bits.
+
+        ``heaviest`` is the largest weight of a tree; None: the number of rows.
 
         Raises
         ------
@@ -178,7 +180,7 @@ class Variance(Steady):
             where = f", with {furthest_of(vectors, median_of(vectors))}" if largest > 1.0 else ""
             found = f"found a range of {2.0 * largest:g}{where}"
             raise InputError(f"values of the {name} must differ by 1e-150 to 1e150, {found}; correct or scale them")
-        bits = bits_of(len(vectors))
+        bits = bits_of(heaviest or len(vectors))
         scale = power_of_two(largest, bits)
         return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
 

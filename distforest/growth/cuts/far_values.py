@@ -8,7 +8,7 @@ data keep the one scale, which costs less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,8 @@ class FarVariance(Steady):
         As of `radius_of_most`, so that most values are distinguished as they would be without the far ones.
     unit
         Gains in `Cuts` are in units of the distance.
+    heaviest
+        The largest weight of a tree; None: the number of rows.
     places_missing
         As in `Gini`.
     """
@@ -71,6 +73,7 @@ class FarVariance(Steady):
     factor: float
     radius: float
     unit: float = 1.0
+    heaviest: int | None = None
     places_missing: bool = False
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
@@ -105,21 +108,19 @@ class FarVariance(Steady):
         """Each row's vector less the middle of its node, rint(v 2^bits), 0 for NaN; and each node's unit of gains."""
         low, high = (ufunc.reduceat(vectors, frontier.starts[:-1]) for ufunc in (np.fmin, np.fmax))
         half = np.fmax((high / 2.0 - low / 2.0).max(axis=1), self.radius)
-        bits = bits_of(len(self.vectors)) - np.frexp(half)[1]
+        bits = bits_of(self.heaviest or len(self.vectors)) - np.frexp(half)[1]
         centred = vectors - (low / 2.0 + high / 2.0)[frontier.place]
         fixed = np.nan_to_num(np.rint(np.ldexp(centred, bits[frontier.place, None]))).astype(np.int64)
         return fixed, 2.0 * self.factor * np.ldexp(1.0, -2 * bits)
 
 
-def variance_of(vectors: Floats, factor: float, name: str, places_missing: bool = False) -> Variance | FarVariance:
+def variance_of(vectors: Floats, factor: float, name: str, heaviest: int | None = None) -> Variance | FarVariance:
     """The criterion for some vectors, shape (n_rows, n_dimensions); raises InputError as `Variance.of` does."""
-    plain, radius = Variance.of(vectors, factor, name), radius_of_most(vectors)
-    if radius:
-        return FarVariance(vectors, factor, radius, places_missing=places_missing)
-    return replace(plain, places_missing=places_missing)
+    plain, radius = Variance.of(vectors, factor, name, heaviest), radius_of_most(vectors, heaviest)
+    return FarVariance(vectors, factor, radius, heaviest=heaviest) if radius else plain
 
 
-def radius_of_most(vectors: Floats) -> float:
+def radius_of_most(vectors: Floats, heaviest: int | None = None) -> float:
     """The radius of most of the different vectors about their median, if some are far away from these; else 0.
 
     Some are far if the radius is below the share `CLOSE` of the largest distance from the median, or if the one scale
@@ -141,7 +142,7 @@ def radius_of_most(vectors: Floats) -> float:
     deviations[deviations <= SAME * np.abs(median)] = 0.0
     lengths = deviations.max(axis=1)
     radius = float(median_of(lengths))
-    share = max(CLOSE, 2.0 ** (LEVELS - bits_of(len(vectors))))
+    share = max(CLOSE, 2.0 ** (LEVELS - bits_of(heaviest or len(vectors))))
     return radius if radius < share * lengths.max() else 0.0
 
 

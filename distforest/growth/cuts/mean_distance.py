@@ -1,9 +1,9 @@
 """The mean pairwise distance from a matrix (SMERF, Eq. 1): all cuts of all candidates from one pass over a block.
 
-The distances of a node are read in fixed point, as integers below 2^26, so that one times a multiplicity up to 31 fits
-32 bits and every sum is exact. Each node has its own scale, so a large distance costs digits only in the nodes that
-hold it. The scale follows from the node's largest distance, which is guessed from two of its rows. If the guess proves
-too small, the node is read again.
+The distances of a node are read in fixed point, as integers below 2^26, so that one times a weight up to 31 fits 32
+bits and every sum is exact; with larger weights they have fewer bits. Each node has its own scale, so a large distance
+costs digits only in the nodes that hold it. The scale follows from the node's largest distance, which is guessed from
+two of its rows. If the guess proves too small, the node is read again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.errors import InputError
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.growth.cuts.blocks import (
     CELLS_OF_A_LINE,
@@ -49,9 +48,6 @@ MOST_BITS = 126
 
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 """The largest distance that is a float32 number."""
-
-MOST_DRAWS = 31
-"""The largest multiplicity with which a distance times its weight fits 32 bits."""
 
 CELLS_OF_32_BITS = 64
 """Cells of a row that are added in 32 bits if their sum fits, as it does unless nearly all are the largest."""
@@ -127,8 +123,6 @@ class MeanDistance(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        if frontier.weights.max(initial=0) > MOST_DRAWS:
-            raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
         room = SumRoom.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
         room = room._replace(places_missing=self.places_missing)
         where = self.where(frontier)
@@ -228,10 +222,11 @@ def cut_distances(
             rank[k, :length] = size  # unobserved rows and rows of other nodes come last
             for e in range(n):
                 rank[k, place[order[k, e]]] = e
-        bits = distance_bits(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered))
-        if not sum_rows(first, last, where, is_whole, length, bits, room):
-            bits = distance_bits(exponent, largest_exponent(first, last, where, size, room.gathered))
-            sum_rows(first, last, where, is_whole, length, bits, room)
+        most = digits(of_node)
+        bits = distance_bits(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered), most)
+        if not sum_rows(first, last, where, is_whole, length, (bits, most), room):
+            bits = distance_bits(exponent, largest_exponent(first, last, where, size, room.gathered), most)
+            sum_rows(first, last, where, is_whole, length, (bits, most), room)
         scan_distances(node, values[:, first:last], of_node, room, min_leaf, cuts)
         if cuts.candidate[node] >= 0:
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
@@ -255,26 +250,46 @@ def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Floa
 
 
 @borrowing
-def distance_bits(exponent: int, of_node: int) -> np.int64:
-    """The exponent of a node's scale, which takes 2^of_node, a bound of its distances, to 2^23 ... 2^26.
-
-    The scale takes 2^exponent, a bound of all distances, to 2^26 or to 2^4, 2^8 ... times as much.
-    """
-    return np.int64(min(DISTANCE_BITS - exponent + (exponent - of_node) // STEP * STEP, MOST_BITS))
-
-
-class FixedPoint(NamedTuple):
-    """The scale that takes distances to integers, and the limit below which these have at most `DISTANCE_BITS`."""
-
-    scale: np.float32
-    limit: np.float32
+def digits(weights: Int32s) -> np.int64:
+    """The most bits b <= 26 of a node's integers with 2^b w_i < 2^31 for all weights, and 2^(b+1) (sum w)^2 < 2^63."""
+    largest, m = np.int64(0), np.int64(0)
+    for w in weights:
+        largest = max(largest, np.int64(w))
+        m += w
+    most = np.int64(DISTANCE_BITS)
+    while most > 0 and (largest << most >= 1 << 31 or 2.0 * m * m * 2.0**most >= 2.0**63):
+        most -= 1
+    return most
 
 
 @borrowing
-def sum_rows(first: int, last: int, where: Where, is_whole: bool, length: int, bits: int, room: SumRoom) -> bool:
-    """Fill c_i and r_i of each row and candidate, at a scale of 2^bits; False if the node's distances do not fit."""
-    limit = min(math.ldexp(1.0, int(DISTANCE_BITS - bits)), LARGEST_FLOAT)
-    fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit))
+def distance_bits(exponent: int, of_node: int, most: int) -> np.int64:
+    """The exponent of a node's scale, which takes 2^of_node, a bound of its distances, to 2^(most-3) ... 2^most.
+
+    The scale takes 2^exponent, a bound of all distances, to 2^most or to 2^4, 2^8 ... times as much.
+    """
+    return np.int64(min(most - exponent + (exponent - of_node) // STEP * STEP, MOST_BITS))
+
+
+class FixedPoint(NamedTuple):
+    """The scale that takes distances to integers, and the limit below which these have at most ``most`` bits."""
+
+    scale: np.float32
+    limit: np.float32
+    most: np.int64
+
+
+@borrowing
+def sum_rows(
+    first: int, last: int, where: Where, is_whole: bool, length: int, scale: tuple[np.int64, np.int64], room: SumRoom
+) -> bool:
+    """Fill c_i and r_i of each row and candidate; False if the node's distances do not fit.
+
+    ``scale`` holds the exponent of the scale, and the most bits of an integer.
+    """
+    bits, most = scale
+    limit = min(math.ldexp(1.0, int(most - bits)), LARGEST_FLOAT)
+    fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit), most)
     if length < CELLS_OF_32_BITS:
         return sum_short_rows(first, last, where, is_whole, length, fixed, room)
     return sum_long_rows(first, last, where, is_whole, length, fixed, room)
@@ -293,7 +308,7 @@ def sum_short_rows(
         else:
             gather(i, first, last, where, room.gathered)
             whole, reach = weigh(room.gathered[:length], fixed, share, row)
-        if reach >> DISTANCE_BITS:
+        if reach >> fixed.most:
             return False
         place = room.place[i]
         room.itself[i], room.whole[i] = row[place], whole
@@ -372,7 +387,7 @@ def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int3
             signs = np.int32(signs | value)
         total += of_chunk
         most = max(most, of_chunk)
-    return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32), bool(reach >> DISTANCE_BITS == 0)
+    return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32), bool(reach >> fixed.most == 0)
 
 
 @borrowing

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtrc
+import scipy
 
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import shuffle, stream
@@ -135,7 +135,7 @@ def false_pairs(largest: Floats, n_rows: int) -> Floats:
     """
     n_pairs, n_bins = len(largest) * (len(largest) - 1) / 2.0, bin_count(n_rows)
     correction = 1.0 + (n_bins + 1) ** 2 / (6.0 * n_rows)
-    return np.asarray(max(n_pairs, 1.0) * chdtrc((n_bins - 1) ** 2, largest / correction))
+    return np.asarray(max(n_pairs, 1.0) * scipy.special.chdtrc((n_bins - 1) ** 2, largest / correction))
 
 
 def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Int32s:
