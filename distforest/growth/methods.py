@@ -419,8 +419,8 @@ def _with_categories(method: Method, growth: Growth, data: Data, params: Params)
 
 def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
     """The rule of `distforest.forest.missing`: that of the parameters, or the one of features if some are missing."""
-    are_features = isinstance(data.rows, Features) and isinstance(source, (ArraySource, BinnedSource))
-    lacks = are_features and not source.is_complete
+    lacks = isinstance(source, (ArraySource, BinnedSource)) and not source.is_complete
+    lacks = lacks and isinstance(data.rows, Features)
     return str(params.get("on_missing", LEARNED if lacks else "stop"))
 
 
