@@ -247,8 +247,12 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
             refuse_categories(schema, where, type(self).__name__)
         if schema is not None and fitted is not None and not reset:
-            fitted.check_same(schema, where)
-            return X
+            recoding = fitted.recoding(schema, where)
+            if recoding is None:
+                return X
+            if told := fitted.told_of_unseen(schema):
+                warn_caller(f"{where}: {told}")
+            return recoding.rows(np.asarray(X[:]))[0]
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
             self._set_schema(schema)

@@ -14,7 +14,7 @@ from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
-from distforest.sources.category_columns import Table, told_of_unseen
+from distforest.sources.category_columns import CategoryTable, is_from_dtype, told_of_unseen
 from distforest.sources.given import is_data_frame, unmasked
 from distforest.sources.row_kinds import Features
 from distforest.sources.sparse_features import read_sparse_features
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from distforest.growth.parameters import Value
+    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s, Floats
     from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.truth import Truth
@@ -42,7 +43,7 @@ class OnFeatures(OnRows):
     def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:
         """Encode rows of which some columns hold categories; warns of categories that the forest has not seen."""
         which = self.categorical_features if reset else self._fitted_categories()
-        table = Table.of(rows, which)
+        table = CategoryTable.of(rows, which)
         if table is None:
             return None
         schema = table.schema(which) if reset else self._schema()
@@ -57,6 +58,15 @@ class OnFeatures(OnRows):
         if told := told_of_unseen(unseen):
             warn_caller(f"X: {told}")
         return matrix
+
+    def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
+        """Check an array on disk, whose attributes say which columns hold categories."""
+        which = self.categorical_features
+        if reset and which is not None and not is_from_dtype(which):
+            cure = "ingest the table, which writes them, or pass the values: X[:]"
+            found = f"found {str(which)[:80]}"
+            raise InputError(f"categorical_features: an array on disk says so in its attributes, {found}; {cure}")
+        return super()._stored_rows(X, where, reset)
 
     def _fitted_categories(self) -> list[int] | None:
         """The positions of the columns that held categories in `fit`; None if none did."""
@@ -86,8 +96,11 @@ class OnFeatures(OnRows):
     ) -> None:
         """Grow the forest on features and their truth, or without a truth on the features alone."""
         schema = self._schema()
-        rows = Features(features.shape[1], () if schema is None else schema.n_categories)
+        is_taken = schema is not None and self.categorical_features is not None
+        rows = Features(features.shape[1], schema.n_categories if schema is not None and is_taken else ())
         self._grow(rows, features, truth, params, self._weights(), sample_weight)
+        if schema is not None and rows.n_categories:  # pictures name the categories
+            self.forest_ = self.forest_.with_schema(schema)
 
     def _params(self) -> dict[str, Value]:
         """The parameters as the user has set them; ``"given"`` stands for an array of weights."""

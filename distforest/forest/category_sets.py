@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from distforest.errors import ArtifactError
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.jit import borrowing, kernel
+from distforest.sources.schema import MAX_CATEGORIES
 from distforest.sources.source import Floats, Int32s, Ints
 
-Codes = NDArray[np.uint16]
-
-MAX_CATEGORIES = 1 << 16
-"""The most categories of a column: a code has 16 bits."""
+CategoryCodes = NDArray[np.uint16]
 
 OTHERS_LEFT, OTHERS_RIGHT = 0.0, 1.0
 """The threshold of a node that lists categories: where all others go."""
@@ -34,13 +32,13 @@ class CategorySets(NamedTuple):
     start
         Where the codes of each node begin in ``codes``, shape (N + 1,); shape (0,) if no node cuts categories.
     codes
-        Codes of the categories, ascending in each node, shape (M,).
+        CategoryCodes of the categories, ascending in each node, shape (M,).
     others_right
         Whether a node's other categories, and missing values, go right, shape (N,).
     """
 
     start: Ints
-    codes: Codes
+    codes: CategoryCodes
     others_right: NDArray[np.bool_]
 
 
@@ -82,7 +80,7 @@ class Listed(NamedTuple):
     """
 
     size: Int32s
-    codes: Codes
+    codes: CategoryCodes
     threshold: Floats
 
 
@@ -115,7 +113,7 @@ def listed_of(
     return Listed(size, (entries % MAX_CATEGORIES).astype(np.uint16), np.where(others_right, OTHERS_RIGHT, OTHERS_LEFT))
 
 
-def check_lists(size: Int32s, codes: Codes, n_categories: Ints) -> None:
+def check_lists(size: Int32s, codes: CategoryCodes, n_categories: Ints) -> None:
     """Refuse lists of categories that are not ascending, or beyond the categories of their columns.
 
     Parameters

@@ -18,8 +18,8 @@ from distforest.errors import ArtifactError
 from distforest.forest.category_sets import (
     OTHERS_LEFT,
     OTHERS_RIGHT,
+    CategoryCodes,
     CategorySets,
-    Codes,
     check_lists,
     send_categories,
     side_of_category,
@@ -121,7 +121,7 @@ class NodeTable:
     surrogate: Floats | None = None
     missing_right: NDArray[np.bool_] | None = None
     category_size: Int32s | None = None
-    category_codes: Codes | None = None
+    category_codes: CategoryCodes | None = None
 
     @property
     def n_trees(self) -> int:

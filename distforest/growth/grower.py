@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from distforest.forest.category_sets import Codes, Listed
+    from distforest.forest.category_sets import CategoryCodes, Listed
     from distforest.growth.cuts.criteria import Criterion, Cuts
     from distforest.growth.draws.columns import Draw
     from distforest.growth.rng import Keys
@@ -341,7 +341,7 @@ class _Levels:
     tree: list[Ints] = field(default_factory=list)
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
     ragged: list[tuple[Int32s, Floats]] = field(default_factory=list)
-    category_codes: list[Codes] = field(default_factory=list)
+    category_codes: list[CategoryCodes] = field(default_factory=list)
     next_node: Ints = field(init=False)
 
     def __post_init__(self) -> None:

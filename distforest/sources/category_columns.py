@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 FROM_DTYPE = "from_dtype"
 """The word for the columns whose dtype says that they hold categories, or whose values are strings."""
 
-MISSING = frozenset({"NoneType", "NAType", "NaTType"})
+MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 """Types of values that are missing, beside NaN."""
 
 
 @dataclass(frozen=True)
-class Table:
+class CategoryTable:
     """The columns of a table, before they are read as numbers.
 
     Attributes
@@ -54,7 +54,7 @@ class Table:
     columns: Sequence[Any]
 
     @classmethod
-    def of(cls, rows: object, which: Which) -> Table | None:
+    def of(cls, rows: object, which: Which) -> CategoryTable | None:
         """Take a table apart; None if it may hold no categories, or if it is no table of a known kind."""
         if which is None or is_sparse(rows):
             return None
@@ -251,7 +251,7 @@ def _name(value: object) -> str | None:
 
 
 def _is_missing(value: object) -> bool:
-    return type(value).__name__ in MISSING or (isinstance(value, Real) and value != value)
+    return type(value).__name__ in MISSING_TYPES or (isinstance(value, Real) and value != value)
 
 
 def _ordered_by_dtype(values: Any) -> Sequence[object]:
