@@ -19,7 +19,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
 from distforest.estimators.verbosity import told_progress
 from distforest.forest.estimates import Estimates
-from distforest.forest.roots import Roots
+from distforest.forest.roots import Roots, Stayed
 from distforest.forest.sealed.artifact import open_forest, save
 from distforest.forest.table import n_roots_of
 from distforest.growth.cuts.class_weights import key_of
@@ -339,7 +339,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 data = screened_data(data, seed, Here(threads), watch)
             bound = problem(self._method, data, params, seed)
             self._set_forest(fit_here(bound, threads, watch))
-            warnings = [_warning_of_roots(bound, self.forest_)]
+            stayed = Stayed.of(self.forest_.table.tree_size, self.forest_.leaves)
+            warnings = [_warning_of_roots(bound, self.forest_), stayed.told(bound.meaning.leaf)]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
@@ -408,6 +409,19 @@ def have_estimates(count: Ints, things: str) -> NDArray[np.bool_]:
         text = f"{n_unknown:,} of {len(known):,} {things} {'has' if n_unknown == 1 else 'have'} no out-of-bag estimate"
         warn_caller(f"{text}; grow more trees")
     return known
+
+
+def warn_of_chance(score: float, largest: float, things: str) -> None:
+    """Warn of an out-of-bag accuracy that is no better than ``largest``, that of always answering one class."""
+    if score <= largest:
+        found = f"oob_score: {score:.2f} of the {things} are told rightly by trees that did not draw them"
+        warn_caller(f"{found}, no more than by answering the largest class always ({largest:.2f})")
+
+
+def warn_of_mean(score: float) -> None:
+    """Warn of an out-of-bag coefficient of determination that is no better than that of the mean, 0."""
+    if score <= 0.0:
+        warn_caller(f"oob_score: R2 is {score:.2f} out of bag, no better than always answering the mean (0)")
 
 
 def r_squared(true: Floats, predicted: Floats, weights: Floats | None = None) -> float:

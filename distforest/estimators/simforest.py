@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.forest_estimator import have_estimates, r_squared, seed_of
+from distforest.estimators.forest_estimator import have_estimates, r_squared, seed_of, warn_of_chance, warn_of_mean
 from distforest.estimators.input_types import ClassWeightLike, RowsLike, SeedLike, VectorLike
 from distforest.estimators.on_rows import OnRows
 from distforest.estimators.verbosity import told_progress
@@ -257,7 +257,9 @@ class _SimForest(OnSimilarities):
         Warns
         -----
         UserWarning
-            Given similarities look like distances; a few targets lie far from all others; or most trees have no split.
+            Given similarities look like distances; a few targets lie far from all others; most trees have no split, or
+            most objects stay at roots for lack of similarities; or ``oob_score_`` is no better than the largest class,
+            or the mean.
         """
         params = self._checked_params(y)
         training, truth = self._read_training(X), self._truth(y)
@@ -374,8 +376,12 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
 
     def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth, weights: Floats | None) -> None:
         self.oob_decision_function_ = estimate
-        is_right = np.argmax(estimate[known], axis=1) == truth.values[known]
+        codes = truth.values[known]
+        is_right = np.argmax(estimate[known], axis=1) == codes
         self.oob_score_ = float(np.average(is_right, weights=weights))
+        if self.class_weight is None:  # weights may give up accuracy for rare classes
+            of_classes = np.bincount(codes, weights=weights)
+            warn_of_chance(self.oob_score_, float(of_classes.max() / of_classes.sum()), "objects")
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict the most probable label of each row of ``X``, the first of equally probable ones; shape (n,)."""
@@ -432,6 +438,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth, weights: Floats | None) -> None:
         self.oob_prediction_ = estimate[:, 0]
         self.oob_score_ = r_squared(truth.values[known], estimate[known], weights)
+        warn_of_mean(self.oob_score_)
 
     def predict(self, X: RowsLike) -> Floats:
         """Predict the mean target of the nodes in which the rows of ``X`` end, or of the voting objects, shape (n,).

@@ -19,7 +19,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import Forest, canonical
-from distforest.forest.roots import Roots
+from distforest.forest.roots import Roots, Stayed
 from distforest.forest.scoring import apply
 from distforest.growth.draws.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
@@ -150,8 +150,10 @@ def fit_lazily(
         arrays, costs = grow_in_lockstep(bound, source, watch)
     origin = {**origin_of(lazy, objects), **asdict(costs)}
     forest = replace(bound.forest([arrays]), provenance={"similarity": origin, "versions": versions()})
-    if warning := told_of_roots(bound, Roots.of_forest(forest), costs.closed):
-        warn_caller(warning)
+    stayed = Stayed.of(forest.table.tree_size, forest.leaves)
+    for warning in (told_of_roots(bound, Roots.of_forest(forest), costs.closed), stayed.told(bound.meaning.leaf)):
+        if warning:
+            warn_caller(warning)
     return forest
 
 
