@@ -3,7 +3,7 @@
 ::
 
     pip install 'distforest[examples]'
-    python benchmarks/against_peers.py                           everything
+    python benchmarks/against_peers.py                           everything (about a quarter of an hour)
     python benchmarks/against_peers.py --quick                   two seeds, the small sets
     python benchmarks/against_peers.py --only metric-learn aeon  some comparisons
     python benchmarks/against_peers.py --update-docs             docs/against-peers.json, and the pages made of it
@@ -191,7 +191,7 @@ def parser_of_options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="distforest beside its peers: quality, seconds and memory.")
     parser.add_argument("--only", nargs="+", choices=COMPARISONS, metavar="NAME", help=f"of {', '.join(COMPARISONS)}")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_SEEDS} seeds, the small sets")
-    parser.add_argument("--seeds", type=int, default=5, help="splits and seeds of each method (5)")
+    parser.add_argument("--seeds", type=int, default=3, help="splits and seeds of each method (3)")
     parser.add_argument("--threads", type=int, default=1, help="threads of each method (1)")
     parser.add_argument("--environments", type=Path, default=KEPT, metavar="FOLDER", help=f"keep them here ({KEPT})")
     parser.add_argument(
