@@ -12,7 +12,7 @@ from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts, Means
-from distforest.forest.missing import EVERY
+from distforest.forest.missing import ALL_OBSERVED
 from distforest.forest.pairs.pair_leaves import Votes
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.table import LEAF
@@ -124,7 +124,7 @@ class _Nodes:
             return ""
         read = [self.columns[k] for k in table.columns[first : first + width].tolist()]
         weights = table.weights[first : first + width].tolist()
-        if table.threshold[own] == EVERY:
+        if table.threshold[own] == ALL_OBSERVED:
             return f"{_in_words(read, weights)} is there"
         threshold = f"{table.threshold[own]:.4g}".replace("-", "\N{MINUS SIGN}")
         with_missing = table.missing_right is not None and not table.missing_right[own]
