@@ -25,7 +25,7 @@ RULES = ("stop", "larger", "surrogate")
 LEARNED = "learned"
 """The rule of features."""
 
-EVERY = float(np.finfo(np.float64).max)
+ALL_OBSERVED = float(np.finfo(np.float64).max)
 """The threshold of a cut that has every observed value on the left, and the missing ones on the right."""
 
 

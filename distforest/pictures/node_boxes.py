@@ -12,7 +12,7 @@ from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts, Means
-from distforest.forest.missing import EVERY
+from distforest.forest.missing import ALL_OBSERVED
 from distforest.forest.pairs.pair_leaves import Votes
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.table import LEAF
@@ -126,7 +126,7 @@ class _Nodes:
         if table.category_size is not None and table.category_size[own]:
             return f"{read[0]} {self._categories(own, int(table.columns[first]))}"
         weights = table.weights[first : first + width].tolist()
-        if table.threshold[own] == EVERY:
+        if table.threshold[own] == ALL_OBSERVED:
             return f"{_in_words(read, weights)} is there"
         threshold = f"{table.threshold[own]:.4g}".replace("-", "\N{MINUS SIGN}")
         with_missing = table.missing_right is not None and not table.missing_right[own]

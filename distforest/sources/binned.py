@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, is_complete, offsets
 
-MISSING = 255
+MISSING_CODE = 255
 """The code of a missing value, if there are any; there are then at most 255 bins."""
 
 QUANTILE_ROWS = 200_000
@@ -33,7 +33,7 @@ class BinnedSource:
     first_edge
         Where each column's edges begin, shape (n_columns + 1,).
     is_complete
-        Whether no value is missing; if one is, the code `MISSING` stands for missing values.
+        Whether no value is missing; if one is, the code `MISSING_CODE` stands for missing values.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class BinnedSource:
         See `column_edges`.
         """
         complete = is_complete(features)
-        most = max_bins if complete else min(max_bins, MISSING)
+        most = max_bins if complete else min(max_bins, MISSING_CODE)
         rows: slice | Ints = slice(None, None, 1 + (len(features) - 1) // QUANTILE_ROWS)
         if weights is not None:
             present = np.flatnonzero(weights)
@@ -92,7 +92,7 @@ class BinnedSource:
         """The codes as values, with NaN for missing ones."""
         values = codes.astype(np.float64)
         if not self.is_complete:
-            values[codes == MISSING] = np.nan
+            values[codes == MISSING_CODE] = np.nan
         return values
 
     def thresholds(self, columns: Int32s, codes: Floats) -> Floats:
@@ -101,7 +101,7 @@ class BinnedSource:
         A threshold above all codes, as of a cut between observed and missing values, stays what it is.
         """
         thresholds = codes.copy()
-        between = codes < MISSING + 1
+        between = codes < MISSING_CODE + 1
         thresholds[between] = self.edges[self.first_edge[columns[between]] + np.floor(codes[between]).astype(np.int64)]
         return thresholds
 
@@ -133,7 +133,7 @@ def column_edges(values: Float32s, max_bins: int, weights: Int32s | None = None)
 
 @kernel
 def fill_codes(features: Float32s, edges: Floats, first_edge: Ints, codes: NDArray[np.uint8]) -> None:
-    """codes[i, c] = number of edges of column c that are below x_ic; `MISSING` if it is NaN.
+    """codes[i, c] = number of edges of column c that are below x_ic; `MISSING_CODE` if it is NaN.
 
     The binary searches of a column's values run in parallel, one step of all searches at a time: no step waits for the
     one before it, and there is no branch to mispredict.
@@ -149,4 +149,4 @@ def fill_codes(features: Float32s, edges: Floats, first_edge: Ints, codes: NDArr
                 low[i] += half * np.int64(column_edge[low[i] + half - 1] < features[i, c])
             n -= half
         for i in range(features.shape[0]):
-            codes[i, c] = MISSING if np.isnan(features[i, c]) else low[i]
+            codes[i, c] = MISSING_CODE if np.isnan(features[i, c]) else low[i]

@@ -10,8 +10,8 @@ The criteria differ in how P is computed. Here it is computed in closed form, fr
 Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows.
 
 The largest gain wins, then the candidate drawn first, then the missing on the right, then the lowest threshold, of
-which `EVERY` is the highest. Gains that differ by rounding are equal. The sums of the two sides are added first, so
-that a cut and its mirror image gain the same.
+which `ALL_OBSERVED` is the highest. Gains that differ by rounding are equal. The sums of the two sides are added first,
+so that a cut and its mirror image gain the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from distforest.errors import InputError
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
-from distforest.forest.missing import EVERY
+from distforest.forest.missing import ALL_OBSERVED
 from distforest.growth.cuts.category_orders import rank_by_classes, rank_by_vectors
 from distforest.growth.cuts.ordering import lay_missing, order_values
 from distforest.growth.rng import Keys
@@ -247,7 +247,7 @@ def keep_best(
 ) -> None:
     """Let the cut between the values ``below`` < ``above`` be the node's cut if its gain is the largest so far.
 
-    If ``above`` is infinite it stands for missing values, and the threshold is `EVERY`.
+    If ``above`` is infinite it stands for missing values, and the threshold is `ALL_OBSERVED`.
     """
     if cuts.candidate[node] >= 0 and gain <= cuts.gain[node] * (1.0 + GAIN_ROUNDING):
         return
@@ -256,7 +256,7 @@ def keep_best(
     cuts.gain[node] = gain
     cuts.threshold[node] = middle if middle < above else below  # rounding must not send the right side left
     if above == np.inf:
-        cuts.threshold[node] = EVERY
+        cuts.threshold[node] = ALL_OBSERVED
 
 
 @borrowing

@@ -26,7 +26,7 @@ from distforest.growth.cuts.criteria import (
 from distforest.growth.cuts.ordering import lay_missing, order_values
 from distforest.growth.grower import Limits, values_on
 from distforest.jit import borrowing, kernel
-from distforest.sources.binned import MISSING, BinnedSource
+from distforest.sources.binned import MISSING_CODE, BinnedSource
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 Codes = NDArray[np.uint8]
@@ -59,7 +59,7 @@ def cut_codes_by_targets(
 
 def _code_of_missing(source: BinnedSource) -> int:
     """The code of missing values; one that no value has if there are none."""
-    return _NO_CODE if source.is_complete else MISSING
+    return _NO_CODE if source.is_complete else MISSING_CODE
 
 
 @kernel
@@ -135,7 +135,7 @@ def walk_gini(
 ) -> None:
     """`scan_gini` over bins of total weight filled[b] and class weights sums[b].
 
-    ``missing`` is the side of the bin `MISSING`, which is the last one, or comes first if its rows are on the left; or
+    ``missing`` is the side of the bin `MISSING_CODE`, which is the last one, or comes first if its rows are on the left; or
     ``STAY`` if it is a bin as any other.
     """
     left, right, least = sides[0], sides[1], cuts.gain[node]
@@ -147,7 +147,7 @@ def walk_gini(
     whole = (m * m - squares_right) / m
     m_left, m_right, before = np.int64(0), m, np.nan
     for step in range(_BINS):
-        b = (step + MISSING) % _BINS if missing == LEFT else step
+        b = (step + MISSING_CODE) % _BINS if missing == LEFT else step
         if filled[b] == 0:
             continue
         value = place_of(b, missing)
@@ -170,7 +170,7 @@ def walk_gini(
 @borrowing
 def place_of(b: int, missing: int) -> float:
     """The value of bin b: its number, or if it holds the missing ones, inf if they are on the right, -inf if left."""
-    if b == MISSING and missing != STAY:
+    if b == MISSING_CODE and missing != STAY:
         return np.inf if missing == RIGHT else -np.inf
     return np.float64(b)
 
@@ -246,7 +246,7 @@ def walk_variance(
         m_right += filled[b]
         right += sums[b]
     for step in range(_BINS):
-        b = (step + MISSING) % _BINS if missing == LEFT else step
+        b = (step + MISSING_CODE) % _BINS if missing == LEFT else step
         if filled[b] == 0:
             continue
         value = place_of(b, missing)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
 
 SCREENED_BINS = 8
-MISSING = 255
+NO_BIN = 255
 """The bin of a missing value."""
 
 NO_RANK = -1
@@ -178,11 +178,11 @@ def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, fil
 
 
 def bins(ranks_of_columns: Int32s) -> Codes:
-    """The bin of each rank, floor(B rank / n) over n values of a column, shape (n_columns, m); `MISSING` for NaN."""
+    """The bin of each rank, floor(B rank / n) over n values of a column, shape (n_columns, m); `NO_BIN` for NaN."""
     m = ranks_of_columns.shape[1]
     n_values = np.maximum(ranks_of_columns.max(axis=1, initial=NO_RANK, keepdims=True).astype(np.int64) + 1, 1)
     codes = (ranks_of_columns.astype(np.int64) * bin_count(m) // n_values).astype(np.uint8)
-    codes[ranks_of_columns == NO_RANK] = MISSING
+    codes[ranks_of_columns == NO_RANK] = NO_BIN
     return codes
 
 
@@ -213,7 +213,7 @@ def compare(
 ) -> None:
     """of_columns[a] = max over b of G(a, b) and of_others[b] = max over a; ``within`` one set of columns, over a < b.
 
-    ``terms[o]`` is o log o. A bin `MISSING` does not count.
+    ``terms[o]`` is o log o. A bin `NO_BIN` does not count.
     """
     m = codes.shape[1]
     of_pair = np.empty((2, n_bins), np.int64)
@@ -229,7 +229,7 @@ def compare(
             together[:] = 0
             n = 0
             for r in range(m):
-                if codes[a, r] != MISSING and others[b, r] != MISSING:
+                if codes[a, r] != NO_BIN and others[b, r] != NO_BIN:
                     together[codes[a, r] * n_bins + others[b, r]] += 1
                     n += 1
             total = 0.0

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY
-from distforest.forest.missing import EVERY
+from distforest.forest.missing import ALL_OBSERVED
 from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Gini, Variance
@@ -114,8 +114,8 @@ def test_without_missing_values_nothing_changes(search: Search) -> None:
     [
         ([0.0, 1.0, 2.0, 3.0, GONE], [0, 0, 1, 1, 1], 1.5, RIGHT),
         ([0.0, 1.0, 2.0, 3.0, GONE], [0, 0, 1, 1, 0], 1.5, LEFT),
-        ([0.0, 1.0, 2.0, GONE, GONE], [0, 0, 0, 1, 1], EVERY, RIGHT),
-        ([5.0, 5.0, 5.0, GONE, GONE], [1, 1, 1, 0, 0], EVERY, RIGHT),
+        ([0.0, 1.0, 2.0, GONE, GONE], [0, 0, 0, 1, 1], ALL_OBSERVED, RIGHT),
+        ([5.0, 5.0, 5.0, GONE, GONE], [1, 1, 1, 0, 0], ALL_OBSERVED, RIGHT),
         ([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], 1.5, STAY),
     ],
 )
