@@ -135,8 +135,8 @@ def walk_gini(
 ) -> None:
     """`scan_gini` over bins of total weight filled[b] and class weights sums[b].
 
-    ``missing`` is the side of the bin `MISSING_CODE`, which is the last one, or comes first if its rows are on the left; or
-    ``STAY`` if it is a bin as any other.
+    ``missing`` is the side of the bin `MISSING_CODE`, which is the last one, or comes first if its rows are on the
+    left; or ``STAY`` if it is a bin as any other.
     """
     left, right, least = sides[0], sides[1], cuts.gain[node]
     left[:] = 0
