@@ -255,8 +255,8 @@ def warnings_there(task: RootsTask) -> list[str]:
 def _warnings_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> list[str]:
     """The warnings of `warnings_there`; if there is no cause for one, the inputs are not opened again."""
     names = ("n_roots", "n_trees", "closed", "n_stayed", "n_routed")
-    *counts, n_stayed, n_routed = (sum(getattr(receipt, name) for receipt in receipts) for name in names)
-    task = RootsTask(inputs, *counts, Stayed(n_stayed, n_routed))
+    n_roots, n_trees, closed, *stayed = (sum(getattr(receipt, name) for receipt in receipts) for name in names)
+    task = RootsTask(inputs, n_roots, n_trees, closed, Stayed(*stayed))
     if 2 * task.n_roots <= task.n_trees and not task.stayed.are_too_many:
         return []
     [told] = cluster.each(warnings_there, [task], Work("survey", options.retries))
