@@ -320,7 +320,8 @@ def cut_gini(
             if n < last - first and places_missing:
                 for side in (RIGHT, LEFT):
                     begin = lay_missing(values[k, first:last], n, side, room, seen)
-                    counts[1] = counts[2]
+                    for c in range(counts.shape[1]):
+                        counts[1, c] = counts[2, c]
                     before, whole = cuts.gain[node], room[begin : begin + last - first]
                     scan_gini(node, k, seen[: last - first], whole, of_node, min_leaf, counts[:2], cuts)
                     note_missing(node, before, side, cuts)
