@@ -464,10 +464,9 @@ def scan_distances(
 ) -> None:
     """Scan each candidate's order, with the missing rows left out, or on the right and then on the left."""
     for k in range(values.shape[0]):
-        if room.n_observed[k] == values.shape[1] or not room.places_missing:
-            scan_distance_order(node, k, values[k], weights, room, STAY, min_leaf, cuts)
-            continue
-        for side in (RIGHT, LEFT):
+        are_left_out = room.n_observed[k] == values.shape[1] or not room.places_missing
+        for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
+            side = STAY if are_left_out else (LEFT if turn else RIGHT)
             scan_distance_order(node, k, values[k], weights, room, side, min_leaf, cuts)
 
 
