@@ -367,7 +367,7 @@ def check_complete(features: np.ndarray, method: str) -> None:
         if lacks.any():
             row, column = np.argwhere(lacks)[0].tolist()
             found = f"the first at row {first + row}, column {column}"
-            raise InputError(f"features: {method} bears no missing value, found NaN, {found}; remove or impute them")
+            raise InputError(f"features: {method} takes no missing values, found NaN, {found}; remove or impute them")
 
 
 def largest_entry(matrix: Float32s) -> float:
