@@ -82,12 +82,26 @@ def mib(n_bytes: float) -> str:
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a markdown table."""
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
+    """Print a markdown table, each row as soon as it is known."""
+    print(table_head(head))
     for row in rows:
-        print("| " + " | ".join(row) + " |", flush=True)
+        print(table_row(row), flush=True)
     print(flush=True)
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A markdown table, without an end of line."""
+    return "\n".join([table_head(head), *map(table_row, rows)])
+
+
+def table_head(head: Sequence[str]) -> str:
+    """The first two lines of a markdown table."""
+    return f"{table_row(head)}\n|{'---|' * len(head)}"
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """A line of a markdown table."""
+    return "| " + " | ".join(cells) + " |"
 
 
 def machine() -> str:

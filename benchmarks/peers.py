@@ -9,26 +9,30 @@
     python benchmarks/rfd.py table_k --peer-python metric/bin/python
 
 `Peer` starts this file with the Python of the environment, which needs NumPy and the peer only. Questions and answers
-are lines of JSON; arrays travel as files.
+are lines of JSON; arrays travel as files. `against_peers.py` makes the environments itself; what it asks
+for, ``contend``, is in `contenders.py`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import os
 import subprocess
 import sys
 import time
 import warnings
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from contenders import contend, learned_metric, peak_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TextIO
 
     from numpy.typing import NDArray
 
@@ -38,30 +42,49 @@ if TYPE_CHECKING:
 # --- here: who asks ---------------------------------------------------------------------------------------
 
 
-class Peer:
-    """A process of another Python that answers questions, one at a time; to be used in a ``with`` statement."""
+def inherited(python: str) -> dict[str, str]:
+    """The variables of this process for one of a Python: of another one without ``PYTHONPATH``, which is for ours."""
+    return {name: own for name, own in os.environ.items() if python == sys.executable or name != "PYTHONPATH"}
 
-    def __init__(self, python: str) -> None:
+
+class PeerEnded(SystemExit):
+    """A peer's process is gone."""
+
+
+class Peer:
+    """A process of another Python that answers questions, one at a time; to be used in a ``with`` statement.
+
+    ``variables`` are added to those of this process. The other Python finds its own packages alone.
+    """
+
+    def __init__(self, python: str, variables: Mapping[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            [python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            [python, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env=inherited(python) | dict(variables or {}),
         )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()  # its loop over the questions ends
-        self.process.wait()
+        with contextlib.suppress(BrokenPipeError), self.process:  # closes the pipes, so that its loop ends, and waits
+            pass
 
     def ask(self, question: str, **given: Any) -> Answer:
         """The answer of the function ``question`` of this file to ``given``."""
         if self.process.stdin is None or self.process.stdout is None:
             raise SystemExit("a peer's process has no pipes")
-        self.process.stdin.write(json.dumps({"question": question, "given": given}) + "\n")
-        line = self.process.stdout.readline()
+        try:
+            self.process.stdin.write(json.dumps({"question": question, "given": given}) + "\n")
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
         if not line:
-            raise SystemExit(f"the peer's process has ended on the question {question!r}; its error stands above")
+            raise PeerEnded(f"the peer's process has ended on the question {question!r}; its error stands above")
         answer: Answer = json.loads(line)
         return answer
 
@@ -92,6 +115,9 @@ class Environments:
 # --- there: who answers -----------------------------------------------------------------------------------
 
 
+PACKAGES = ("treeple", "forestgeom", "metric-learn", "umap-learn", "pynndescent", "aeon", "ydf", "distforest")
+
+
 def packages() -> Answer:
     """Versions of the peers and of what they stand on; None where they are not there."""
 
@@ -101,7 +127,7 @@ def packages() -> Answer:
         except PackageNotFoundError:
             return None
 
-    return {name: found(name) for name in ("treeple", "forestgeom", "metric-learn", "scikit-learn", "numpy", "scipy")}
+    return {name: found(name) for name in (*PACKAGES, "scikit-learn", "numpy", "scipy", "numba")}
 
 
 @functools.cache
@@ -192,39 +218,35 @@ def linear_map(metric: str, rows: str, labels: str, seed: int, **params: Any) ->
     ITML sweeps over its constraints until ``n_projections`` are done or it has converged. RCA's chunks are the classes:
     the points that a thousand must-link pairs a class join.
     """
-    import metric_learn  # noqa: PLC0415  (in the peer's environment)
+    import metric_learn  # noqa: F401, PLC0415  (before the clock runs)
 
     warnings.simplefilter("ignore")  # of its use of scikit-learn, and that a class has fewer pairs than were expected
     X, y = array(rows), array(labels)
     start = time.perf_counter()
     if metric == "RCA":
-        found = metric_learn.RCA(**params).fit(X, y)
+        found = learned_metric("RCA", X, y, **params)
     elif metric == "ITML":
         n = params["constraints_per_class"] * len(np.unique(y))
         sweeps = max(1, params["n_projections"] // (2 * n))
-        found = metric_learn.ITML_Supervised(n_constraints=n, max_iter=sweeps, random_state=seed).fit(X, y)
+        found = learned_metric("ITML_Supervised", X, y, n_constraints=n, max_iter=sweeps, random_state=seed)
     else:
-        found = getattr(metric_learn, metric)(random_state=seed, **params).fit(X, y)
+        found = learned_metric(metric, X, y, random_state=seed, **params)
     return {"components": found.components_.tolist(), "seconds": time.perf_counter() - start}
 
 
-def peak_bytes() -> int:
-    """The most memory that this process has held, as Linux tells it."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
-
-
 ANSWERS: dict[str, Callable[..., Answer]] = {
-    function.__name__: function for function in (packages, trees, sparse_proximity, linear_map)
+    function.__name__: function for function in (packages, trees, sparse_proximity, linear_map, contend)
 }
 
 
-def serve(lines: Sequence[str]) -> None:
+def serve(lines: Iterable[str], answers: TextIO) -> None:
     """Answer questions until there are no more."""
     for line in lines:
         asked = json.loads(line)
-        print(json.dumps(ANSWERS[asked["question"]](**asked["given"])), flush=True)
+        print(json.dumps(ANSWERS[asked["question"]](**asked["given"])), file=answers, flush=True)
 
 
 if __name__ == "__main__":
-    serve(sys.stdin)  # type: ignore[arg-type]
+    stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a peer prints is no answer
+    serve(sys.stdin, stdout)

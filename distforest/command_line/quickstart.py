@@ -3,21 +3,25 @@
 Links of the Lazega law firm: a SMERF learns from the attributes of 70 % of the lawyers how near two of them are in
 the co-work network, and predicts how near the others are. Ionosphere: a SimForest learns from the similarities of 70 %
 of the radar returns which of them are good, and classifies the others. Both take all steps: `ingest` converts files to
-Zarr, TOML specs describe the jobs, one cluster of processes trains the forests, and a new process that reads only the
-sealed forests and the queries writes the scores to Zarr.
+Zarr, TOML specs describe the jobs, one cluster of processes trains the forests, and new processes that read only the
+sealed forests and the queries write the scores to Zarr.
+
+While the cluster works, a thread imports what the results are measured and drawn with, which takes about a second.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import multiprocessing
 import shlex
 import shutil
-import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -28,12 +32,14 @@ from rich.console import Console
 from rich.table import Table
 
 from distforest.errors import DistforestError, InputError, JobError
-from distforest.evaluation.metrics import average_precision, roc_auc
 from distforest.jit import COMPILE
-from distforest.jobs.cluster import Work
+from distforest.jobs.cluster import Here
+from distforest.jobs.compilation import compile_kernels
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.progress import shown_progress
+from distforest.jobs.question import Question
+from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array
@@ -54,7 +60,10 @@ MADE = ("data", "forests", "scores", "lazega.toml", "ionosphere.toml", "quicksta
 
 TRAINING_SHARE = 0.7
 SCORE_SECONDS = 300
-"""Seconds after which a scoring process counts as failed."""
+"""Seconds after which the scoring processes count as failed."""
+
+N_SCORERS = 2
+"""Processes that score."""
 
 SPECS = {
     "lazega": """\
@@ -160,7 +169,7 @@ class QuickstartSteps:
         start = time.perf_counter()
         try:
             yield
-        except (DistforestError, OSError, subprocess.SubprocessError) as error:
+        except (DistforestError, OSError, BrokenProcessPool) as error:
             raise JobError(f"quickstart, {name}: {error}") from error
         self.seconds[name] = time.perf_counter() - start
 
@@ -191,7 +200,7 @@ def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed:
         A step failed; the message names it.
     """
     home = fresh_folder(folder)
-    steps = QuickstartSteps(sys.stderr, total=8)
+    steps = QuickstartSteps(sys.stderr, total=7)
     with steps.step("split the data and ingest it to Zarr"):
         split_links(home, seed)
         split_returns(home, seed)
@@ -199,18 +208,20 @@ def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed:
     with ExitStack() as stack:
         with steps.step("start a cluster of processes"):
             cluster = stack.enter_context(local_cluster(workers))
-        with steps.step(COMPILE):
-            compile_kernels([lazega, ionosphere], cluster)
+        threading.Thread(target=import_measures, daemon=True).start()
+        with steps.step(COMPILE), shown_progress() as watch:
+            compile_kernels(lazega.inputs, ionosphere.inputs, cluster=cluster, watch=watch)
         with steps.step("train a SMERF on links of lawyers"):
             links = train(lazega, cluster)
         with steps.step("train a SimForest on radar returns"):
             returns = train(ionosphere, cluster)
         n_workers = cluster.slots
-    with steps.step("score the links in a new process"):
-        link_results: LinkResults = {**links, **score_links(home, links["digest"])}
-    with steps.step("score the radar returns in a new process"):
-        return_results: ReturnResults = {**returns, **score_returns(home, returns["digest"])}
-    with steps.step("draw the picture"):
+    with steps.step("score the links and the radar returns in new processes"):
+        opened = score_apart(home, [*return_questions(home), *link_questions(home)])
+        _check_same_forests(opened, {links["digest"], returns["digest"]})
+    with steps.step("measure the scores and draw the picture"):
+        link_results: LinkResults = {**links, **link_scores(home)}
+        return_results: ReturnResults = {**returns, **return_scores(home)}
         picture = draw(home)
     results: QuickstartResults = {
         "folder": str(home),
@@ -338,17 +349,6 @@ def job(home: Path, name: str, seed: int) -> QuickstartJob:
     return QuickstartJob(spec, stage_inputs(spec, f"{spec.output}.job"))
 
 
-def grow_one(inputs: Inputs) -> None:
-    """Grow a tree that is not kept, so that the kernels are compiled or loaded from the cache."""
-    inputs.problem().grow(np.arange(1))
-
-
-def compile_kernels(jobs: Sequence[QuickstartJob], cluster: Cluster) -> None:
-    """Compile the kernels of the jobs on the cluster, so that the time of training does not include it."""
-    with shown_progress() as watch:
-        cluster.each(grow_one, [one.inputs for one in jobs], Work("compile", watch=watch))
-
-
 def train(to_train: QuickstartJob, cluster: Cluster) -> TrainedForest:
     """Train and seal a forest."""
     with shown_progress() as watch:
@@ -361,39 +361,58 @@ def train(to_train: QuickstartJob, cluster: Cluster) -> TrainedForest:
     }
 
 
-def score_apart(home: Path, name: str, answer: str, *options: str) -> str:
-    """Score the test rows with a sealed forest, in a new process; return the digest of the forest.
+def import_measures() -> None:
+    """Import what measures and draws, which takes about a second; what is missing is told when it is needed."""
+    with suppress(ImportError):
+        importlib.import_module("distforest.evaluation.metrics")
+        importlib.import_module("distforest.pictures.plotting")
+
+
+def link_questions(home: Path) -> list[Question]:
+    """How far the held-out pairs are from each other; and all pairs of nodes, for the picture."""
+    forest, nodes = str(home / "forests" / "lazega.zarr"), home / "data" / "lazega-test.zarr"
+    rows, pairs = str(nodes / "X"), str(nodes / "pairs")
+    return [Question(forest, rows, "pairs", pairs=pairs), Question(forest, rows, "distance", reference=rows)]
+
+
+def return_questions(home: Path) -> list[Question]:
+    """The shares of the classes of the held-out rows; and the distances of these rows, for the picture."""
+    forest, rows = str(home / "forests" / "ionosphere.zarr"), str(home / "data" / "ionosphere-test.zarr" / "X")
+    return [Question(forest, rows, "proba"), Question(forest, rows, "distance", reference=rows)]
+
+
+def score_apart(home: Path, questions: Sequence[Question]) -> set[str]:
+    """Answer questions in new processes, which know nothing but the questions; return the digests of the forests.
 
     Raises
     ------
-    JobError
-        The process failed; the message ends with its last line.
+    DistforestError
+        As `score`.
+    BrokenProcessPool
+        A process was killed.
+    TimeoutError
+        A process took more than `SCORE_SECONDS`.
     """
-    command = [
-        *(sys.executable, "-m", "distforest", "score"),
-        *(str(home / "forests" / f"{name}.zarr"), str(home / "data" / f"{name}-test.zarr" / "X")),
-        *(str(home / "scores" / f"{name}-{answer}.zarr"), "--answer", answer),
-        *("--threads-here", "1", "--json", *options),
-    ]
-    done = subprocess.run(  # noqa: S603  (this interpreter, with paths of this module)
-        command, capture_output=True, text=True, timeout=SCORE_SECONDS, check=False
-    )
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["none"]
-        raise JobError(f"the scoring process ended with exit code {done.returncode}; its last line: {last[0]}")
-    return str(json.loads(done.stdout)["digest"])
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(N_SCORERS, spawn) as pool:
+        running = [pool.submit(score, one, _answers_of(home, one), Here()) for one in questions]
+        try:
+            return {future.result(SCORE_SECONDS).digest for future in running}
+        except TimeoutError:
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
 
 
-def score_side_by_side(home: Path, name: str, answers: Sequence[tuple[str, ...]]) -> set[str]:
-    """Score with each answer and its options in a new process, all at once; return the digests of the forest."""
-    with ThreadPoolExecutor(len(answers)) as pool:
-        return set(pool.map(lambda answer: score_apart(home, name, *answer), answers))
+def _answers_of(home: Path, asked: Question) -> str:
+    return str(home / "scores" / f"{Path(asked.forest).stem}-{asked.answer}.zarr")
 
 
-def _check_same_forest(digests: set[str], sealed: str) -> None:
-    """Refuse scores by another forest than the one that was sealed; raises JobError."""
-    if digests != {sealed}:
-        raise JobError(f"the forest {sealed} was sealed, found {', '.join(sorted(digests))} when it was opened")
+def _check_same_forests(found: set[str], sealed: set[str]) -> None:
+    """Refuse scores by other forests than those that were sealed; raises JobError."""
+    if found != sealed:
+        told = " and ".join(", ".join(sorted(digests)) for digests in (sealed, found))
+        raise JobError(f"the forests that were sealed and those that were opened differ: {told}")
 
 
 def _test(home: Path, name: str, array: str) -> np.ndarray:
@@ -404,11 +423,10 @@ def _scores(home: Path, name: str, array: str) -> np.ndarray:
     return np.asarray(open_array(str(home / "scores" / f"{name}.zarr" / array))[...])
 
 
-def score_links(home: Path, digest: str) -> LinkScores:
-    """Score the held-out pairs; and all pairs of nodes, for the picture."""
-    data = home / "data" / "lazega-test.zarr"
-    answers = ("pairs", "--pairs", str(data / "pairs")), ("distance", "--reference", str(data / "X"))
-    _check_same_forest(score_side_by_side(home, "lazega", answers), digest)
+def link_scores(home: Path) -> LinkScores:
+    """Measure how well the distances of the held-out pairs tell the links."""
+    from distforest.evaluation.metrics import average_precision, roc_auc  # noqa: PLC0415  (imports scikit-learn)
+
     linked, distance = _test(home, "lazega", "linked"), _scores(home, "lazega-pairs", "distance")
     return {
         "n_held_out": int(_test(home, "lazega", "held_out").sum()),
@@ -419,11 +437,10 @@ def score_links(home: Path, digest: str) -> LinkScores:
     }
 
 
-def score_returns(home: Path, digest: str) -> ReturnScores:
-    """Score the held-out rows; and their distances to each other, for the picture."""
-    rows = str(home / "data" / "ionosphere-test.zarr" / "X")
-    answers = ("proba",), ("distance", "--reference", rows)
-    _check_same_forest(score_side_by_side(home, "ionosphere", answers), digest)
+def return_scores(home: Path) -> ReturnScores:
+    """Measure how well the shares of the classes tell the held-out rows."""
+    from distforest.evaluation.metrics import roc_auc  # noqa: PLC0415  (imports scikit-learn)
+
     labels, shares = _test(home, "ionosphere", "y"), _scores(home, "ionosphere-proba", "proba")
     return {
         "n_held_out": len(labels),

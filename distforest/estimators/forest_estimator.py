@@ -16,27 +16,28 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.input_types import RowsLike, SeedLike
+from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
 from distforest.estimators.verbosity import told_progress
 from distforest.forest.estimates import Estimates
-from distforest.forest.roots import Roots
+from distforest.forest.roots import Roots, Stayed
 from distforest.forest.sealed.artifact import open_forest, save
 from distforest.forest.table import n_roots_of
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.cuts.far_values import told_of_far
-from distforest.growth.methods import check_together, problem
+from distforest.growth.methods import check_together, problem, weights_of_rows
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
+from distforest.growth.sample_weights import checked_weights
 from distforest.growth.standstill import told_of_roots
 from distforest.html_table import html_table
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import from_data
+from distforest.jobs.inputs import from_data, refuse_categories
 from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.data_frames import check_number_columns, dtypes_of, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
-from distforest.sources.given import is_data_frame, is_sparse, is_stored, unmasked
-from distforest.sources.opening import opened_rows
+from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
+from distforest.sources.opening import opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import SparseSource, warn_of_zeros
@@ -52,11 +53,18 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest, Meaning
     from distforest.growth.methods import Bound, Method
     from distforest.growth.parameters import Value
+    from distforest.growth.sample_weights import SampleWeights
     from distforest.jobs.cluster import Watch
     from distforest.sources.arrays import Matrix
     from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Ints
+    from distforest.sources.sparse_features import SparseFeatures
+
+CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+    Which features are categories: a mask, positions or names. ``"from_dtype"``: columns of a data frame or of an array
+    of objects that hold strings, or whose dtype is one of categories. None: all are numbers."""
+"""The parameter of estimators that take categories."""
 
 RUN_PARAMETERS = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
@@ -91,17 +99,20 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     client: Client | None
     forest_: Forest
     _column_numbers: tuple[int, ...] = ()
+    _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         # each parameter is described once, in growth/parameters.py
         rows = [f"{p.name} : {p.allowed()}, default={p.default!r}\n    {p.text}" for p in cls._parameters]
-        text = "\n".join([*rows, RUN_PARAMETERS]).replace("\n", "\n    ")
+        taken = [CATEGORICAL] if "categorical_features" in cls.__annotations__ else []
+        text = "\n".join([*rows, *taken, RUN_PARAMETERS]).replace("\n", "\n    ")
         cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", text)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.input_tags.allow_nan = self._method.bears_missing
         return tags
 
     def __getstate__(self) -> dict[str, object]:
@@ -177,16 +188,18 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         for attribute in ("feature_names_in_", "feature_dtypes_in_", "_encodings"):
             self.__dict__.pop(attribute, None)
         if schema is not None:
-            self.feature_names_in_ = np.array(schema.names, object)
+            if schema.is_named:
+                self.feature_names_in_ = np.array(schema.names, object)
             if schema.dtypes:
                 self.feature_dtypes_in_ = np.array(schema.dtypes, object)
             self._encodings = schema.encodings
 
     def _schema(self) -> Schema | None:
-        """The columns of ``X`` in `fit`; None if they had no names."""
-        if not hasattr(self, "feature_names_in_"):
+        """The columns of ``X`` in `fit`; None if they had no names, and none of them held categories."""
+        if not hasattr(self, "_encodings"):
             return None
-        plain = Schema.of_names([*self.feature_names_in_], [*getattr(self, "feature_dtypes_in_", ())])
+        names = getattr(self, "feature_names_in_", Schema.unnamed(self.n_features_in_).names)
+        plain = Schema.of_names([*names], [*getattr(self, "feature_dtypes_in_", ())])
         return plain.encoded(getattr(self, "_encodings", {}))
 
     def _rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
@@ -194,19 +207,27 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         rows = unmasked(opened_rows(X))
         if is_stored(rows):
             return self._stored_rows(rows, os.fspath(X) if isinstance(X, (str, os.PathLike)) else "X", reset)
+        encoded = self._encoded(rows, reset)
+        if encoded is not None:
+            return encoded
         dtypes: tuple[str, ...] = ()
         if is_data_frame(rows):
             check_number_columns(rows)
             dtypes = dtypes_of(rows)
             self._check_numbered_columns(rows, reset)
-        if is_sparse(rows):
+        if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
-        accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
+        accept_sparse = "csr" if is_accepted else False
         checked = validate_data(self, rows, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
         if reset:
             names = getattr(self, "feature_names_in_", None)  # which validate_data has set
             self._set_schema(None if names is None else Schema.of_names(names, dtypes))
         return checked
+
+    def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:  # noqa: ARG002  (all are numbers)
+        """The numbers of rows of which some columns hold categories; None if all hold numbers."""
+        return None
 
     def _check_numbered_columns(self, frame: DataFrame, reset: bool) -> None:
         """Refuse columns named by integers in another order than in `fit`: scikit-learn compares only strings."""
@@ -223,16 +244,22 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
         """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""
         schema, fitted = Schema.of_array(where, X), self._schema()
+        if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
+            refuse_categories(schema, where, type(self).__name__)
         if schema is not None and fitted is not None and not reset:
-            fitted.check_same(schema, where)
-            return X
+            recoding = fitted.recoding(schema, where)
+            if recoding is None:
+                return X
+            if told := fitted.told_of_unseen(schema):
+                warn_caller(f"{where}: {told}")
+            return recoding.rows(np.asarray(X[:]))[0]
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
             self._set_schema(schema)
         return X
 
     def _read_features(self, rows: Matrix) -> Float32s:
-        """Read the training features that `_rows` has checked, shape (n, n_features).
+        """Read the dense training features that `_rows` has checked, shape (n, n_features).
 
         Warns of columns whose values become equal in float32.
         """
@@ -264,16 +291,38 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _grow(
         self,
         rows: RowKind,
-        matrix: np.ndarray | SparseSource,
+        matrix: np.ndarray | SparseSource | SparseFeatures,
         truth: Truth | None,
         params: dict[str, Value],
         weights: Floats | None = None,
+        sample_weight: Floats | None = None,
     ) -> None:
-        """Grow the forest from a matrix and its truth, or without a truth from the matrix alone."""
+        """Grow the forest from a matrix and its truth, or without a truth from the matrix alone.
+
+        ``weights`` are those of features, ``sample_weight`` those of rows, from `_sample_weight`.
+        """
         truth = truth or Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0)))
         of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
-        data = Data(rows, matrix, *of_truth, weights, offset=truth.offset)
+        of_rows = self._integer_weights(params, truth, sample_weight)
+        data = Data(rows, matrix, *of_truth, weights, offset=truth.offset, sample_weights=of_rows)
         self._grow_from(data, params, seed_of(self.random_state))
+
+    def _sample_weight(self, sample_weight: VectorLike | None, n_rows: int) -> Floats | None:
+        """Read the weights of ``n_rows`` rows; None: equal weights."""
+        if sample_weight is None:
+            return None
+        return checked_weights(unmasked(in_memory(opened_array(sample_weight))), n_rows)
+
+    def _integer_weights(
+        self, params: dict[str, Value], truth: Truth, sample_weight: Floats | None
+    ) -> SampleWeights | None:
+        """The weights of rows as integers; warns of those that rounding changes."""
+        if sample_weight is None:
+            return None
+        found = weights_of_rows(params, truth.kind, truth.values, truth.classes, sample_weight)
+        if warning := found.told(sample_weight):
+            warn_caller(warning)
+        return found
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, here or on the cluster; warns if it has learned nothing."""
@@ -290,7 +339,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 data = screened_data(data, seed, Here(threads), watch)
             bound = problem(self._method, data, params, seed)
             self._set_forest(fit_here(bound, threads, watch))
-            warnings = [_warning_of_roots(bound, self.forest_)]
+            stayed = Stayed.of(self.forest_.table.tree_size, self.forest_.leaves)
+            warnings = [_warning_of_roots(bound, self.forest_), stayed.told(bound.meaning.leaf)]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
@@ -361,8 +411,21 @@ def have_estimates(count: Ints, things: str) -> NDArray[np.bool_]:
     return known
 
 
-def r_squared(true: Floats, predicted: Floats) -> float:
-    """Coefficient of determination of predicted values."""
+def warn_of_chance(score: float, largest: float, things: str) -> None:
+    """Warn of an out-of-bag accuracy that is no better than ``largest``, that of always answering one class."""
+    if score <= largest:
+        found = f"oob_score: {score:.2f} of the {things} are told rightly by trees that did not draw them"
+        warn_caller(f"{found}, no more than by answering the largest class always ({largest:.2f})")
+
+
+def warn_of_mean(score: float) -> None:
+    """Warn of an out-of-bag coefficient of determination that is no better than that of the mean, 0."""
+    if score <= 0.0:
+        warn_caller(f"oob_score: R2 is {score:.2f} out of bag, no better than always answering the mean (0)")
+
+
+def r_squared(true: Floats, predicted: Floats, weights: Floats | None = None) -> float:
+    """Coefficient of determination of predicted values, which count by their weights if there are any."""
     from sklearn.metrics import r2_score  # noqa: PLC0415  (a tenth of a second that a fit does without)
 
-    return float(r2_score(true, predicted))
+    return float(r2_score(true, predicted, sample_weight=weights))

@@ -47,7 +47,10 @@ class DataFrameLike(Protocol):
 
 
 FeaturesLike = ArrayLike | DataFrameLike | ZarrLike | Address
-"""Features, shape (n, n_features): array-like, a data frame, a Zarr array, or the address of one."""
+"""Dense features, shape (n, n_features): array-like, a data frame, a Zarr array, or the address of one."""
+
+SparseLike = scipy.sparse.sparray | scipy.sparse.spmatrix
+"""A sparse matrix of SciPy, in any format."""
 
 VectorLike = ArrayLike | ZarrLike | Address
 """A label or a number for each row, shape (n,): array-like, a Zarr array, or the address of one."""
@@ -58,14 +61,17 @@ PairsLike = ArrayLike | ZarrLike | Address
 ObjectsLike = Sequence[object] | ArrayLike
 """The objects that a `Lazy` similarity compares, a sequence of length n; or their places in ``Lazy(objects=...)``."""
 
-RowsLike = FeaturesLike | scipy.sparse.sparray | scipy.sparse.spmatrix | ObjectsLike
-"""Rows in the form in which `fit` takes them: features; similarities, which may be sparse; or the objects."""
+RowsLike = FeaturesLike | SparseLike | ObjectsLike
+"""Rows in the form in which `fit` takes them: features or similarities, which may be sparse; or the objects."""
 
 TruthLike = Labels | Targets | Embedding | Distances | Graph | VectorLike | DataFrameLike
 """What SMERF learns: one of the named truths, a vector of labels or targets, or a distance matrix, shape (n, n)."""
 
 FeatureWeightsLike = Literal["dependence"] | ArrayLike | None
 """A weight >= 0 for each feature, shape (n_features,); ``"dependence"`` to screen the features; None for equal ones."""
+
+CategoricalLike = Literal["from_dtype"] | ArrayLike | None
+"""Which features are categories: a mask, positions or names; ``"from_dtype"``: by their dtypes; None: none are."""
 
 ClassWeightLike = Literal["balanced"] | Mapping[str, float] | Mapping[int, float] | Mapping[object, float] | None
 """A weight > 0 for each label, ``"balanced"``, or None for equal ones."""

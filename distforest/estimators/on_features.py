@@ -5,19 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+import scipy.sparse
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from distforest.errors import InputError
-from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike
+from distforest.errors import InputError, warn_caller
+from distforest.estimators.input_types import CategoricalLike, FeaturesLike, FeatureWeightsLike, SparseLike
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
-from distforest.sources.given import unmasked
+from distforest.growth.methods import check_sparse, for_sparse
+from distforest.sources.category_columns import CategoryTable, is_from_dtype, told_of_unseen
+from distforest.sources.given import is_data_frame, unmasked
 from distforest.sources.row_kinds import Features
+from distforest.sources.sparse_features import read_sparse_features
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from sklearn.utils import Tags
+
     from distforest.growth.parameters import Value
+    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s, Floats
+    from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.truth import Truth
 
 
@@ -28,14 +37,70 @@ class OnFeatures(OnRows):
     """
 
     feature_weights: FeatureWeightsLike
+    categorical_features: CategoricalLike
+    _zero_is_absent = True
 
-    def _training_features(self, X: FeaturesLike) -> Float32s:
+    def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:
+        """Encode rows of which some columns hold categories; warns of categories that the forest has not seen."""
+        which = self.categorical_features if reset else self._fitted_categories()
+        table = CategoryTable.of(rows, which)
+        if table is None:
+            return None
+        schema = table.schema(which) if reset else self._schema()
+        if schema is None:
+            return None
+        if is_data_frame(rows):
+            self._check_numbered_columns(rows, reset)
+        validate_data(self, rows, reset=reset, skip_check_array=True)
+        if reset:
+            self._set_schema(schema if hasattr(self, "feature_names_in_") else schema.without_names())
+        matrix, unseen = table.encoded(schema)
+        if told := told_of_unseen(unseen):
+            warn_caller(f"X: {told}")
+        return matrix
+
+    def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
+        """Check an array on disk, whose attributes say which columns hold categories."""
+        which = self.categorical_features
+        if reset and which is not None and not is_from_dtype(which):
+            cure = "ingest the table, which writes them, or pass the values: X[:]"
+            found = f"found {str(which)[:80]}"
+            raise InputError(f"categorical_features: an array on disk says so in its attributes, {found}; {cure}")
+        return super()._stored_rows(X, where, reset)
+
+    def _fitted_categories(self) -> list[int] | None:
+        """The positions of the columns that held categories in `fit`; None if none did."""
+        schema = self._schema()
+        sizes = () if schema is None else schema.n_categories
+        return [place for place, size in enumerate(sizes) if size] or None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not for_sparse({row.name: getattr(self, row.name) for row in self._parameters})
+        return tags
+
+    def _training_features(self, X: FeaturesLike | SparseLike) -> Float32s | SparseFeatures:
         """Read the features of the training rows, shape (n, n_features)."""
-        return self._read_features(self._rows(X, reset=True))
+        rows = self._rows(X, reset=True)
+        if not scipy.sparse.issparse(rows):
+            return self._read_features(rows)
+        check_sparse(self._params())
+        return read_sparse_features(rows)
 
-    def _grow_on(self, features: Float32s, truth: Truth | None, params: dict[str, Value]) -> None:
+    def _grow_on(
+        self,
+        features: Float32s | SparseFeatures,
+        truth: Truth | None,
+        params: dict[str, Value],
+        sample_weight: Floats | None,
+    ) -> None:
         """Grow the forest on features and their truth, or without a truth on the features alone."""
-        self._grow(Features(features.shape[1]), features, truth, params, self._weights())
+        schema = self._schema()
+        is_taken = schema is not None and self.categorical_features is not None
+        rows = Features(features.shape[1], schema.n_categories if schema is not None and is_taken else ())
+        self._grow(rows, features, truth, params, self._weights(), sample_weight)
+        if schema is not None and rows.n_categories:  # pictures name the categories
+            self.forest_ = self.forest_.with_schema(schema)
 
     def _params(self) -> dict[str, Value]:
         """The parameters as the user has set them; ``"given"`` stands for an array of weights."""

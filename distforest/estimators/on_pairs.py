@@ -28,7 +28,7 @@ from distforest.sources.point_pairs import (
     codes_of_links,
     warning_of_contradictions,
 )
-from distforest.sources.readings import FEATURES, read
+from distforest.sources.readings import COMPLETE, read
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         check_is_fitted(self)
         if X is None:
             return self.forest_.points
-        points = read(self._rows(X, reset=False), FEATURES)
+        points = read(self._rows(X, reset=False), COMPLETE)
         check_points(points)
         return points
 

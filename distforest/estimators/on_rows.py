@@ -105,5 +105,6 @@ class OnRows(ForestEstimator):
         """Read rows as the trees do; warns of rows without an observed value."""
         source = self.forest_.source(self._rows(X, reset=False))
         if len(empty := rows_without_values(source)):
-            warn_caller(f"X: {told_of_rows_without_values(len(empty), source.shape[0], int(empty[0]))}")
+            value = self.forest_.meaning.rows.value
+            warn_caller(f"X: {told_of_rows_without_values(len(empty), source.shape[0], int(empty[0]), value)}")
         return source

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.forest_estimator import have_estimates, r_squared, seed_of
+from distforest.estimators.forest_estimator import have_estimates, r_squared, seed_of, warn_of_chance, warn_of_mean
 from distforest.estimators.input_types import ClassWeightLike, RowsLike, SeedLike, VectorLike
 from distforest.estimators.on_rows import OnRows
 from distforest.estimators.verbosity import told_progress
@@ -142,13 +142,20 @@ class OnSimilarities(OnRows):
         return self._training_matrix(self._rows(X, reset=True))
 
     def _grow_from_similarities(
-        self, training: TrainingMatrix | None, truth: Truth | None, params: dict[str, Value]
+        self,
+        training: TrainingMatrix | None,
+        truth: Truth | None,
+        params: dict[str, Value],
+        sample_weight: Floats | None = None,
     ) -> None:
         """Grow the forest from the matrix of `_read_training`, or from the objects of a `Lazy` similarity."""
         if isinstance(self.similarity, Lazy):
-            self._fit_lazily(self.similarity, truth, params)
+            self._fit_lazily(self.similarity, truth, params, sample_weight)
         elif training is not None:
-            self._grow(training.rows, training.values, truth, params)
+            rows = training.rows
+            if sample_weight is not None and isinstance(rows, Kernel) and self.gamma is None:
+                rows = rows.weighted(np.asarray(training.values), sample_weight)
+            self._grow(rows, training.values, truth, params, sample_weight=sample_weight)
             self._warn_of_distances(training.values)
 
     def _warn_of_distances(self, matrix: np.ndarray | SparseSource) -> None:
@@ -157,12 +164,14 @@ class OnSimilarities(OnRows):
         if is_given and isinstance(matrix, np.ndarray) and (warning := told_of_distances(matrix)):
             warn_caller(f"{warning}; if these are distances, give kind='distance'")
 
-    def _fit_lazily(self, similarity: Lazy, truth: Truth | None, params: dict[str, Value]) -> None:
+    def _fit_lazily(
+        self, similarity: Lazy, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None
+    ) -> None:
         """Grow the forest from similarities that are evaluated when they are needed."""
         truth = truth or Truth(TruthKind.NOTHING, np.empty((len(self.objects_), 0)))
-        seed = seed_of(self.random_state)
+        seed, weights = seed_of(self.random_state), self._integer_weights(params, truth, sample_weight)
         with told_progress(self.verbose) as watch:
-            self._set_forest(fit_lazily(self._bound(similarity), self._method, truth, params, seed, watch))
+            self._set_forest(fit_lazily(self._bound(similarity), self._method, truth, params, seed, watch, weights))
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
 
@@ -221,7 +230,7 @@ class _SimForest(OnSimilarities):
     verbose: int = 0
     client: Client | None = None
 
-    def fit(self, X: RowsLike, y: VectorLike) -> Self:
+    def fit(self, X: RowsLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
         """Grow the forest.
 
         Parameters
@@ -235,25 +244,33 @@ class _SimForest(OnSimilarities):
         y
             A label or a target for each object, shape (n,): array-like, Zarr array, or the address of one. Dates are
             read in their own unit: see `Targets`.
+        sample_weight
+            A weight for each object, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as
+            so many equal objects, fractional ones in relation to their mean; an object of weight 0 is absent. None: 1
+            for all.
 
         Raises
         ------
         InputError
-            A parameter, ``X`` or ``y`` cannot be used.
+            A parameter, ``X``, ``y`` or ``sample_weight`` cannot be used.
 
         Warns
         -----
         UserWarning
-            Given similarities look like distances; a few targets lie far from all others; or most trees have no split.
+            Given similarities look like distances; a few targets lie far from all others; most trees have no split, or
+            most objects stay at roots for lack of similarities; or ``oob_score_`` is no better than the largest class,
+            or the mean.
         """
         params = self._checked_params(y)
         training, truth = self._read_training(X), self._truth(y)
+        weights = self._sample_weight(sample_weight, len(truth.values))
         self._warn_of_far_values(truth)
-        self._grow_from_similarities(training, truth, params)
+        self._grow_from_similarities(training, truth, params, weights)
         self._warn_of_amounts(training, truth)
         if self.oob_score:
             estimate, count = scoring.out_of_bag(self.forest_)
-            self._set_out_of_bag(estimate, have_estimates(count, "rows"), truth)
+            known = have_estimates(count, "rows")
+            self._set_out_of_bag(estimate, known, truth, None if weights is None else weights[known])
         return self
 
     @classmethod
@@ -292,8 +309,11 @@ class _SimForest(OnSimilarities):
         with source_of(self.forest_, self._bound(self.similarity), items_of(self.similarity, X)) as source:
             return scoring.predict_rows(self.forest_, source)
 
-    def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth) -> None:
-        """Set the out-of-bag predictions of the training objects and their score, over the objects that have one."""
+    def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth, weights: Floats | None) -> None:
+        """Set the out-of-bag predictions of the training objects and their score, over the objects that have one.
+
+        ``weights`` are those of the objects that have one; None: equal weights.
+        """
         raise NotImplementedError
 
     def _out_of_bag(self, name: str) -> Floats:
@@ -354,9 +374,14 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         super()._restore(forest)
         self.classes_ = np.asarray(forest.meaning.classes)
 
-    def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth) -> None:
+    def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth, weights: Floats | None) -> None:
         self.oob_decision_function_ = estimate
-        self.oob_score_ = float(np.mean(np.argmax(estimate[known], axis=1) == truth.values[known]))
+        codes = truth.values[known]
+        is_right = np.argmax(estimate[known], axis=1) == codes
+        self.oob_score_ = float(np.average(is_right, weights=weights))
+        if self.class_weight is None:  # weights may give up accuracy for rare classes
+            of_classes = np.bincount(codes, weights=weights)
+            warn_of_chance(self.oob_score_, float(of_classes.max() / of_classes.sum()), "objects")
 
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict the most probable label of each row of ``X``, the first of equally probable ones; shape (n,)."""
@@ -410,9 +435,10 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         """Mean target of each training object over the trees that did not draw it, shape (n,)."""
         return self._out_of_bag("oob_prediction_")[:, 0]
 
-    def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth) -> None:
+    def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth, weights: Floats | None) -> None:
         self.oob_prediction_ = estimate[:, 0]
-        self.oob_score_ = r_squared(truth.values[known], estimate[known])
+        self.oob_score_ = r_squared(truth.values[known], estimate[known], weights)
+        warn_of_mean(self.oob_score_)
 
     def predict(self, X: RowsLike) -> Floats:
         """Predict the mean target of the nodes in which the rows of ``X`` end, or of the voting objects, shape (n,).

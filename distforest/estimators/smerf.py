@@ -13,7 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.estimators.forest_estimator import have_estimates, r_squared
-from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, RowsLike, SeedLike, TruthLike
+from distforest.estimators.input_types import (
+    CategoricalLike,
+    FeaturesLike,
+    FeatureWeightsLike,
+    RowsLike,
+    SeedLike,
+    SparseLike,
+    TruthLike,
+    VectorLike,
+)
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
@@ -97,27 +106,32 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     bootstrap: bool = True
     max_samples: float | None = None
     oob_score: bool = False
+    categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
     client: Client | None = None
 
-    def fit(self, X: FeaturesLike, Z: TruthLike) -> Self:
+    def fit(self, X: FeaturesLike | SparseLike, Z: TruthLike, sample_weight: VectorLike | None = None) -> Self:
         """Grow the forest.
 
         Parameters
         ----------
         X
-            Features, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
+            Features, shape (n, n_features): array-like, data frame, sparse matrix, Zarr array, or the address of one.
+            In a sparse matrix an absent value is 0.
         Z
             The ground truth: distances, shape (n, n), as a matrix or as `Distances`; `Labels`, `Targets`, `Embedding`
             or `Graph`; or a vector, shape (n,). A vector with fractional numbers is read as `Targets`, any other
             (strings, booleans, whole numbers) as `Labels`. Give dates as `Targets`.
+        sample_weight
+            A weight for each row, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as so
+            many equal rows, fractional ones in relation to their mean; a row of weight 0 is absent. None: 1 for all.
 
         Raises
         ------
         InputError
-            A parameter, ``X`` or ``Z`` cannot be used.
+            A parameter, ``X``, ``Z`` or ``sample_weight`` cannot be used.
 
         Warns
         -----
@@ -127,15 +141,17 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         """
         params = self._checked_params(Z)
         features, truth = self._training_features(X), Truth.of(Z)
+        weights = self._sample_weight(sample_weight, features.shape[0])
         self._warn_of_far_values(truth)
-        self._grow_on(features, truth, params)
+        self._grow_on(features, truth, params, weights)
         if self.oob_score:
-            left, right = pairs_of_rows(len(features))
+            left, right = pairs_of_rows(features.shape[0])
             estimate, count = scoring.out_of_bag_distance(self.forest_, left, right)
             known = have_estimates(count, "pairs")
             true, estimate = truth.distances(left[known], right[known]), estimate[known]
-            self.oob_rmse_ = float(np.sqrt(np.mean((true - estimate) ** 2)))
-            self.oob_score_ = r_squared(true, estimate)
+            of_pairs = None if weights is None else (weights[left] * weights[right])[known]
+            self.oob_rmse_ = float(np.sqrt(np.average((true - estimate) ** 2, weights=of_pairs)))
+            self.oob_score_ = r_squared(true, estimate, of_pairs)
         return self
 
     @property

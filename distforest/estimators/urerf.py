@@ -9,7 +9,15 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, RowsLike, SeedLike
+from distforest.estimators.input_types import (
+    CategoricalLike,
+    FeaturesLike,
+    FeatureWeightsLike,
+    RowsLike,
+    SeedLike,
+    SparseLike,
+    VectorLike,
+)
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest.proximities import out_of_bag_proximity
 from distforest.growth.methods import METHODS, sampling
@@ -93,6 +101,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     bootstrap: bool = False
     max_samples: float | None = 0.8
     min_samples_leaf: int = 1
+    categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -118,25 +127,37 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         tags.target_tags.required = False
         return tags
 
-    def fit(self, X: FeaturesLike, y: object = None) -> Self:  # noqa: ARG002  (scikit-learn passes it)
+    def fit(
+        self,
+        X: FeaturesLike | SparseLike,
+        y: object = None,  # noqa: ARG002  (scikit-learn passes it)
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
         """Grow the forest.
 
         Parameters
         ----------
         X
-            Features, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
+            Features, shape (n, n_features): array-like, data frame, sparse matrix, Zarr array, or the address of one.
+            In a sparse matrix an absent value is 0; it needs ``feature_weights=None``, ``n_witnesses=0`` and
+            ``coefficients="sign"``.
         y
             Not used.
+        sample_weight
+            A weight for each row, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as so
+            many equal rows, fractional ones in relation to their mean; a row of weight 0 is absent. None: 1 for all.
+            The screen, and what makes normal coefficients of a scale, count each row of positive weight once.
 
         Raises
         ------
         InputError
-            A parameter or ``X`` cannot be used.
+            A parameter, ``X`` or ``sample_weight`` cannot be used.
         """
         params = self._checked_params(())
         features = self._training_features(X)
-        sampling(params, len(features))  # refused before features are screened
-        self._grow_on(features, None, params)
+        weights = self._sample_weight(sample_weight, features.shape[0])
+        sampling(params, features.shape[0])  # refused before features are screened
+        self._grow_on(features, None, params, weights)
         return self
 
     def out_of_bag_proximity(self) -> tuple[Floats, Ints]:

@@ -21,10 +21,11 @@ from distforest.forest.table import NodeTable
 from distforest.sources.arrays import rows_of
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.readings import read
-from distforest.sources.row_kinds import Kernel, row_kind
+from distforest.sources.readings import COMPLETE, read
+from distforest.sources.row_kinds import Features, Kernel, row_kind
 from distforest.sources.schema import Schema
-from distforest.sources.sparse import SparseSource, read_sparse
+from distforest.sources.sparse import read_sparse
+from distforest.sources.sparse_features import read_sparse_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Int32s, Source
+    from distforest.sources.sparse import SparseSource
+    from distforest.sources.sparse_features import SparseFeatures
 
 AnyLeafTable = LeafTable | Votes | Ranks
 Params = Mapping[str, Any]
@@ -51,10 +54,13 @@ SEALED_CHUNK_BYTES = 4 << 20
 NOT_ROUTED = -1
 """The entry of ``leaves`` for a training row that was not routed."""
 
-NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
+SOME_NODES = ("surrogate", "missing_right", "category_size", "category_codes")
+"""The arrays that some node tables have."""
+
+NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in SOME_NODES)
 """The arrays that every node table has, in the order of the format."""
 
-FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets")
+FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets", "sample_weight")
 """Arrays that some forests have besides those of the node table and the leaf table, in the order of the format."""
 
 
@@ -145,6 +151,8 @@ class Forest:
         The dependence from which the weights follow if features were screened, shape (n_columns,); else None.
     codes, targets
         Class of each training object, shape (n_rows,), or its targets, shape (n_rows, q), if the nearest one votes.
+    sample_weight
+        The weight of each training row as the integer that trees added, shape (n_rows,); None: equal weights.
     provenance
         Where the forest came from, the names of its features, the estimates of its fit. Not part of the digest.
     """
@@ -159,12 +167,23 @@ class Forest:
     dependence: Floats | None = None
     codes: Int32s | None = None
     targets: Floats | None = None
+    sample_weight: Int32s | None = None
     provenance: Provenance = field(default_factory=dict)
 
     @property
     def n_trees(self) -> int:
         """Number of trees."""
         return self.table.n_trees
+
+    @cached_property
+    def routed_table(self) -> NodeTable:
+        """The node table by which queries are routed: one of features sends on a row that lacks a value."""
+        return self.table.sending_on() if self.bears_missing else self.table
+
+    @property
+    def bears_missing(self) -> bool:
+        """Whether the forest reads features of which some may be missing; one of feature subsets does not."""
+        return isinstance(self.meaning.rows, Features) and "on_missing" not in self.meaning.params
 
     @property
     def n_columns(self) -> int:
@@ -235,7 +254,8 @@ class Forest:
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:
         """Build a forest of arrays by name; raises ArtifactError if one is missing."""
         try:
-            table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
+            some = {name: arrays[name] for name in SOME_NODES if name in arrays}
+            table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, **some)
             leaves = None if isinstance(meaning.rows, PairColumns) else arrays["leaves"]
             in_bag = arrays["in_bag"]
             leaf_table = meaning.leaf.table(table, arrays)
@@ -262,8 +282,9 @@ class Forest:
         Parameters
         ----------
         queries
-            Features, shape (n, n_features); or for a forest on a precomputed matrix the similarities (or distances)
-            of each query to every training object, shape (n, n_training), or a sparse matrix of the observed ones.
+            Features, shape (n, n_features), dense or sparse; or for a forest on a precomputed matrix the similarities
+            (or distances) of each query to every training object, shape (n, n_training), or a sparse matrix of the
+            observed ones.
 
         Raises
         ------
@@ -274,8 +295,11 @@ class Forest:
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
+        if isinstance(rows, Features) and not self.bears_missing:
+            reading = COMPLETE
+        matrix: np.ndarray | SparseSource | SparseFeatures
         if is_sparse(queries):
-            matrix: np.ndarray | SparseSource = read_sparse(queries, reading)
+            matrix = read_sparse_features(queries) if isinstance(rows, Features) else read_sparse(queries, reading)
         else:
             matrix = read(queries if _is_array(queries) else np.asarray(queries), reading)
         expected = rows.n_features
@@ -284,14 +308,14 @@ class Forest:
                 f"X has {matrix.shape[1]} features, but the forest is expecting {expected} features as input"
                 f" ({reading.name}, one column for each {rows.column})"
             )
-        if isinstance(matrix, SparseSource):
+        if not isinstance(matrix, np.ndarray):
             return matrix
         return rows.source(matrix, self.objects)
 
     def check(self) -> None:
         """Refuse a forest that is not safe for a kernel to walk; raises ArtifactError with the array and the place."""
-        self.table.check(self.n_columns)
         rows = self.meaning.rows
+        self.table.check(self.n_columns, rows.n_categories if isinstance(rows, Features) else ())
         if isinstance(rows, PairColumns):
             self._check_points(rows.width)
         if self.leaves is not None:
@@ -304,8 +328,19 @@ class Forest:
             raise ArtifactError("objects: values are finite")
         for name in ("feature_weights", "dependence"):
             check_columns(name, getattr(self, name), self.n_columns)
+        self._check_sample_weight()
         self.leaf_table.check()
         self._check_voices()
+
+    def _check_sample_weight(self) -> None:
+        """Refuse weights that rows cannot have, and rows of weight 0 that a tree has drawn."""
+        if self.sample_weight is None:
+            return
+        expect("sample_weight", self.sample_weight, (self.n_training,), np.int32)
+        if self.sample_weight.min(initial=0) < 0 or not self.sample_weight.any():
+            raise ArtifactError("sample_weight: integers that are not negative, not all 0, were expected")
+        if self.in_bag[:, self.sample_weight == 0].any():
+            raise ArtifactError("sample_weight: a tree has drawn a row of weight 0")
 
     def _check_voices(self) -> None:
         """Refuse voting training objects without a column of similarities each, or without a class or targets."""

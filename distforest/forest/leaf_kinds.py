@@ -134,7 +134,8 @@ class KeepsMembers:
     def table(self, table: NodeTable, arrays: Arrays) -> Members:
         """The leaf table of these arrays; raises KeyError if one is missing."""
         offset, scale = float(self.offset or 0.0), float(self.scale or 0.0)
-        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], offset, scale)
+        weight = arrays.get("sample_weight")
+        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], offset, scale, weight)
 
     def to_dict(self) -> LeafEntry:
         """The kind as a manifest holds it."""

@@ -182,8 +182,8 @@ class Groups(NamedTuple):
     weights: Int32s
 
 
-def group(leaves: Int32s, in_bag: InBag, n_nodes: int) -> Groups:
-    """Group the in-bag rows of one tree by node; ``leaves`` and ``in_bag`` have shape (n_rows,)."""
+def group(leaves: Int32s, in_bag: InBag | Int32s, n_nodes: int) -> Groups:
+    """Group the in-bag rows of one tree by node; ``leaves`` and ``in_bag``, their weights, have shape (n_rows,)."""
     rows = np.flatnonzero(in_bag)
     order = np.argsort(leaves[rows], kind="stable")
     rows = rows[order]
@@ -201,14 +201,17 @@ class Members:
         A constant that was subtracted from all distances.
     scale
         Of an older forest, which reads z_ij as rint(z_ij scale) / scale; 0: distances are read unchanged.
+    sample_weight
+        The weight of each training row, shape (n_rows,), by which its multiplicity is multiplied; None: 1.
     """
 
     table: NodeTable
     leaves: Int32s
-    in_bag: InBag
+    in_bag: InBag | Int32s
     distances: Float32s
     offset: float = 0.0
     scale: float = 0.0
+    sample_weight: Int32s | None = None
     kind: str = "members"
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -227,7 +230,8 @@ class Members:
         return read
 
     def _groups(self, tree: int) -> Groups:
-        return group(self.leaves[tree], self.in_bag[tree], int(self.table.tree_size[tree]))
+        weights = self.in_bag[tree] if self.sample_weight is None else self.in_bag[tree] * self.sample_weight
+        return group(self.leaves[tree], weights, int(self.table.tree_size[tree]))
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Mean of z_ij over the members of all of ``left`` and ``right``."""
@@ -310,7 +314,7 @@ def triangle_size(n_leaves: Ints) -> Ints:
     return n_leaves * (n_leaves + 1) // 2
 
 
-def accumulate(table: NodeTable, leaves: Int32s, in_bag: InBag, values: Floats) -> Floats:
+def accumulate(table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, values: Floats) -> Floats:
     """Sum of w_i values[i] over the in-bag rows that reached each node, shape (N, q).
 
     ``leaves`` and ``in_bag`` have shape (n_trees, n_rows), ``values`` (n_rows, q); rows are added in their order.
@@ -322,7 +326,13 @@ def accumulate(table: NodeTable, leaves: Int32s, in_bag: InBag, values: Floats) 
 
 @kernel
 def add_up_leaves(
-    tree_start: Ints, left: Int32s, right: Int32s, leaves: Int32s, in_bag: InBag, values: Floats, sums: Floats
+    tree_start: Ints,
+    left: Int32s,
+    right: Int32s,
+    leaves: Int32s,
+    in_bag: InBag | Int32s,
+    values: Floats,
+    sums: Floats,
 ) -> None:
     """sums[node] = sum of w values over the rows that end here, plus the sums of the children, which come first."""
     for tree in range(leaves.shape[0]):
@@ -353,7 +363,13 @@ class Moments(NamedTuple):
 
 @kernel
 def describe(
-    tree_start: Ints, left: Int32s, right: Int32s, leaves: Int32s, in_bag: InBag, vectors: Floats, moments: Moments
+    tree_start: Ints,
+    left: Int32s,
+    right: Int32s,
+    leaves: Int32s,
+    in_bag: InBag | Int32s,
+    vectors: Floats,
+    moments: Moments,
 ) -> None:
     """Fill ``moments``, which are zeros, from the in-bag rows that reached each node, without cancellation.
 
@@ -372,7 +388,7 @@ def describe(
 
 
 @borrowing
-def describe_ends(leaves: Int32s, in_bag: InBag, vectors: Floats, first_row: Ints, moments: Moments) -> None:
+def describe_ends(leaves: Int32s, in_bag: InBag | Int32s, vectors: Floats, first_row: Ints, moments: Moments) -> None:
     """`describe` each node of a tree by the rows that end there: the mean about the first row, then the squares."""
     weights, means, squares = moments
     for row in range(leaves.shape[0]):

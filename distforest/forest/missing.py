@@ -3,7 +3,9 @@
 ``stop``: it stays in the node (Sathe, Aggarwal). ``larger``: it goes to the side of more in-bag weight. ``surrogate``:
 one half of the projection decides if all its values are observed. Each half has its own threshold: above it, the terms
 of positive weight send the row right, and those of negative weight send it left. If neither half decides, the row goes
-to the larger side.
+to the larger side. ``learned``: it goes to the side on which the cut gained most with the training rows that lacked a
+value, as in scikit-learn's trees. If none did, or the criterion left them out, it goes to the side of more in-bag
+weight, and of two equal ones to the right.
 """
 
 from __future__ import annotations
@@ -18,6 +20,13 @@ from distforest.sources.source import Floats, Ints, Projections, Source, offsets
 from distforest.sources.sparse import SparseSource
 
 RULES = ("stop", "larger", "surrogate")
+"""The rules among which a forest of similarities may choose."""
+
+LEARNED = "learned"
+"""The rule of features."""
+
+ALL_OBSERVED = float(np.finfo(np.float64).max)
+"""The threshold of a cut that has every observed value on the left, and the missing ones on the right."""
 
 
 def rows_without_values(source: Source) -> Ints:
@@ -40,12 +49,12 @@ def rows_without_values(source: Source) -> Ints:
     return rows
 
 
-def told_of_rows_without_values(count: int, n_rows: int, first: int) -> str:
-    """A warning of ``count`` rows without any observed value, the first of which is row ``first``."""
+def told_of_rows_without_values(count: int, n_rows: int, first: int, value: str = "observed similarity") -> str:
+    """A warning of ``count`` rows without any value, in the words of ``value``; the first one is row ``first``."""
     which = f"row {first} of {n_rows:,} has" if count == 1 else f"{count:,} of {n_rows:,} rows have"
     where = "" if count == 1 else f", the first of them row {first}"
     consequence = "the answer for such a row rests on no comparison, and is the same for all of them"
-    return f"{which} no observed similarity{where}: {consequence}; observe some, or leave it out"
+    return f"{which} no {value}{where}: {consequence}; observe some, or leave it out"
 
 
 def halves(projections: Projections) -> Projections:
@@ -112,9 +121,9 @@ def side_of_halves(positive: float, negative: float, surrogate: Floats) -> int:
 
 
 @kernel
-def send_to_larger(starts: Ints, right_is_larger: NDArray[np.bool_], side: NDArray[np.int8]) -> None:
-    """Send each row that stays to the larger side of its node."""
+def send_on(starts: Ints, goes_right: NDArray[np.bool_], side: NDArray[np.int8]) -> None:
+    """Send each row that stays to the side of its node, shape (n_nodes,)."""
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
             if side[r] == STAY:
-                side[r] = RIGHT if right_is_larger[node] else LEFT
+                side[r] = RIGHT if goes_right[node] else LEFT

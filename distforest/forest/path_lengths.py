@@ -1,4 +1,9 @@
-"""Path lengths: how far from the root a row ends, in a forest of random cuts."""
+"""Path lengths: how far from the root a row ends, in a forest of random cuts.
+
+Rows that lack a value stay where they are, so fewer reach the leaves than of a complete matrix, and these are alone
+sooner. Their number is no sign of how odd they are. So a node counts as many rows as it would hold if those that
+stayed above it had gone on as the others did (`complete_rows`).
+"""
 
 from __future__ import annotations
 
@@ -15,24 +20,26 @@ EULER = 0.5772156649
 """Euler's constant to as many places as Liu, Ting and Zhou give."""
 
 
-def usual_length(n_rows: Ints) -> Floats:
+def usual_length(n_rows: Ints | Floats) -> Floats:
     """c(m) = 2 (ln(m - 1) + 0.5772156649 - (m - 1) / m): the usual depth at which one of m rows is alone.
 
-    It is 1 for two rows and 0 for fewer (Liu, Ting, Zhou: Isolation Forest, 2008, Eq. 1).
+    It is 1 for two rows and 0 for fewer (Liu, Ting, Zhou: Isolation Forest, 2008, Eq. 1). A number of rows that is not
+    whole has a length on the line between those of its neighbours, if it is less than 3.
 
     Examples
     --------
-    >>> usual_length(np.array([0, 1, 2, 3, 256])).round(3)
-    array([ 0.   ,  0.   ,  1.   ,  1.207, 10.245])
+    >>> usual_length(np.array([0, 1, 2, 2.5, 3, 256])).round(3)
+    array([ 0.   ,  0.   ,  1.   ,  1.104,  1.207, 10.245])
     """
     m = np.maximum(n_rows, 3).astype(np.float64)
     usual: Floats = 2.0 * (np.log(m - 1.0) + EULER - (m - 1.0) / m)
-    return np.where(n_rows > 2, usual, n_rows == 2)
+    of_three = 2.0 * (np.log(2.0) + EULER - 2.0 / 3.0)
+    return np.where(np.asarray(n_rows) >= 3, usual, np.interp(n_rows, (1.0, 2.0, 3.0), (0.0, 1.0, of_three)))
 
 
 @dataclass(frozen=True)
 class PathLengths(SameLeaf):
-    """The path length of a node: its depth, plus the usual depth below it of as many rows as it holds.
+    """The path length of a node: its depth, plus the usual depth below it of as many rows as it stands for.
 
     The distance of two nodes is 0 if they are the same, else 1.
     """
@@ -41,10 +48,11 @@ class PathLengths(SameLeaf):
 
     @cached_property
     def lengths(self) -> Floats:
-        """Depth + c(n_rows) of each node, shape (N,)."""
-        depth = np.zeros(len(self.table.left), np.int64)
+        """Depth + c(completed rows) of each node, shape (N,)."""
+        depth, rows = np.zeros(len(self.table.left), np.int64), self.table.n_rows.astype(np.float64)
         add_depths(self.table.tree_start, self.table.left, self.table.right, depth)
-        lengths: Floats = depth + usual_length(self.table.n_rows)
+        complete_rows(self.table.tree_start, self.table.left, self.table.right, rows)
+        lengths: Floats = depth + usual_length(rows)
         return lengths
 
     def shares(self, tree: int, nodes: Ints) -> Floats:
@@ -63,3 +71,20 @@ def add_depths(tree_start: Ints, left: Int32s, right: Int32s, depth: Ints) -> No
             if left[node] >= 0:
                 depth[root + left[node]] = depth[node] + 1
                 depth[root + right[node]] = depth[node] + 1
+
+
+@kernel
+def complete_rows(tree_start: Ints, left: Int32s, right: Int32s, rows: Floats) -> None:
+    """rows[child] *= rows[parent] / (rows[left] + rows[right]), parents first: as if no row had stayed in the parent.
+
+    Without missing values the factor is 1. A node whose children hold nothing leaves them as they are.
+    """
+    for tree in range(tree_start.shape[0] - 1):
+        root = tree_start[tree]
+        for node in range(root, tree_start[tree + 1]):
+            if left[node] >= 0:
+                one, other = root + left[node], root + right[node]
+                went_on = rows[one] + rows[other]
+                if went_on > 0.0:
+                    rows[one] *= rows[node] / went_on
+                    rows[other] *= rows[node] / went_on

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from distforest.amounts import counted
 from distforest.errors import InputError

@@ -15,8 +15,18 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
+from distforest.forest.category_sets import (
+    OTHERS_LEFT,
+    OTHERS_RIGHT,
+    CategoryCodes,
+    CategorySets,
+    check_lists,
+    send_categories,
+    side_of_category,
+)
 from distforest.forest.frontier import RIGHT, STAY, Frontier
-from distforest.forest.missing import send_by_halves, send_to_larger, side_of_halves
+from distforest.forest.missing import send_by_halves, send_on, side_of_halves
+from distforest.forest.sparse_walks import route_sparse
 from distforest.forest.walks import (
     CHILD,
     COLUMN,
@@ -31,6 +41,7 @@ from distforest.forest.walks import (
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, offsets, runs
+from distforest.sources.sparse_features import SparseFeatures
 
 LEAF = -1
 """The child number of a node that has no children."""
@@ -56,14 +67,14 @@ class OnMissing(NamedTuple):
     goes_on
         Whether it is sent to a child; if not, it stays in the node.
     surrogate
-        Thresholds of the two halves of each projection, shape (N, 2); (0, 2) if the row stays.
-    right_is_larger
-        Whether more in-bag weight went right than left, shape (N,).
+        Thresholds of the two halves of each projection, shape (N, 2); (0, 2) if none decides.
+    goes_right
+        Whether it goes right if it is sent on and no half decides, shape (N,).
     """
 
     goes_on: bool
     surrogate: Floats
-    right_is_larger: NDArray[np.bool_]
+    goes_right: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,8 @@ class NodeTable:
     left, right
         Numbers of the children within the tree, -1 for a leaf, shape (N,), int32.
     threshold
-        A row goes left if its projection is at most this, shape (N,), float64.
+        A row goes left if its projection is at most this, shape (N,), float64. Of a node that lists categories: 1 if
+        all others go right, 0 if they go left.
     width
         Number of columns that the node's projection reads, 0 for a leaf, shape (N,), int32.
     columns, weights
@@ -88,7 +100,13 @@ class NodeTable:
         In-bag weight that reached the node, shape (N,), int64.
     surrogate
         Where a row that lacks a value is sent: thresholds of the two halves of the projection, NaN if a half does not
-        decide, shape (N, 2), float64 (see `distforest.forest.missing`). None: the row stays in the node.
+        decide, shape (N, 2), float64 (see `distforest.forest.missing`). None: no half decides.
+    missing_right
+        Whether a row that lacks a value is sent right, False for a leaf, shape (N,), bool. None: it is not learned.
+        Without both arrays the row stays in the node.
+    category_size, category_codes
+        For a forest with columns of categories: the number of categories that a node lists, 0 if it cuts none, shape
+        (N,), int32, and their codes, node after node, shape (M,), uint16 (see `distforest.forest.category_sets`).
     """
 
     tree_size: Ints
@@ -101,6 +119,9 @@ class NodeTable:
     gain: Floats
     n_rows: Ints
     surrogate: Floats | None = None
+    missing_right: NDArray[np.bool_] | None = None
+    category_size: Int32s | None = None
+    category_codes: CategoryCodes | None = None
 
     @property
     def n_trees(self) -> int:
@@ -124,7 +145,9 @@ class NodeTable:
 
     @cached_property
     def steps(self) -> WalkSteps | None:
-        """The trees for rows without missing values; None unless every projection is a single column."""
+        """The trees for rows without missing values; None unless every projection is a single column of numbers."""
+        if self.category_size is not None and self.category_size.any():
+            return None
         if (self.width > 1).any() or (self.weights != 1.0).any() or 4 * len(self.left) >= IS_LEAF:
             return None
         child = preorder(self.tree_start, self.left, self.right)
@@ -146,9 +169,22 @@ class NodeTable:
     @property
     def on_missing(self) -> OnMissing:
         """Where each node sends a row that lacks a value."""
+        if self.missing_right is not None:
+            return OnMissing(True, np.empty((0, 2)), self.missing_right)
         if self.surrogate is None:
             return OnMissing(False, np.empty((0, 2)), self.right_is_larger)
         return OnMissing(True, self.surrogate, self.right_is_larger)
+
+    def sending_on(self) -> NodeTable:
+        """The table that sends on a row that lacks a value: the table itself if it has learned where.
+
+        If not, the row goes to the side of more in-bag weight, and of two equal ones to the right.
+        """
+        if self.missing_right is not None:
+            return self
+        root = np.repeat(self.tree_start[:-1], self.tree_size)
+        right_is_not_less = self.n_rows[root + self.right] >= self.n_rows[root + self.left]
+        return replace(self, missing_right=right_is_not_less & ~self.is_leaf)
 
     @cached_property
     def right_is_larger(self) -> NDArray[np.bool_]:
@@ -156,6 +192,13 @@ class NodeTable:
         root = np.repeat(self.tree_start[:-1], self.tree_size)
         larger: NDArray[np.bool_] = self.n_rows[root + self.right] > self.n_rows[root + self.left]
         return larger & ~self.is_leaf
+
+    @cached_property
+    def category_sets(self) -> CategorySets:
+        """The categories of each node."""
+        if self.category_size is None or self.category_codes is None:
+            return CategorySets(np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.bool_))
+        return CategorySets(offsets(self.category_size), self.category_codes, self.threshold == OTHERS_RIGHT)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The table's arrays by name."""
@@ -172,8 +215,15 @@ class NodeTable:
         offset, entry = runs(self.offset, nodes)
         return Projections(1, offset, self.columns[entry], self.weights[entry])
 
-    def check(self, n_columns: int) -> None:
+    def check(self, n_columns: int, n_categories: tuple[int, ...] = ()) -> None:
         """Refuse a table that is not safe for a kernel to walk.
+
+        Parameters
+        ----------
+        n_columns
+            Number of columns that a projection may read.
+        n_categories
+            Number of categories of each column, 0 for a column of numbers; empty if all hold numbers.
 
         Raises
         ------
@@ -211,8 +261,45 @@ class NodeTable:
         for name in ("threshold", "weights", "gain"):
             _check_all(np.isfinite(getattr(self, name)), name, "values are finite")
         _check_all(self.n_rows >= 0, "n_rows", "weights are not negative")
+        self._check_on_missing(size)
+        self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
+
+    def _check_on_missing(self, size: int) -> None:
+        """Refuse arrays by which rows are sent on that do not have an entry for each of ``size`` nodes."""
         if self.surrogate is not None and self.surrogate.shape != (size, 2):
             raise ArtifactError(f"surrogate: shape ({size}, 2) was expected, found {self.surrogate.shape}")
+        if self.missing_right is None:
+            return
+        if self.surrogate is not None:
+            raise ArtifactError("missing_right: a table with surrogates has none")
+        if len(self.missing_right) != size:
+            found = len(self.missing_right)
+            raise ArtifactError(f"missing_right: tree_size announces {counted(size, 'node')}, found {found}")
+        _check_all(~self.missing_right | ~self.is_leaf, "missing_right", "a leaf sends no row on")
+
+    def _check_categories(self, size: int, n_categories: Ints) -> None:
+        """Refuse lists of categories that do not belong to the nodes; ``size`` is the number of nodes."""
+        reads_categories = n_categories[self.columns] > 0
+        node = np.repeat(np.arange(size), self.width)
+        alone = (self.width[node] == 1) & (self.weights == 1.0)
+        _check_all(alone | ~reads_categories, "columns", "a column of categories is read alone, with the weight 1")
+        own, codes = self.category_size, self.category_codes
+        if own is None or codes is None:
+            if own is not None or codes is not None or reads_categories.any():
+                raise ArtifactError(f"{'category_size' if own is None else 'category_codes'}: missing")
+            return
+        if len(own) != size:
+            raise ArtifactError(f"category_size: tree_size announces {counted(size, 'node')}, found {len(own)}")
+        _check_all(own >= 0, "category_size", "the number of categories that a node lists is not negative")
+        announced = int(own.sum(dtype=np.int64))
+        if len(codes) != announced:
+            expected = f"category_size announces {counted(announced, 'code')}"
+            raise ArtifactError(f"category_codes: {expected}, found {len(codes)}")
+        of_node = np.zeros(size, np.int64)
+        of_node[node[reads_categories]] = n_categories[self.columns[reads_categories]]
+        check_lists(own, codes, of_node)
+        is_side = (self.threshold == OTHERS_RIGHT) | (self.threshold == OTHERS_LEFT)
+        _check_all((own == 0) | is_side, "threshold", "of a node that lists categories it is 0 or 1")
 
 
 def _check_all(holds: NDArray[np.bool_], name: str, rule: str) -> None:
@@ -248,7 +335,16 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
         step = block_rows(source.shape[1])
         walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted, ends)
     elif isinstance(source, ArraySource):
-        route_array(table.routed_nodes, table.on_missing, source.values, rows, wanted, ends)
+        if (
+            table.steps is not None and source.values.dtype == np.float32
+        ):  # rows without a missing value walk as all do where none is missing
+            lacks, step = np.empty(len(rows), np.bool_), block_rows(source.shape[1])
+            rows_lacking_values(source.values, rows, lacks)
+            walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted & ~lacks, ends)
+            wanted = wanted & lacks
+        route_array(table.routed_nodes, table.on_missing, table.category_sets, source.values, rows, wanted, ends)
+    elif isinstance(source, SparseFeatures):
+        route_sparse(table.routed_nodes, source.shape[1], source.by_row, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
     return ends
@@ -267,7 +363,10 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
         side = frontier.sides(values, table.threshold[nodes])
         if table.surrogate is not None:
             send_by_halves(source, of_source, projections, table.surrogate[nodes], side)
-            send_to_larger(frontier.starts, table.right_is_larger[nodes], side)
+        if table.on_missing.goes_on:
+            send_on(frontier.starts, table.on_missing.goes_right[nodes], side)
+        if len(table.category_sets.start):
+            send_categories(frontier.starts, nodes, values, table.category_sets, side)
         children = frontier.descend(side, table.left[nodes], table.right[nodes])
         frontier, _ = children.take(children.sizes > 0)
 
@@ -276,6 +375,7 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
 def route_array(
     nodes: RoutedNodes,
     on_missing: OnMissing,
+    sets: CategorySets,
     values: Float32s,
     rows: Int32s,
     wanted: NDArray[np.bool_],
@@ -283,7 +383,8 @@ def route_array(
 ) -> None:
     """Walk each row down each tree: the fused twin of `route_levels` for an array."""
     tree_start, left, right, threshold, offset, columns, weights = nodes
-    goes_on, surrogate, right_is_larger = on_missing
+    goes_on, surrogate, goes_right = on_missing
+    has_sets = sets.start.shape[0] > 0
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
         for r in range(rows.shape[0]):
@@ -294,7 +395,10 @@ def route_array(
                 value = 0.0
                 for e in range(offset[root + node], offset[root + node + 1]):
                     value += weights[e] * values[rows[r], columns[e]]
-                if value <= threshold[root + node]:
+                if has_sets and sets.start[root + node + 1] > sets.start[root + node]:
+                    is_right = side_of_category(root + node, value, sets) == RIGHT
+                    node = right[root + node] if is_right else left[root + node]
+                elif value <= threshold[root + node]:
                     node = left[root + node]
                 elif value > threshold[root + node]:
                     node = right[root + node]
@@ -302,24 +406,35 @@ def route_array(
                     break
                 else:
                     node = root + node
-                    terms = slice(offset[node], offset[node + 1])
-                    goes_right = lacking_goes_right(
-                        values[rows[r]], columns[terms], weights[terms], surrogate[node], right_is_larger[node]
-                    )
-                    node = right[node] if goes_right else left[node]
+                    is_right = goes_right[node]
+                    if surrogate.shape[0] > 0:
+                        terms = slice(offset[node], offset[node + 1])
+                        is_right = lacking_goes_right(
+                            values[rows[r]], columns[terms], weights[terms], surrogate[node], is_right
+                        )
+                    node = right[node] if is_right else left[node]
             ends[tree, r] = node
 
 
 @kernel
-def lacking_goes_right(
-    row: Float32s, columns: Int32s, weights: Floats, surrogate: Floats, right_is_larger: bool
-) -> bool:
-    """Whether a row that lacks a value goes right: by a half of its projection, else to the larger side."""
+def rows_lacking_values(values: Float32s, rows: Int32s, lacks: NDArray[np.bool_]) -> None:
+    """lacks[r] = whether a value of row rows[r] is NaN."""
+    for r in range(rows.shape[0]):
+        lacks[r] = False
+        for value in values[rows[r]]:
+            if np.isnan(value):
+                lacks[r] = True
+                break
+
+
+@kernel
+def lacking_goes_right(row: Float32s, columns: Int32s, weights: Floats, surrogate: Floats, goes_right: bool) -> bool:
+    """Whether a row that lacks a value goes right: by a half of its projection, else by ``goes_right``."""
     half = np.zeros(2)
     for e in range(columns.shape[0]):
         half[1 if weights[e] < 0.0 else 0] += abs(weights[e]) * row[columns[e]]
     side = side_of_halves(half[0], half[1], surrogate)
-    return right_is_larger if side == STAY else side == RIGHT
+    return goes_right if side == STAY else side == RIGHT
 
 
 def n_roots_of(tree_size: Ints) -> int:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from distforest.forest.frontier import Frontier, pick, settle
+from distforest.forest.category_sets import listed_of
+from distforest.forest.frontier import LEFT, RIGHT, Frontier, pick, settle
+from distforest.forest.missing import LEARNED
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import ORDER_NODE, streams
-from distforest.growth.surrogates import place_missing
+from distforest.growth.surrogates import compare_sides, place_learned, place_missing
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, offsets, runs, taken
 
 if TYPE_CHECKING:
@@ -24,12 +26,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from distforest.forest.category_sets import CategoryCodes, Listed
     from distforest.growth.cuts.criteria import Criterion, Cuts
     from distforest.growth.draws.columns import Draw
     from distforest.growth.rng import Keys
 
     Search = Callable[[Any, Any, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
     """Takes a source and a criterion of any kind; a fused search takes only one kind of each."""
+
+UNCUT = {"surrogate": np.nan, "missing_right": False, "category_size": 0}
+"""What an array that not all tables have holds for a node without a cut."""
 
 SLAB_CELLS = 1 << 22
 """Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
@@ -116,6 +122,8 @@ class Splits:
         Columns and weights of the projections, one node after another.
     side
         The side of each row, shape (n_rows,); of no meaning in nodes that are not cut.
+    missing
+        The side of the rows that lack a value, as in `distforest.growth.cuts.criteria.Cuts`, shape (n_nodes,).
     """
 
     is_cut: NDArray[np.bool_]
@@ -125,6 +133,7 @@ class Splits:
     columns: Int32s
     weights: Floats
     side: NDArray[np.int8]
+    missing: NDArray[np.int8]
 
     @property
     def projections(self) -> Projections:
@@ -195,6 +204,8 @@ class Growth:
         A rule of `distforest.forest.missing`.
     held
         How many candidates' values ``search`` holds at once; None: those of all candidates.
+    n_categories
+        Number of categories of each column, 0 for a column of numbers, shape (n_columns,); None: all hold numbers.
     """
 
     source: Source
@@ -206,6 +217,7 @@ class Growth:
     watch: LevelWatch = unwatched
     on_missing: str = "stop"
     held: int | None = None
+    n_categories: Int32s | None = None
 
     def grow(self, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Int32s]:
         """Grow the trees numbered ``trees`` over their in-bag rows.
@@ -254,14 +266,14 @@ class Growth:
         streams(self.seed, trees[frontier.tree], frontier.node, keys)
         parts = [
             self._search_slab(frontier.slice(first, last), keys[first:last], criterion)
-            for first, last in _slabs(frontier, self.held or self.draw.width)
+            for first, last in _slabs(frontier, self.held or self.draw.width, self.draw.width)
         ]
         return _joined(parts)
 
     def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64], criterion: Criterion) -> Splits:
         is_cut = np.zeros(frontier.n_nodes, np.bool_)
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
-        side = np.empty(len(frontier.rows), np.int8)
+        side, missing = np.empty(len(frontier.rows), np.int8), np.empty(frontier.n_nodes, np.int8)
         chosen: list[tuple[Ints, Projections]] = []
         for attempt in range(self.draw.attempts):
             uncut, rows = frontier.take(~is_cut)
@@ -269,21 +281,23 @@ class Growth:
                 break
             places = np.flatnonzero(~is_cut)
             projections = self.draw(uncut, keys[places], attempt)
+            if not projections.width:
+                break
             cuts, values = self.search(
                 self.source, criterion.attempted(keys[places], attempt), uncut, projections, self.limits
             )
             side[rows] = uncut.sides(values, cuts.threshold)  # of no meaning in nodes without a cut
             has = cuts.candidate >= 0
-            threshold[places], gain[places] = cuts.threshold, cuts.gain
+            threshold[places], gain[places], missing[places] = cuts.threshold, cuts.gain, cuts.missing
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
             is_cut[places] = has
         width, columns, weights = _in_order(chosen, frontier.n_nodes)
-        return Splits(is_cut, threshold, gain, width, columns, weights, side)
+        return Splits(is_cut, threshold, gain, width, columns, weights, side, missing)
 
 
-def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
-    """Runs of nodes whose projected values fit into `SLAB_CELLS`, at least one node each."""
-    cells = frontier.sizes * width
+def _slabs(frontier: Frontier, held: int, width: int) -> Iterator[tuple[int, int]]:
+    """Runs of nodes, at least one each, whose values and candidates fit into `SLAB_CELLS`: ``held`` values of a row."""
+    cells = np.maximum(frontier.sizes * held, width)
     first, held = 0, 0
     for node, n_cells in enumerate(cells.tolist()):
         if held and held + n_cells > SLAB_CELLS:
@@ -311,7 +325,8 @@ def _in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Int
 def _joined(parts: list[Splits]) -> Splits:
     if not parts:
         empty = np.empty(0)
-        return Splits(empty.astype(bool), empty, empty, *(np.empty(0, np.int32),) * 2, empty, empty.astype(np.int8))
+        sides = empty.astype(np.int8)
+        return Splits(empty.astype(bool), empty, empty, *(np.empty(0, np.int32),) * 2, empty, sides, sides)
     if len(parts) == 1:
         return parts[0]
     names = Splits.__dataclass_fields__
@@ -326,6 +341,7 @@ class _Levels:
     tree: list[Ints] = field(default_factory=list)
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
     ragged: list[tuple[Int32s, Floats]] = field(default_factory=list)
+    category_codes: list[CategoryCodes] = field(default_factory=list)
     next_node: Ints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -336,8 +352,11 @@ class _Levels:
         self.tree.append(frontier.tree)
         self.columns.setdefault("n_rows", []).append(frontier.weight)
 
-    def cut(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float, surrogate: Floats | None) -> Int32s:
-        """Write the cuts of the level; returns the left child's number of each node that is cut."""
+    def cut(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float, further: dict[str, np.ndarray]) -> Int32s:
+        """Write the cuts of the level; returns the left child's number of each node that is cut.
+
+        ``further`` has arrays that not all tables have, by name, with an entry for each node that is cut.
+        """
         tree, n = self.tree[-1][is_cut], len(is_cut)
         per_tree = np.bincount(tree, minlength=self.n_trees)
         before = np.repeat(np.cumsum(per_tree) - per_tree, per_tree)
@@ -354,9 +373,9 @@ class _Levels:
         level["threshold"][is_cut] = splits.threshold[splits.is_cut]
         level["width"][is_cut] = splits.width[splits.is_cut]
         level["gain"][is_cut] = splits.gain[splits.is_cut] * unit
-        if surrogate is not None:
-            level["surrogate"] = np.full((n, 2), np.nan)
-            level["surrogate"][is_cut] = surrogate
+        for name, values in further.items():
+            level[name] = np.full((n, *values.shape[1:]), UNCUT[name], values.dtype)
+            level[name][is_cut] = values
         self.ragged.append((splits.columns, splits.weights))
         for name, values in level.items():
             self.columns.setdefault(name, []).append(values)
@@ -367,11 +386,16 @@ class _Levels:
         tree = np.concatenate(self.tree)
         order = np.argsort(tree, kind="stable")  # within a tree the levels come in the order of the node numbers
         _, entry = runs(offsets(np.concatenate(self.columns["width"])), order)
+        category_codes = None
+        if self.category_codes:
+            _, code = runs(offsets(np.concatenate(self.columns["category_size"])), order)
+            category_codes = np.concatenate(self.category_codes)[code]
         return NodeTable(
             tree_size=self.next_node.copy(),
             **{name: np.concatenate(self.columns.pop(name))[order] for name in list(self.columns)},
             columns=np.concatenate([c for c, _ in self.ragged])[entry],
             weights=np.concatenate([w for _, w in self.ragged])[entry],
+            category_codes=category_codes,
         )
 
 
@@ -400,7 +424,36 @@ class _PartingByCuts:
 
     def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Int32s:
         """Write the cuts, and decide where rows go that lack a value."""
-        growth, surrogate = self.growth, None
-        if growth.on_missing != "stop":
-            surrogate = place_missing(growth.on_missing, growth.source, frontier, self.splits.projections, side)
-        return self.written.cut(is_parted, self.splits, growth.criterion.unit, surrogate)
+        growth, further, splits = self.growth, dict[str, np.ndarray](), self.splits
+        if growth.on_missing == LEARNED:
+            learned = self.splits.missing[self.splits.is_cut]
+            further["missing_right"] = place_learned(frontier, learned, side)
+        elif growth.on_missing != "stop":
+            projections = self.splits.projections
+            further["surrogate"] = place_missing(growth.on_missing, growth.source, frontier, projections, side)
+        if growth.n_categories is not None:
+            listed = self._listed(growth.n_categories, frontier, side, further.get("missing_right"))
+            further["category_size"] = listed.size
+            self.written.category_codes.append(listed.codes)
+            splits = replace(splits, threshold=splits.threshold.copy())
+            splits.threshold[splits.is_cut] = np.where(
+                listed.size > 0, listed.threshold, splits.threshold[splits.is_cut]
+            )
+        return self.written.cut(is_parted, splits, growth.criterion.unit, further)
+
+    def _listed(
+        self,
+        n_categories: Int32s,
+        frontier: Frontier,
+        side: NDArray[np.int8],
+        missing_right: NDArray[np.bool_] | None,
+    ) -> Listed:
+        """The categories that each node lists; all others go where missing values go, or more in-bag weight does."""
+        projections = self.splits.projections
+        which = n_categories[projections.columns[projections.offset[:-1]]] > 0
+        if missing_right is None:  # as it is where no training row lacks a value
+            left_is_larger = np.empty(frontier.n_nodes, np.bool_)
+            compare_sides(frontier.starts, frontier.weights, RIGHT + LEFT - side, left_is_larger)
+            missing_right = ~left_is_larger
+        codes = self.growth.source.project(frontier.rows, frontier.starts, projections)[0]
+        return listed_of(frontier, codes, side, which, missing_right)

@@ -67,4 +67,7 @@ class RandomCut(Steady):
         threshold = self.places.thresholds(frontier, values)[0]
         is_cut = ~np.isnan(threshold)
         candidate = np.where(is_cut, 0, -1).astype(np.int32)
-        return Cuts(candidate, np.where(is_cut, threshold, 0.0), np.zeros(frontier.n_nodes))
+        none = Cuts.none(frontier.n_nodes)
+        return none._replace(
+            candidate=candidate, threshold=np.where(is_cut, threshold, 0.0), gain=np.zeros(frontier.n_nodes)
+        )

@@ -7,7 +7,7 @@ estimator points to the row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,21 +18,26 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
-from distforest.growth.cuts.class_weights import ClassWeights
+from distforest.forest.missing import LEARNED
+from distforest.growth.cuts.category_search import CategorySearch, RanksCategories
+from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance
-from distforest.growth.cuts.far_values import variance_of
+from distforest.growth.cuts.far_values import FarVariance, variance_of
 from distforest.growth.cuts.histograms import cut_codes_by_labels, cut_codes_by_targets
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
 from distforest.growth.cuts.witnesses import Witnesses
+from distforest.growth.draws.categories import CategoriesAlone
 from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.draws.columns import Axis, Draw, Oblique
 from distforest.growth.draws.dependence import screened_rows
-from distforest.growth.draws.landmarks import landmarks_of
+from distforest.growth.draws.landmarks import Landmarks, landmarks_of
 from distforest.growth.draws.object_pairs import Disagreement
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
+from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, rfd, tree_rank
@@ -52,16 +57,19 @@ from distforest.growth.parameters import (
     parameters_told,
 )
 from distforest.growth.problem import Data, Problem, Sampling
+from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
-from distforest.sources.row_kinds import Features
+from distforest.sources.readings import check_complete
+from distforest.sources.row_kinds import Dense, Features
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Params
     from distforest.forest.leaf_kinds import LeafKind
     from distforest.growth.grower import Search
-    from distforest.sources.source import Ints, Source
+    from distforest.sources.source import Floats, Ints, Source
 
 GROWTH = 2
 """Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
@@ -90,8 +98,12 @@ class Method:
         For a method without a ground truth: makes the criterion and the kind of leaf table.
     over_pairs
         For a method over pairs of points, instead of a draw: makes what grows trees over pairs.
+    bears_missing
+        Whether values of its features may be missing.
     in_specs
         Whether a job's spec may name it.
+    weighs_rows
+        Whether rows may have weights.
     """
 
     name: str
@@ -101,17 +113,24 @@ class Method:
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
     without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
+    bears_missing: bool = False
     in_specs: bool = True
+    weighs_rows: bool = False
 
 
-def _columns_of_features(data: Data, _source: Source, params: Params, seed: int) -> Draw:
-    weights, combinations = _column_weights(data, params), n_combined(params, data.matrix.shape[1])
-    width = n_candidates(params["max_features"], data.matrix.shape[1], weights)
-    if combinations == 1.0 and data.feature_weights is None:
-        return Axis(data.matrix.shape[1], min(width, data.matrix.shape[1]))
+def _columns_of_features(data: Data, source: Source, params: Params, seed: int) -> Draw:
+    n_columns = int(data.matrix.shape[1])
+    combinations, max_features = n_combined(params, n_columns), params["max_features"]
+    if combinations == 1.0 and data.feature_weights is None and params["feature_weights"] is None:
+        width = min(n_candidates(max_features, n_columns), n_columns)
+        if isinstance(source, SparseFeatures) and data.truth_kind != TruthKind.NOTHING:
+            return VaryingColumns(source, width, int(params["min_samples_leaf"]), params["splitter"] == "best")
+        return Axis(n_columns, width)
+    weights = _column_weights(data, params)
+    width = n_candidates(max_features, n_columns, weights)
     if params["coefficients"] != "normal":
         return Oblique(weights, width, combinations)
-    matrix = ArraySource.of(data.array).values
+    matrix = ArraySource.of(data.present).values
     return Oblique(weights, width, combinations, inverse_deviations(matrix, screened_rows(seed, len(matrix))))
 
 
@@ -151,7 +170,7 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     )
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if not isinstance(data.rows, Features):
-        landmarks = landmarks_of(params["n_landmarks"], truth.targets, truth.by_class, seed)
+        landmarks = _landmarks(data, params, truth, seed)
         draw = TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
         return replace(draw, of_distances=data.of_distances)
     refused = {
@@ -166,6 +185,15 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     return FeatureSubsets(data.array, truth, n_pairs)
 
 
+def _landmarks(data: Data, params: Params, truth: Disagreement, seed: int) -> Landmarks:
+    """The landmarks, drawn from the objects of positive weight."""
+    if data.sample_weights is None or params["n_landmarks"] is None:
+        return landmarks_of(params["n_landmarks"], truth.targets, truth.by_class, seed)
+    present = data.sample_weights.present.astype(np.int32)
+    found = landmarks_of(params["n_landmarks"], truth.targets[present], truth.by_class, seed)
+    return Landmarks.of(present[found.rows], data.n_rows)
+
+
 _ROWS = (
     Method(
         "smerf",
@@ -173,9 +201,27 @@ _ROWS = (
         (TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING),
         SMERF_PARAMETERS,
         _columns_of_features,
+        bears_missing=True,
+        weighs_rows=True,
     ),
-    Method("simforest", "similarity", (TruthKind.LABELS, TruthKind.TARGETS), SIMFOREST_PARAMETERS, _pairs_of_objects),
-    Method("urerf", "features", (TruthKind.NOTHING,), URERF_PARAMETERS, _columns_of_features, _two_clusters),
+    Method(
+        "simforest",
+        "similarity",
+        (TruthKind.LABELS, TruthKind.TARGETS),
+        SIMFOREST_PARAMETERS,
+        _pairs_of_objects,
+        weighs_rows=True,
+    ),
+    Method(
+        "urerf",
+        "features",
+        (TruthKind.NOTHING,),
+        URERF_PARAMETERS,
+        _columns_of_features,
+        _two_clusters,
+        bears_missing=True,
+        weighs_rows=True,
+    ),
     Method(
         "isolation",
         "similarity",
@@ -190,10 +236,15 @@ _ROWS = (
 )
 METHODS = {method.name: method for method in _ROWS}
 
+OF_DENSE: dict[str, object] = {"max_bins": None, "coefficients": "sign", "n_witnesses": 0}
+"""Parameters that read a dense matrix of features, each with the value with which it does not."""
+
 FUSED: dict[tuple[type, type], Search] = {
     (BinnedSource, Gini): cut_codes_by_labels,
     (BinnedSource, Variance): cut_codes_by_targets,
     (ArraySource, TwoClusters): project_and_cut_clusters,
+    (SparseFeatures, Gini): cut_sparse_by_labels,
+    (SparseFeatures, Variance): cut_sparse_by_targets,
 }
 """Searches that never hold the values of all candidates, by source and plain criterion."""
 
@@ -221,21 +272,53 @@ def n_candidates(max_features: float | str | None, n_columns: int, weights: Colu
     return int(max_features)
 
 
-def sampling(params: Params, n_rows: int) -> Sampling:
-    """The sampling of rows, from the parameters ``bootstrap`` and ``max_samples``.
+def sampling(params: Params, n_rows: int, weights: SampleWeights | None = None) -> Sampling:
+    """The sampling of rows, from the parameters ``bootstrap`` and ``max_samples``; rows of weight 0 do not count.
 
     Raises
     ------
     InputError
         ``max_samples`` is larger than the number of rows.
     """
-    max_samples = params["max_samples"]
+    max_samples, n_rows = params["max_samples"], n_rows if weights is None else len(weights.present)
     n_draws = n_drawn(max_samples, n_rows)
     if "bootstrap" not in params:  # isolation: rows without replacement, at most all of them
         return Sampling(n_rows, min(n_draws, n_rows), replace=False)
     if n_draws > n_rows:
         raise InputError(f"max_samples={max_samples!r} asks for more rows than there are ({n_rows})")
-    return Sampling(n_rows, n_draws, bool(params["bootstrap"]))
+    return Sampling(n_rows, n_draws, bool(params["bootstrap"]), weights)
+
+
+def weights_of_rows(
+    params: Params, truth_kind: TruthKind, truth: np.ndarray, classes: Sequence[object] | None, weights: Floats
+) -> SampleWeights:
+    """The weights of the rows as the integers that trees add.
+
+    Parameters
+    ----------
+    params
+        The parameters of a method whose rows may have weights.
+    truth_kind, truth, classes
+        The ground truth, as in `Data`.
+    weights
+        Weights from `checked_weights`, shape (n_rows,).
+
+    Raises
+    ------
+    InputError
+        The weights are too large, or a parameter needs all rows.
+    """
+    n_present = int(np.count_nonzero(weights))
+    if params.get("voting") == NEAREST and n_present < len(weights):
+        raise InputError(f"voting={NEAREST!r} lets every training object vote; leave out those with a weight of 0")
+    draws, bounds = sampling(params, n_present), GENERAL
+    if truth_kind == TruthKind.DISTANCES:
+        bounds = OF_DISTANCES
+    if truth_kind == TruthKind.LABELS and (class_weight := params.get("class_weight")) is not None:
+        of_classes = ClassWeights.of(class_weight, truth, classes or [], weights).integers(draws.n_draws)
+        spare = 2 if (weights != np.rint(weights)).any() else 1  # rounded, they may weigh classes a little differently
+        bounds = bounds._replace(tree=min(bounds.tree, MOST_WEIGHT // (spare * int(of_classes.max()))))
+    return SampleWeights.of(weights, Draws(draws.n_draws, draws.replace), bounds)
 
 
 def check_together(params: Params) -> None:
@@ -283,6 +366,8 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
         The method cannot learn from this kind of ground truth, or a parameter contradicts another one or the data.
     """
     check_together(params)
+    if data.sample_weights is not None and not method.weighs_rows:
+        raise InputError(f"{method.name} knows no weights of rows, found sample_weight; leave it out")
     if data.truth_kind not in method.truth_kinds:
         raise InputError(f"{method.name} learns from {' or '.join(method.truth_kinds)}, found {data.truth_kind}")
     if data.truth_kind != TruthKind.LINKS and len(data.truth) != data.n_rows:
@@ -290,6 +375,8 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind}: "
             "inconsistent numbers of samples"
         )
+    if not method.bears_missing and not isinstance(data.rows, Dense):
+        check_complete(data.array, method.name)
     return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
 
 
@@ -305,61 +392,136 @@ def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairPr
 def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem:
     """Bind a method to rows."""
     assert method.draw is not None  # noqa: S101  (a method has a draw or is one over pairs)
-    source = _source(data, params)
-    params, class_weights = _weighted(data, params)
+    data, source = data.without_absent(), _source(data, params)
+    rows_of_trees = sampling(params, data.n_rows, data.sample_weights)
+    params, class_weights = _weighted(data, params, rows_of_trees.heaviest)
     criterion, leaf = (
-        method.without_truth(data, params) if method.without_truth else _taught(data, params, class_weights)
+        method.without_truth(data, params)
+        if method.without_truth
+        else _taught(data, params, class_weights, rows_of_trees.heaviest)
     )
-    rows_of_trees = sampling(params, data.n_rows)
-    limits = _limits(params, rows_of_trees.n_draws)
-    draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
-    growth = Growth(source, draw, criterion, limits, seed, search_of(source, criterion), on_missing=on_missing)
+    limits = _limits(params, rows_of_trees)
+    draw, on_missing = method.draw(data, source, params, seed), _rule_for_missing(data, source, params)
+    search = search_of(source, criterion)
+    held = 1 if isinstance(source, SparseFeatures) and search is not judge_and_cut else None
+    growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing, held=held)
+    if isinstance(data.rows, Features) and data.rows.n_categories:
+        growth = _with_categories(method, growth, data, params)
     meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
 
 
+def _with_categories(method: Method, growth: Growth, data: Data, params: Params) -> Growth:
+    """The growth for features of which some are categories; raises InputError if they do not go with a parameter."""
+    assert isinstance(data.rows, Features)  # noqa: S101  (checked by the caller)
+    found = f"found {counted(sum(n > 0 for n in data.rows.n_categories), 'feature')} of categories"
+    if method.reads != "features" or not isinstance(growth.criterion, RanksCategories):
+        cure = "encode them as numbers, such as by scikit-learn's OneHotEncoder, or pass categorical_features=None"
+        raise InputError(f"{method.name} cuts numbers, {found}; {cure}")
+    refused = {
+        "max_bins": (params.get("max_bins") is not None, "bins numbers"),
+        "feature_weights": (params.get("feature_weights") == "dependence", "compares the ranks of numbers"),
+    }
+    for name, (is_refused, why) in refused.items():
+        if is_refused:
+            raise InputError(f"{name}={params[name]!r} {why}, {found}; leave it out")
+    n_categories = np.array(data.rows.n_categories, np.int32)
+    draw = CategoriesAlone(growth.draw, n_categories)
+    return replace(growth, draw=draw, search=CategorySearch(n_categories), n_categories=n_categories)
+
+
+def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
+    """The rule of `distforest.forest.missing`: that of the parameters, or the one of features if some are missing."""
+    lacks = isinstance(source, (ArraySource, BinnedSource)) and not source.is_complete
+    lacks = lacks and isinstance(data.rows, Features)
+    return str(params.get("on_missing", LEARNED if lacks else "stop"))
+
+
 def search_of(source: Source, criterion: Criterion) -> Search:
     """The fused search for a source and a criterion; `judge_and_cut`, which fits any, if there is none."""
+    if isinstance(source, ArraySource) and not source.is_complete:
+        return judge_and_cut
     fused = FUSED.get((type(source), type(criterion)))
     return fused if fused and criterion.is_plain else judge_and_cut
 
 
-def _limits(params: Params, n_draws: int) -> Limits:
+def _limits(params: Params, rows: Sampling) -> Limits:
     """When a node is a leaf. A tree of random cuts ends at depth ceil(log2(n_draws)), where rows are usually alone."""
     if "max_depth" not in params:
-        return Limits(max_depth=(n_draws - 1).bit_length())
-    return Limits(**limits_among(params))
+        return Limits(max_depth=(rows.n_draws - 1).bit_length())
+    limits = Limits(**limits_among(params))
+    if (weights := rows.sample_weights) is None:
+        return limits
+    split, leaf = weights.least(limits.min_samples_split, 3), weights.least(limits.min_samples_leaf, 2)
+    return replace(limits, min_samples_split=split, min_samples_leaf=leaf)
 
 
 def _source(data: Data, params: Params) -> Source:
     """The source that growth reads."""
     max_bins = params.get("max_bins")
-    return data.source() if max_bins is None else BinnedSource.of(data.array, int(max_bins))
+    if isinstance(data.matrix, SparseFeatures):
+        check_sparse(params)
+        _ = data.matrix.both_ways  # sorted once, before threads read it
+        return data.matrix
+    return data.source() if max_bins is None else BinnedSource.of(data.array, int(max_bins), data.sample_weight)
 
 
-def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
-    """The parameters with a weight for every label, and these weights as integers; unchanged without weights."""
+def for_sparse(params: Params) -> dict[str, object]:
+    """The parameters that must change if features are sparse, each with the value that reads no dense matrix.
+
+    Examples
+    --------
+    >>> for_sparse({"max_bins": None, "n_witnesses": 3, "feature_weights": "dependence"})
+    {'n_witnesses': 0, 'feature_weights': None}
+    """
+    changes = {name: value for name, value in OF_DENSE.items() if params.get(name, value) != value}
+    weights = params.get("feature_weights")
+    return {**changes, "feature_weights": None} if isinstance(weights, str) and weights == "dependence" else changes
+
+
+def check_sparse(params: Params) -> None:
+    """Refuse parameters that read a dense matrix of features; raises InputError."""
+    cures = for_sparse(params)
+    if cures:
+        found = ", ".join(f"{name}={params[name]!r}" for name in cures)
+        cure = ", ".join(f"{name}={value!r}" for name, value in cures.items())
+        raise InputError(
+            f"features are sparse, but {found} needs dense ones; give {cure}, or X.toarray() if it is small"
+        )
+
+
+def _weighted(data: Data, params: Params, heaviest: int) -> tuple[Params, Ints | None]:
+    """The parameters with a weight for every label, and these weights as integers; unchanged without weights.
+
+    ``heaviest`` is the largest weight of a tree without them.
+    """
     class_weight = params.get("class_weight")
     if class_weight is None:
         return params, None
     if data.truth_kind != TruthKind.LABELS:
         raise InputError(f"class_weight={class_weight!r} goes with labels, found {data.truth_kind}; leave it out")
-    weights = ClassWeights.of(class_weight, data.truth, data.classes or [])
-    n_draws = sampling(params, data.n_rows).n_draws
-    return {**params, "class_weight": weights.given}, weights.integers(n_draws)
+    weights = ClassWeights.of(class_weight, data.truth, data.classes or [], data.sample_weight)
+    return {**params, "class_weight": weights.given}, weights.integers(heaviest)
 
 
-def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Criterion, LeafKind]:
+def _taught(data: Data, params: Params, class_weights: Ints | None, heaviest: int) -> tuple[Criterion, LeafKind]:
     """The criterion for the ground truth of the data, and the kind of leaf table."""
-    criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST)
+    places_missing = "on_missing" not in params and params["splitter"] == "best"
+    criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST, heaviest)
+    criterion = replace(criterion, places_missing=places_missing)
     return (AtRandom(criterion) if params.get("splitter") == "random" else criterion), leaf
 
 
-def _of_truth(data: Data, class_weights: Ints | None, nearest: bool) -> tuple[Criterion, LeafKind]:
+def _of_truth(
+    data: Data, class_weights: Ints | None, nearest: bool, heaviest: int
+) -> tuple[Gini | MeanDistance | Variance | FarVariance, LeafKind]:
     if data.truth_kind == TruthKind.LABELS:
-        gini = Gini(data.truth, len(data.classes or ()), class_weights=class_weights)
+        n_classes = len(data.classes or ())
+        gini = Gini(data.truth, n_classes, class_weights=class_weights)
         return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
     if data.truth_kind == TruthKind.DISTANCES:
-        return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), KeepsMembers(data.offset or None)
+        distances = ArraySource.of(data.truth).values
+        return MeanDistance.of(distances, data.largest), KeepsMembers(data.offset or None)
     factor = 0.5 if data.truth_kind == TruthKind.TARGETS else 1.0
-    return variance_of(data.truth, factor, data.truth_kind), KeepsMeans(factor, nearest)
+    heaviest_of_rows = None if data.sample_weights is None else heaviest
+    return variance_of(data.truth, factor, data.truth_kind, heaviest_of_rows), KeepsMeans(factor, nearest)

@@ -16,6 +16,7 @@ from distforest.forest.table import NodeTable, route
 from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
 from distforest.growth.rng import bootstrap, subsample
+from distforest.growth.sample_weights import MOST_OF_TREE, Draws
 from distforest.sources.binned import BinnedSource
 from distforest.sources.lazy.source import LazySource
 from distforest.sources.point_pairs import PairColumns
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 
     from distforest.forest.leaves import InBag
     from distforest.growth.grower import LevelWatch
+    from distforest.growth.sample_weights import SampleWeights
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Floats, Int32s, Ints
     from distforest.sources.sparse import SparseSource
+    from distforest.sources.sparse_features import SparseFeatures
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Data:
     rows
         How the rows are read: see `distforest.sources.row_kinds`.
     matrix
-        Features, shape (n, p), float32; or similarities, shape (n, n), float32 or float64, or as a source.
+        Features, shape (n, p), float32, or sparse; or similarities, shape (n, n), float32 or float64, or as a source.
     truth_kind
         The kind of ground truth.
     truth
@@ -62,10 +65,12 @@ class Data:
     pairs
         For a forest over given pairs: numbers of the two points of each, shape (m, 2). ``truth_kind`` is then
         ``TruthKind.LINKS``, and ``truth`` the class of each pair, 0 for similar.
+    sample_weights
+        The weight of each row; None: equal weights.
     """
 
     rows: RowKind
-    matrix: np.ndarray | SparseSource | LazySource
+    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource
     truth_kind: TruthKind
     truth: np.ndarray
     classes: Sequence[ClassName] | None = None
@@ -74,6 +79,7 @@ class Data:
     dependence: Floats | None = None
     pairs: Int32s | None = None
     offset: float = 0.0
+    sample_weights: SampleWeights | None = None
 
     @property
     def n_rows(self) -> int:
@@ -82,9 +88,33 @@ class Data:
 
     @property
     def array(self) -> np.ndarray:
-        """The matrix, which is an array unless similarities are sparse or evaluated by a function."""
-        assert isinstance(self.matrix, np.ndarray)  # noqa: S101  (features and points always are)
+        """The matrix, which is an array unless it is sparse or evaluated by a function."""
+        assert isinstance(self.matrix, np.ndarray)  # noqa: S101  (points always are; who reads features asks before)
         return self.matrix
+
+    @property
+    def present(self) -> np.ndarray:
+        """The rows of `array` that have a positive weight."""
+        if self.sample_weights is None or self.sample_weights.is_everywhere:
+            return self.array
+        rows: np.ndarray = self.array[self.sample_weights.present]
+        return rows
+
+    @property
+    def sample_weight(self) -> Int32s | None:
+        """The weight of each row as an integer, shape (n,); None: equal weights."""
+        return None if self.sample_weights is None else self.sample_weights.integers
+
+    def without_absent(self) -> Data:
+        """The same data, with nothing of rows of weight 0 in what is computed of the ground truth of all rows."""
+        if self.sample_weights is None or self.sample_weights.is_everywhere:
+            return self
+        present = self.sample_weights.present
+        if self.truth_kind == TruthKind.DISTANCES:
+            return replace(self, largest=max(float(np.abs(row[present]).max()) for row in self.truth[present]))
+        truth = np.repeat(self.truth[present[:1]], self.n_rows, axis=0)
+        truth[present] = self.truth[present]
+        return replace(self, truth=truth)
 
     @property
     def of_distances(self) -> bool:
@@ -101,20 +131,35 @@ class Data:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which rows a tree grows on: ``n_draws`` of ``n_rows``, with replacement or without."""
+    """Which rows a tree grows on: ``n_draws`` of ``n_rows``, with replacement or without.
+
+    ``n_rows`` are those of positive weight, if there are ``sample_weights``.
+    """
 
     n_rows: int
     n_draws: int
     replace: bool
+    sample_weights: SampleWeights | None = None
 
     def weights(self, seed: int, trees: Ints) -> NDArray[np.int32]:
-        """Multiplicity of each row in each tree, shape (n_trees, n_rows)."""
+        """Multiplicity of each row in each tree, shape (n_trees, n_rows), with rows of weight 0."""
         weights = np.ones((len(trees), self.n_rows), np.int32)
         if self.replace or self.n_draws < self.n_rows:
             draw = bootstrap if self.replace else subsample
             for of_tree, tree in zip(weights, trees.tolist(), strict=True):
                 draw(seed, tree, self.n_draws, of_tree)
-        return weights
+        if self.sample_weights is None or self.sample_weights.is_everywhere:
+            return weights
+        of_all = np.zeros((len(trees), len(self.sample_weights.integers)), np.int32)
+        of_all[:, self.sample_weights.present] = weights
+        return of_all
+
+    @property
+    def heaviest(self) -> int:
+        """The largest in-bag weight of a tree: the number of draws, unless rows have weights."""
+        if self.sample_weights is None:
+            return self.n_draws
+        return int(min(Draws(self.n_draws, self.replace).most(self.sample_weights.integers), MOST_OF_TREE))
 
 
 @dataclass(frozen=True)
@@ -154,22 +199,24 @@ class Problem:
     @property
     def width(self) -> int:
         """Number of candidates of a node whose values are held at once."""
-        return self.growth.draw.width
+        return self.growth.held or self.growth.draw.width
 
     def grow(self, trees: Ints) -> dict[str, np.ndarray]:
         """Grow the trees with these numbers; returns the arrays of a forest of them, by name."""
-        weights = self.sampling.weights(self.growth.seed, trees)
-        table, leaves = self.growth.grow(trees, weights)
+        drawn = self.sampling.weights(self.growth.seed, trees)
+        in_bag, weighed = drawn.astype(np.uint8), None
+        if self.data.sample_weights is not None:
+            weighed = self.data.sample_weights.of_trees(drawn)
+        table, leaves = self.growth.grow(trees, drawn if weighed is None else weighed)
         if isinstance(self.growth.source, BinnedSource):
             table = _on_features(table, self.growth.source)
-        out = weights == 0
+        out = drawn == 0
         if out.any() and self.routes_out_of_bag:
             rows = np.arange(self.data.n_rows, dtype=np.int32)
             routed = route(table, self.data.source(), rows, out)
             leaves[out] = routed[out]
-        in_bag = weights.astype(np.uint8)
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
-        return {**arrays, **self._leaf_arrays(table, leaves, in_bag)}
+        return {**arrays, **self._leaf_arrays(table, leaves, in_bag if weighed is None else weighed)}
 
     def watched(self, watch: LevelWatch) -> Problem:
         """The same problem, which calls ``watch`` for every level that grows."""
@@ -187,7 +234,7 @@ class Problem:
         wanted = wanted or params.get("contamination", "auto") != "auto"
         return bool(wanted) or not isinstance(self.data.matrix, LazySource)
 
-    def _leaf_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag) -> dict[str, np.ndarray]:
+    def _leaf_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
         if self.data.truth_kind == TruthKind.LABELS:
             one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
             return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
@@ -202,7 +249,7 @@ class Problem:
         """The point relative to which means of the ground truth are computed."""
         return middle_of(self.data.truth)
 
-    def _triangles(self, table: NodeTable, leaves: Int32s, in_bag: InBag) -> np.ndarray:
+    def _triangles(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> np.ndarray:
         """Packed distances of all pairs of leaves of the trees, or an empty array if one of them would be too large."""
         sizes = triangle_size(leaves_per_tree(table))
         if (sizes > self.triangle_limit).any():
@@ -225,8 +272,8 @@ class Problem:
                 repeated["distances"] = "truth"
         if isinstance(self.data.rows, Kernel):
             repeated["objects"] = "matrix"
-        drawn_by = ("feature_weights", "dependence")
-        repeated |= {name: name for name in drawn_by if getattr(self.data, name) is not None}
+        given = ("feature_weights", "dependence", "sample_weight")
+        repeated |= {name: name for name in given if getattr(self.data, name) is not None}
         if self.meaning.leaf.nearest:
             repeated[VOICES[self.meaning.leaf.kind]] = "truth"
         return Contents(meaning, grown, repeated)
@@ -264,7 +311,9 @@ def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
     return replace(table, threshold=threshold)
 
 
-def _means(table: NodeTable, leaves: Int32s, in_bag: InBag, vectors: Floats, middle: Floats) -> dict[str, np.ndarray]:
+def _means(
+    table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, vectors: Floats, middle: Floats
+) -> dict[str, np.ndarray]:
     """Mean of each node, and mean squared deviation from it; computed relative to ``middle``, which rounds less."""
     moments = Moments.zeros(len(table.left), vectors.shape[1])
     describe(table.tree_start, table.left, table.right, leaves, in_bag, vectors - middle, moments)

@@ -16,6 +16,7 @@ from distforest.sources.arrays import row_blocks
 from distforest.sources.lazy.source import LazySource
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import SparseSource
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -108,9 +109,15 @@ def _of_rows(data: Data) -> Iterator[str]:
     if isinstance(data.rows, Dense):
         yield from _of_similarities(data, data.rows.reading.name)
         return
-    low, high, _ = _ranges(data.array)
+    if isinstance(data.matrix, SparseFeatures):
+        (low, high), n_missing, size = data.matrix.ranges, 0, 1
+    else:
+        low, high, n_missing = _ranges(data.array)
+        size = data.array.size
     weights = np.ones(len(low)) if data.feature_weights is None else data.feature_weights
-    if (low == high)[weights > 0.0].all():
+    if n_missing == size:
+        yield "all values of the features are missing (check how they were read)"
+    elif not n_missing and (low == high)[weights > 0.0].all():
         some = "" if (weights > 0.0).all() else " of positive weight"
         yield f"all features{some} are constant (check how they were read)"
 

@@ -1,4 +1,7 @@
-"""Surrogates: thresholds by which one half of a projection decides the side of a row whose other half is unobserved."""
+"""Where training rows go that lack a value: by surrogates, or to the side that was learned.
+
+Surrogates are thresholds by which one half of a projection decides the side of a row whose other half is unobserved.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, longest_of
-from distforest.forest.missing import decide_by_halves, halves, send_to_larger
+from distforest.forest.missing import decide_by_halves, halves, send_on
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Source
@@ -44,8 +47,32 @@ def place_missing(
         decide_by_halves(frontier.starts, values, surrogate, side)
     right_is_larger = np.empty(frontier.n_nodes, np.bool_)
     compare_sides(frontier.starts, frontier.weights, side, right_is_larger)
-    send_to_larger(frontier.starts, right_is_larger, side)
+    send_on(frontier.starts, right_is_larger, side)
     return surrogate
+
+
+def place_learned(frontier: Frontier, learned: NDArray[np.int8], side: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Send on the rows that would stay, to the side that was learned with them, or else to that of more weight.
+
+    Parameters
+    ----------
+    frontier
+        The nodes that are cut.
+    learned
+        The side of the rows that lack a value in each node, or ``STAY`` if none was learned, shape (n_nodes,).
+    side
+        The side of each row by its value, shape (n_rows,). It is changed: no row stays afterwards.
+
+    Returns
+    -------
+    ndarray
+        Whether such rows go right, shape (n_nodes,); they do if both sides have the same weight, as in scikit-learn.
+    """
+    left_is_larger = np.empty(frontier.n_nodes, np.bool_)
+    compare_sides(frontier.starts, frontier.weights, RIGHT + LEFT - side, left_is_larger)
+    goes_right = np.where(learned == STAY, ~left_is_larger, learned == RIGHT)
+    send_on(frontier.starts, goes_right, side)
+    return goes_right
 
 
 @kernel

@@ -16,9 +16,11 @@ from distforest.forest.missing import rows_without_values
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of
 from distforest.forest.sealed.artifact import open_forest
+from distforest.sources.arrays import open_array
 from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.point_pairs import check_points
-from distforest.sources.readings import FEATURES, read
+from distforest.sources.readings import COMPLETE, read
+from distforest.sources.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,9 +45,19 @@ def opened_forest(address: str, digest: str) -> Forest:
     return forest
 
 
+def recoded(forest: Forest, address: str, rows: np.ndarray) -> np.ndarray:
+    """Some rows of the array at an address, with the numbers that the forest has for categories and dates."""
+    schema = forest.schema
+    if schema is None or not schema.encodings:
+        return rows
+    found = Schema.of_array(address, open_array(address))
+    recoding = found and schema.recoding(found, address)
+    return recoding.rows(rows)[0] if recoding else rows
+
+
 def points_of(forest: Forest, values: np.ndarray) -> np.ndarray:
     """Points in the form that a forest over pairs reads; raises InputError for a wrong number of columns."""
-    points, width = read(values, FEATURES), columns_of(forest).width
+    points, width = read(values, COMPLETE), columns_of(forest).width
     if points.shape[1] != width:
         raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
     check_points(points, columns_of(forest))
@@ -141,7 +153,8 @@ class Asked:
         return rows, places.reshape(pairs.shape).T
 
     def _source(self, name: str, rows: slice | np.ndarray) -> Source:
-        return self.forest.source(self._read(name, rows))
+        address = self.question.arrays[name]
+        return self.forest.source(recoded(self.forest, address, self._read(name, rows)))
 
     def _read(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
         return read_rows(self.question.arrays[name], rows)

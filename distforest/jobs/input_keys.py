@@ -99,7 +99,8 @@ class InputKeys:
             addresses.append(taught)
         of_pairs = ("pairs",) if "links" in method.truth_kinds else ()
         weights = tuple(row.name for row in method.parameters if row.name == "feature_weights")
-        return cls(tuple(addresses), relations, (*weights, *of_pairs))
+        of_rows = ("sample_weight",) if method.weighs_rows else ()
+        return cls(tuple(addresses), relations, (*weights, *of_rows, *of_pairs))
 
 
 INPUTS = {method.name: InputKeys.of(method) for method in METHODS.values() if method.in_specs}

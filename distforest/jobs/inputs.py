@@ -16,10 +16,19 @@ from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.draws.column_weights import ColumnWeights
-from distforest.growth.methods import GROWTH, METHODS, Bound, check_together, problem
+from distforest.growth.methods import (
+    GROWTH,
+    METHODS,
+    Bound,
+    check_sparse,
+    check_together,
+    problem,
+    weights_of_rows,
+)
 from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.parameters import parameters_told
 from distforest.growth.problem import Data
+from distforest.growth.sample_weights import SampleWeights, checked_weights
 from distforest.jobs.callback import Callback
 from distforest.jobs.versions import check_own_growth
 from distforest.sources.array_files import Mapped
@@ -43,10 +52,13 @@ from distforest.sources.readings import (
 )
 from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.schema import Schema
-from distforest.sources.sparse import SparseSource, StagedSparse
+from distforest.sources.sparse import SparseSource
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
+from distforest.sources.staged_sparse import StagedSparse
 from distforest.sources.staging import Staged, default_scratch, stage
 from distforest.sources.truth import TruthKind
+from distforest.stores.addresses import naming
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -57,6 +69,7 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Relation, Spec
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
+    from distforest.sources.source import Floats
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,9 @@ class Inputs:
         The schema of the matrix's columns as the bytes of a JSON text, because there may be very many.
     growth
         The version of the growth in the process that staged the inputs; 1 before versions were recorded.
+    sample_weight, weight_unit, n_absent
+        The weight of each row as an integer, which integer counts as one row, and how many rows have the weight 0: see
+        `distforest.growth.sample_weights`.
     """
 
     method: str
@@ -105,6 +121,9 @@ class Inputs:
     schema: Staged | None = None
     offset: float = 0.0
     growth: int = 1
+    sample_weight: Staged | None = None
+    weight_unit: int = 1
+    n_absent: int = 0
 
     def __str__(self) -> str:
         return f"the inputs {' and '.join(dict.fromkeys(self.addresses))}"
@@ -124,6 +143,8 @@ class Inputs:
             decides.append({"names": self.schema.sha256})
         if self.offset:
             decides.append({"offset": self.offset})
+        if self.sample_weight:
+            decides.append({"sample_weight": self.sample_weight.sha256, "unit": self.weight_unit})
         return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
 
     @property
@@ -138,14 +159,17 @@ class Inputs:
         assert isinstance(source, LazySource)  # noqa: S101  (callers check for a callback)
         return source
 
-    def bound(self, matrix: np.ndarray | SparseSource | LazySource, files: list[Mapped]) -> Bound:
+    def bound(self, matrix: np.ndarray | SparseSource | SparseFeatures | LazySource, files: list[Mapped]) -> Bound:
         """The method bound to these inputs, with ``matrix`` for the trees to read.
 
         The files that are opened are added to ``files``, to be checked for changes after growth.
         """
         scratch = scratch_of(self.scratch)
-        truth, others = self.truth.open(scratch, files), (self.feature_weights, self.dependence, self.pairs)
-        weights, dependence, pairs = (other.open(scratch, files) if other else None for other in others)
+        truth, others = (
+            self.truth.open(scratch, files),
+            (self.feature_weights, self.dependence, self.pairs, self.sample_weight),
+        )
+        weights, dependence, pairs, of_rows = (other.open(scratch, files) if other else None for other in others)
         data = Data(
             self.rows,
             matrix,
@@ -157,6 +181,7 @@ class Inputs:
             dependence,
             pairs,
             self.offset,
+            None if of_rows is None else SampleWeights(of_rows, self.weight_unit),
         )
         return problem(METHODS[self.method], data, self.params, self.seed)
 
@@ -214,7 +239,9 @@ class _Key:
 @lru_cache(maxsize=2)
 def _opened(key: _Key) -> Opened:
     inputs, files = key.inputs, list[Mapped]()
-    matrix: np.ndarray | SparseSource | LazySource = inputs.matrix.open(scratch_of(inputs.scratch), files)
+    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource = inputs.matrix.open(
+        scratch_of(inputs.scratch), files
+    )
     if inputs.callback:
         lazy = inputs.callback.lazy()
         supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
@@ -241,11 +268,11 @@ class StagingPlace:
         write_array(group, name, values.shape, values.dtype, [values])
         return stage(f"{group}/{name}", AS_IT_IS, self.scratch)
 
-    def sparse(self, name: str, source: SparseSource) -> StagedSparse:
+    def sparse(self, name: str, source: SparseSource | SparseFeatures) -> StagedSparse:
         """Write the three arrays of a sparse source into the job's folder, and stage them on this host."""
         parts = {f"{name}_{part}": getattr(source, part) for part in ("indptr", "indices", "data")}
         indptr, indices, data = (self.array(part, values) for part, values in parts.items())
-        return StagedSparse(indptr, indices, data, source.shape)
+        return StagedSparse(indptr, indices, data, source.shape, opens=type(source))
 
 
 class StagedRows(NamedTuple):
@@ -275,7 +302,8 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     check_together(spec.params)
     place, (truth_kind, address) = StagingPlace(folder, scratch_of(spec.run.scratch)), truth_kind_of(spec)
     truth, classes, largest = _stage_truth(truth_kind, address, spec, place)
-    rows = _stage_rows(spec, truth.shape[0], place)
+    weights = _sample_weight(spec, truth.shape[0])
+    rows = _stage_rows(spec, truth.shape[0], place, weights)
     if truth_kind == TruthKind.LABELS:
         _warn_of_amounts(spec, address, rows, place)
     matrix, pairs = rows.matrix, _stage_pairs(spec, rows.matrix.shape[0], truth, place)
@@ -284,7 +312,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
             f"input: found {counted(matrix.shape[0], 'row')} at {matrix.address} and {truth.shape[0]} {truth_kind} "
             f"at {address}; they must describe the same items"
         )
-    return Inputs(
+    found = Inputs(
         *(spec.method, dict(spec.params), spec.seed, rows.kind, matrix, truth_kind, truth, classes, largest),
         scratch=spec.run.scratch,
         addresses=(matrix.address, address),
@@ -295,6 +323,29 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         offset=truth.reading.offset,
         growth=GROWTH,
     )
+    if weights is None:
+        return found
+    of_rows = weights_of_rows(spec.params, truth_kind, truth.open(place.scratch), classes, weights)
+    if told := of_rows.told(weights):
+        warn_caller(told)
+    return _with_sample_weights(found, of_rows, place)
+
+
+def _sample_weight(spec: Spec, n_rows: int) -> Floats | None:
+    """Read the weights of the rows; None if the spec names none."""
+    address = spec.input.addresses.get("sample_weight")
+    if address is None:
+        return None
+    with naming("input.sample_weight", address):
+        values = np.asarray(open_array(address)[...])
+    return checked_weights(values, n_rows)
+
+
+def _with_sample_weights(inputs: Inputs, weights: SampleWeights, place: StagingPlace) -> Inputs:
+    """Stage the weights of the rows as integers."""
+    staged = place.array("sample_weight", weights.integers)
+    n_absent = len(weights.integers) - len(weights.present)
+    return replace(inputs, sample_weight=staged, weight_unit=weights.unit, n_absent=n_absent)
 
 
 def input_addresses(spec: Spec) -> list[str]:
@@ -348,28 +399,34 @@ def check_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: 
         raise InputError(f"{expected}, found {dtype} of shape {shape}")
 
 
-def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace) -> StagedRows:
+def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace, weights: Floats | None) -> StagedRows:
     reads = METHODS[spec.method].reads
-    if reads in {"features", "points"}:
+    if reads == "features":
+        return _stage_either_features(spec, place)
+    if reads == "points":
         rows = _stage_features(spec.input.addresses["features"], place)
-        return rows._replace(kind=pair_columns(spec.params, rows.matrix.shape[-1])) if reads == "points" else rows
+        refuse_categories(rows.schema, rows.matrix.address, spec.method)
+        return rows._replace(kind=pair_columns(spec.params, rows.matrix.shape[-1]))
     similarity = spec.input.relations["similarity"]
     if similarity.kind == "feature_subsets":
         return _stage_features(similarity.address, place)
     if similarity.kind in KERNELS:
-        return _stage_kernel(similarity, place)
+        return _stage_kernel(similarity, place, weights)
     if similarity.kind == "lazy":
         return _stage_lazy(spec, similarity, n_rows, place)
     return _stage_given(similarity.address, str(similarity.options["measure"]), place)
 
 
-def _stage_kernel(similarity: Relation, place: StagingPlace) -> StagedRows:
+def _stage_kernel(similarity: Relation, place: StagingPlace, weights: Floats | None) -> StagedRows:
     """Stage the features of a built-in similarity; warns if the scale of one feature hides the others."""
     rows, gamma = _stage_features(similarity.address, place), similarity.options.get("gamma")
+    refuse_categories(rows.schema, similarity.address, f"similarity {similarity.kind!r}")
     assert isinstance(rows.matrix, Staged)  # noqa: S101  (features are never sparse)
     with rows.matrix.watched(place.scratch) as features:
         told = told_of_scales(features, similarity.kind, rows.schema)
         kernel = Kernel.of(similarity.kind, features, float(gamma) if isinstance(gamma, (int, float)) else None)
+        if weights is not None and gamma is None and len(weights) == len(features):
+            kernel = kernel.weighted(features, weights)
     if told:
         warn_caller(f"similarity: {told}")
     return rows._replace(kind=kernel)
@@ -401,7 +458,26 @@ def _stage_features(address: str, place: StagingPlace) -> StagedRows:
     matrix = stage(address, FEATURES, place.scratch, sample)
     if told := told_of_rounding(sample, schema):
         warn_caller(f"{address}: {told}")
-    return StagedRows(Features(matrix.shape[1]), matrix, schema=schema)
+    return StagedRows(Features(matrix.shape[1], schema.n_categories if schema else ()), matrix, schema=schema)
+
+
+def refuse_categories(schema: Schema | None, address: str, reader: str) -> None:
+    """Refuse features of which some are categories, whose codes would be taken for amounts; raises InputError."""
+    names = [] if schema is None else [column.name for column in schema.columns if column.categories]
+    if names:
+        cure = "ingest the column as indicators of its categories, or leave it out"
+        raise InputError(f"{address}: column {names[0]!r} holds categories, and {reader} reads numbers; {cure}")
+
+
+def _stage_either_features(spec: Spec, place: StagingPlace) -> StagedRows:
+    """Stage features, dense or sparse; sparse ones are written into the job's folder first."""
+    address = spec.input.addresses["features"]
+    given = open_matrix(address)
+    if not isinstance(given, SparseStore):
+        return _stage_features(address, place)
+    check_sparse(spec.params)
+    matrix = replace(place.sparse("matrix", given.features()), origin=address)
+    return StagedRows(Features(matrix.shape[1]), matrix, schema=Schema.of_array(address, given))
 
 
 def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, place: StagingPlace) -> StagedRows:
@@ -456,9 +532,9 @@ def _stage_truth(
         if told:
             warn_caller(f"{address}: {told}")
         return distances, None, largest
-    array = open_array(address)
     if truth_kind == TruthKind.NOTHING:
-        return place.array("truth", np.empty((array.shape[0], 0))), None, 1.0
+        return place.array("truth", np.empty((open_matrix(address).shape[0], 0))), None, 1.0
+    array = open_array(address)
     values = np.asarray(array[...])
     names = array.attrs.get("classes") if truth_kind == TruthKind.LABELS else None
     staged, classes = _stage_vector(truth_kind, values, place)
@@ -510,7 +586,7 @@ def _stage_vector(
 def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -> Inputs:
     """Make inputs of arrays in memory; they are first written into the job's folder, where any worker can read them."""
     place = StagingPlace(folder, default_scratch())
-    if isinstance(data.matrix, SparseSource):
+    if isinstance(data.matrix, (SparseSource, SparseFeatures)):
         matrix: Staged | StagedSparse = place.sparse("matrix", data.matrix)
     else:
         matrix = place.array("matrix", data.array)
@@ -521,4 +597,4 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
         found = replace(found, feature_weights=place.array("feature_weights", data.feature_weights))
     if data.pairs is not None:
         found = replace(found, pairs=place.array("pairs", data.pairs))
-    return found
+    return found if data.sample_weights is None else _with_sample_weights(found, data.sample_weights, place)

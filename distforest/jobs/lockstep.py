@@ -19,7 +19,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import Forest, canonical
-from distforest.forest.roots import Roots
+from distforest.forest.roots import Roots, Stayed
 from distforest.forest.scoring import apply
 from distforest.growth.draws.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Params
     from distforest.growth.grower import Level
+    from distforest.growth.sample_weights import SampleWeights
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.inputs import Inputs
     from distforest.sources.lazy.identity import Items
@@ -86,7 +87,13 @@ class BoundSimilarity:
 
 
 def fit_lazily(
-    supplied: BoundSimilarity, method: Method, truth: Truth, params: Params, seed: int, watch: Watch | None = None
+    supplied: BoundSimilarity,
+    method: Method,
+    truth: Truth,
+    params: Params,
+    seed: int,
+    watch: Watch | None = None,
+    sample_weights: SampleWeights | None = None,
 ) -> Forest:
     """Train a forest on similarities that are evaluated when they are needed.
 
@@ -100,6 +107,8 @@ def fit_lazily(
         Labels or targets of the training objects.
     watch
         Called with the progress.
+    sample_weights
+        The weight of each training object; None: equal weights.
 
     Returns
     -------
@@ -132,15 +141,19 @@ def fit_lazily(
         objects.sha256,
         lazy.signature,
     ]
-    job = hashlib.sha256(canonical(decides) + truth.values.tobytes()).hexdigest()
+    weights = b"" if sample_weights is None else sample_weights.integers.tobytes()
+    job = hashlib.sha256(canonical(decides) + truth.values.tobytes() + weights).hexdigest()
     with supplied.source(objects, job, lazy.budget) as source:
-        data = Data(rows, source, truth.kind, truth.values, truth.classes, truth.largest)
+        of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
+        data = Data(rows, source, *of_truth, sample_weights=sample_weights)
         bound = problem(method, data, params, seed)
         arrays, costs = grow_in_lockstep(bound, source, watch)
     origin = {**origin_of(lazy, objects), **asdict(costs)}
     forest = replace(bound.forest([arrays]), provenance={"similarity": origin, "versions": versions()})
-    if warning := told_of_roots(bound, Roots.of_forest(forest), costs.closed):
-        warn_caller(warning)
+    stayed = Stayed.of(forest.table.tree_size, forest.leaves)
+    for warning in (told_of_roots(bound, Roots.of_forest(forest), costs.closed), stayed.told(bound.meaning.leaf)):
+        if warning:
+            warn_caller(warning)
     return forest
 
 

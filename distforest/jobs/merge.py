@@ -302,6 +302,8 @@ def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]
     taught: dict[str, object] = {inputs.truth_kind.value: truth} if inputs.truth_kind != TruthKind.NOTHING else {}
     if inputs.feature_weights and not inputs.dependence:
         taught["feature_weights"] = {"sha256": inputs.feature_weights.sha256}
+    if inputs.sample_weight:
+        taught["sample_weight"] = {"sha256": inputs.sample_weight.sha256}
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}
     return {
         **({"similarity": {**_origin(inputs), **costs}} if inputs.callback else {}),

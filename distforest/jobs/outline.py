@@ -12,11 +12,11 @@ from distforest.errors import InputError
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.answers import ANSWERS, Survey
-from distforest.jobs.asked import opened_forest, points_of
+from distforest.jobs.asked import opened_forest, points_of, recoded
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
 from distforest.sources.opening import open_matrix, read_rows
-from distforest.sources.row_kinds import Dense
+from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.schema import Schema
 from distforest.sources.stored import check_stored
 from distforest.stores.addresses import naming
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.jobs.answers import Answer
     from distforest.sources.factors import ClassName
+
+MAY_BE_SPARSE = (Dense, Features)
+"""The kinds of rows that a sparse matrix may hold."""
 
 OPTIONS = {name for row in ANSWERS.values() for name in row.takes}
 """Options that only some answers take."""
@@ -52,7 +55,7 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
 class Outline:
     """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
 
-    ``told`` are warnings about the arrays that are read.
+    ``told`` are warnings about the arrays that are read, ``value`` is what their cells are called.
     """
 
     digest: str
@@ -60,6 +63,7 @@ class Outline:
     n_answers: int
     classes: Sequence[ClassName] | None
     told: tuple[str, ...] = ()
+    value: str = "value"
 
 
 def outline(question: Question) -> Outline:
@@ -70,10 +74,10 @@ def outline(question: Question) -> Outline:
     digest = str(read_manifest(question.forest)["digest"])
     told = tuple(_told_of_arrays(question))
     forest = opened_forest(question.forest, digest)
-    _check_schema(question, forest)
+    told += tuple(_told_of_schema(question, forest))
     arrays, n_answers = _arrays(question, forest)
     classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
-    return Outline(digest, arrays, n_answers, classes, told)
+    return Outline(digest, arrays, n_answers, classes, told, forest.meaning.rows.value)
 
 
 def _told_of_arrays(question: Question) -> Iterator[str]:
@@ -83,25 +87,32 @@ def _told_of_arrays(question: Question) -> Iterator[str]:
             yield from check_stored([address], question.strict, question.max_bytes)
 
 
-def _check_schema(question: Question, forest: Forest) -> None:
+def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
     """Refuse rows whose columns have other names than the forest's features, or the same names in another order.
 
-    Without names on one side there is nothing to compare; further columns of points may have any names.
+    Yields warnings of categories that the forest has not seen. Without names on one side there is nothing to compare;
+    further columns of points may have any names.
     """
     schema = forest.schema
     if schema is None or question.callback is not None:
         return
-    look = open_matrix if isinstance(forest.meaning.rows, Dense) else open_array
+    look = open_matrix if isinstance(forest.meaning.rows, MAY_BE_SPARSE) else open_array
     further = is_over_pairs(forest) and columns_of(forest).width > forest.n_features
     for address in (question.queries, question.reference):
         found = Schema.of_array(address, look(address)) if address else None
         if address and found:
-            schema.check_same(found.first(forest.n_features) if further else found, address)
+            found = found.first(forest.n_features) if further else found
+            if not is_over_pairs(forest):
+                schema.recoding(found, address)
+                if told := schema.told_of_unseen(found):
+                    yield f"{address}: {told}"
+            else:
+                schema.check_same(found, address)
 
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
     """The arrays of the answer by name, as (dtype, tail of the shape), and the number of answers."""
-    may_be_sparse = isinstance(forest.meaning.rows, Dense) and question.callback is None
+    may_be_sparse = isinstance(forest.meaning.rows, MAY_BE_SPARSE) and question.callback is None
     look = open_matrix if may_be_sparse else open_array
     shape = tuple(look(question.queries).shape)
     _check_rows(question, forest, shape)
@@ -132,7 +143,7 @@ def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> N
     if is_over_pairs(forest):
         _check_points(question, forest)
     elif question.callback is None:
-        forest.source(read_rows(question.queries, slice(0, 1)))
+        forest.source(recoded(forest, question.queries, read_rows(question.queries, slice(0, 1))))
     elif not isinstance(forest.meaning.rows, Dense):
         raise InputError(f"{question.forest} reads {forest.meaning.rows.kind}, it has no similarities to ask for")
 

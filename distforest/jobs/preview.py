@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from distforest.amounts import counted
 from distforest.errors import InputError, SpecError, warn_caller
 from distforest.growth.draws.landmarks import n_wanted
-from distforest.growth.methods import METHODS, check_together, n_candidates, n_combined, sampling
+from distforest.growth.methods import METHODS, check_sparse, check_together, n_candidates, n_combined, sampling
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.jobs.inputs import (
     callback_of,
@@ -37,6 +37,7 @@ from distforest.sources.readings import (
     check_shape,
 )
 from distforest.sources.source import NUMBERS
+from distforest.sources.sparse_features import bytes_of_sparse
 from distforest.sources.sparse_store import SparseStore
 from distforest.sources.staging import check_scratch
 from distforest.sources.stored import check_stored
@@ -50,13 +51,14 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """An input by its place in the spec: how it is read, whether it is the matrix, whether it has one value per row."""
+    """An input by its place in a spec: its reading, whether it is the matrix, has one value per row, may be sparse."""
 
     place: str
     address: str
     reading: Reading
     is_matrix: bool
     is_vector: bool = False
+    may_be_sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,16 @@ class Seen:
     matrix: bool
     n_stored: int | None = None
     item: int = 4
+
+    @property
+    def is_weight(self) -> bool:
+        """Whether it holds weights, of features or of rows."""
+        return self.by_feature or self.name == "input.sample_weight"
+
+    @property
+    def is_of_sparse_features(self) -> bool:
+        """Whether it holds features of which most are 0."""
+        return self.name == "input.features" and self.n_stored is not None
 
     @property
     def by_feature(self) -> bool:
@@ -216,7 +228,9 @@ def _wanted(spec: Spec) -> list[Wanted]:
     for name, address in spec.input.addresses.items():
         is_matrix = name == "features"
         reading = FEATURES if is_matrix else AS_IT_IS
-        wanted.append(Wanted(f"input.{name}", address, reading, is_matrix, name in {"labels", "similar"}))
+        is_vector = name in {"labels", "similar", "sample_weight"}
+        may_be_sparse = is_matrix and METHODS[spec.method].reads == "features"
+        wanted.append(Wanted(f"input.{name}", address, reading, is_matrix, is_vector, may_be_sparse))
     for name, relation in spec.input.relations.items():
         if relation.kind == "lazy":
             objects = relation.options["objects"]
@@ -227,7 +241,7 @@ def _wanted(spec: Spec) -> list[Wanted]:
         if name == "similarity" and relation.kind == "dense":
             reading = DISSIMILARITIES if relation.options["measure"] == "distance" else SIMILARITIES
         is_matrix, is_vector = name == "similarity", relation.kind == "labels"
-        wanted.append(Wanted(f"input.{name}", relation.address, reading, is_matrix, is_vector))
+        wanted.append(Wanted(f"input.{name}", relation.address, reading, is_matrix, is_vector, reading.precise))
     return wanted
 
 
@@ -246,11 +260,13 @@ def _faults_of_functions(spec: Spec) -> list[str]:
 def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
     """The faults in how features are drawn: parameters that contradict each other, weights that do not fit."""
     faults: list[str] = []
+    matrix = next((array for array in seen if array.matrix), None)
     try:
         check_together(spec.params)
+        if matrix is not None and matrix.is_of_sparse_features:
+            check_sparse(spec.params)
     except InputError as error:
         faults.append(f"params: {error}")
-    matrix = next((array for array in seen if array.matrix), None)
     for array in seen:
         if array.by_feature and matrix is not None:
             try:
@@ -263,19 +279,20 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
 def _read_metadata(wanted: Wanted) -> Seen:
     """Read the metadata of an input; raises InputError for a wrong shape or dtype."""
     address, reading = wanted.address, wanted.reading
-    array = open_matrix(address) if reading.missing else open_array(address)
+    array = open_matrix(address) if wanted.may_be_sparse else open_array(address)
     shape = tuple(map(int, array.shape))
     check_shape(array, reading)
-    if reading is not AS_IT_IS and array.dtype.kind not in NUMBERS:
+    is_number = reading is not AS_IT_IS or wanted.place == "input.sample_weight"
+    if is_number and array.dtype.kind not in NUMBERS:
         raise InputError(f"{address}: numbers were expected, found dtype {array.dtype}")
-    if reading.missing and shape[0] != shape[1]:
+    if reading.precise and shape[0] != shape[1]:
         raise InputError(f"{address}: a square matrix was expected, found shape {shape}")
     if wanted.is_vector and len(shape) == 2:
         raise InputError(f"{address}: one value for each row was expected, shape (n_rows,), found shape {shape}")
     if not 1 <= len(shape) <= 2 or not shape[0]:
         raise InputError(f"{address}: a value for each row was expected, found shape {shape}")
     n_stored = array.n_stored if isinstance(array, SparseStore) else None
-    item = reading.dtype(array.dtype).itemsize if reading.missing else 4
+    item = reading.dtype(array.dtype).itemsize if reading.precise else 4
     return Seen(wanted.place, address, shape, str(array.dtype), wanted.is_matrix, n_stored, item)
 
 
@@ -343,7 +360,7 @@ def _n_pairs(spec: Spec, seen: list[Seen], n_points: int) -> int:
 
 def _size(spec: Spec, seen: list[Seen]) -> Size:
     """The size of the growth, as `distforest.jobs.train.size_of` will compute it from the staged inputs."""
-    truth = next((array for array in seen if not array.matrix and not array.by_feature), None)
+    truth = next((array for array in seen if not array.matrix and not array.is_weight), None)
     matrix = next((array for array in seen if array.matrix), truth)  # without objects it consists of row numbers
     assert matrix is not None  # noqa: S101  (every method reads something)
     truth_kind, _ = truth_kind_of(spec)
@@ -354,7 +371,7 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
         _bytes(matrix, matrix.item),
         _bytes_of_links(seen)
         or (_bytes(truth, 4 if truth_kind in {TruthKind.DISTANCES, TruthKind.LABELS} else 8) if truth else 0),
-        _width(spec, matrix.shape[-1]),
+        1 if matrix.is_of_sparse_features and _is_narrow(spec, truth_kind) else _width(spec, matrix.shape[-1]),
         truth_kind == TruthKind.DISTANCES,
     )
 
@@ -365,9 +382,16 @@ def _bytes_of_links(seen: list[Seen]) -> int:
 
 
 def _bytes(array: Seen, item: int) -> int:
+    if array.is_of_sparse_features:
+        return bytes_of_sparse(array.shape, array.n_stored or 0)
     if array.n_stored is not None:
         return 8 * (array.shape[0] + 1) + (4 + array.item) * array.n_stored
     return math.prod(array.shape) * item
+
+
+def _is_narrow(spec: Spec, truth_kind: TruthKind) -> bool:
+    """Whether a search of sparse features holds the values of one candidate at once."""
+    return truth_kind not in {TruthKind.DISTANCES, TruthKind.NOTHING} and spec.params.get("splitter") == "best"
 
 
 def _width(spec: Spec, n_columns: int) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress, Watch
 
 UNITS = {
-    "compile": "methods",
+    "compile": "parts",
     "grow": "trees",
     "alone": "trees",
     "ask": "pairs",

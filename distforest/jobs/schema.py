@@ -48,6 +48,7 @@ KEY_TEXTS = {
         "similar": "Address of whether each pair is similar, shape (m,).",
         "pairs": "Address of the row numbers of each pair, shape (m, 2).",
         "feature_weights": "Address of how likely each feature is drawn, shape (p,).",
+        "sample_weight": "Address of how much each row counts, shape (n,).",
     },
     "relation": {
         "kind": "Where the numbers come from.",

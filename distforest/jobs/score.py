@@ -155,7 +155,7 @@ def score(
             work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
             lacking = [row for rows in cluster.each(answer_rows, missing, work) for row in rows]
             if lacking:
-                told = told_of_rows_without_values(len(lacking), found.n_answers, min(lacking))
+                told = told_of_rows_without_values(len(lacking), found.n_answers, min(lacking), found.value)
                 warn_caller(f"{question.queries}: {told}")
         own.take()  # another job may have taken the output over, if this one was frozen for long
         seal_group(building.address, {"distforest": _seal(question, found)})

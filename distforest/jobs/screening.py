@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,10 +21,11 @@ from distforest.growth.draws.dependence import (
     ranks,
     screened_rows,
 )
-from distforest.growth.methods import GROWTH
+from distforest.growth.methods import GROWTH, check_sparse
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import StagingPlace, scratch_of
 from distforest.jobs.versions import check_own_growth
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
@@ -112,28 +113,40 @@ def _statistics(task: BlockTask, matrix: np.ndarray) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class OnHosts:
-    """Features that every host has staged, or can stage."""
+    """Features that every host has staged, or can stage; without the rows whose ``sample_weight`` is 0."""
 
     staged: Staged
     scratch: str | None
+    sample_weight: Staged | None = None
+    n_absent: int = 0
+
+    @classmethod
+    def of(cls, inputs: Inputs) -> OnHosts:
+        """The features of a job."""
+        assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features are never sparse)
+        weights = inputs.sample_weight if inputs.n_absent else None
+        return cls(inputs.matrix, inputs.scratch, weights, inputs.n_absent)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Rows and columns."""
-        return self.staged.shape
+        return self.staged.shape[0] - self.n_absent, *self.staged.shape[1:]
 
-    def opened(self) -> AbstractContextManager[np.ndarray]:
+    @contextmanager
+    def opened(self) -> Iterator[np.ndarray]:
         """The features, for a block; raises if their file is written to meanwhile."""
-        return self.staged.watched(scratch_of(self.scratch))
+        scratch = scratch_of(self.scratch)
+        with self.staged.watched(scratch) as features:
+            yield features if self.sample_weight is None else features[self.sample_weight.open(scratch) > 0]
 
 
 def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> Inputs:
     """The inputs with the feature weights from a screen, if the parameters call for one; stored in the job's folder."""
     if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
         return inputs
-    assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features are never sparse)
+    assert isinstance(inputs.matrix, Staged)  # noqa: S101  (refused when they were staged)
     place = StagingPlace(folder.address, scratch_of(inputs.scratch))
-    found = screen(OnHosts(inputs.matrix, inputs.scratch), inputs.seed, cluster, work)
+    found = screen(OnHosts.of(inputs), inputs.seed, cluster, work)
     weights = place.array("feature_weights", found.weights)
     dependence = place.array("dependence", found.dependence)
     return replace(inputs, feature_weights=weights, dependence=dependence)
@@ -141,7 +154,9 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
 
 def screened_data(data: Data, seed: int, cluster: Cluster, watch: Watch | None = None) -> Data:
     """Data in memory with the feature weights that a screen finds."""
-    found = screen(InMemory(data.array), seed, cluster, replace(SCREENING, watch=watch))
+    if isinstance(data.matrix, SparseFeatures):
+        check_sparse({"feature_weights": "dependence"})
+    found = screen(InMemory(data.present), seed, cluster, replace(SCREENING, watch=watch))
     return replace(data, feature_weights=found.weights, dependence=found.dependence)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from distforest.forest.forest import canonical
+from distforest.forest.roots import Stayed
 from distforest.forest.table import n_roots_of
 from distforest.growth.methods import GROWTH
 from distforest.jobs.versions import COMPUTING, VERSIONS_HERE
@@ -33,8 +34,9 @@ class Receipt:
 
     ``rows`` is the length of each array of the shard. ``evaluations`` and ``closed`` are the costs of its similarities:
     evaluated pairs, and nodes that stayed uncut because the budget was spent. ``growth`` is the version of the growth,
-    1 for trees from before versions were recorded. ``n_roots`` counts trees without a cut. ``distforest``, ``numpy``
-    and ``numba`` are the versions in the process that grew the trees.
+    1 for trees from before versions were recorded. ``n_roots`` counts trees without a cut; ``n_stayed`` and
+    ``n_routed`` are those of `Stayed`. ``distforest``, ``numpy`` and ``numba`` are the versions in the process that
+    grew the trees.
     """
 
     first: int
@@ -47,6 +49,8 @@ class Receipt:
     closed: int = 0
     growth: int = 1
     n_roots: int = 0
+    n_stayed: int = 0
+    n_routed: int = 0
     distforest: str = "unknown"
     numpy: str = "unknown"
     numba: str = "unknown"
@@ -90,8 +94,10 @@ def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> R
     shard grow again.
     """
     rows = {name: len(array) for name, array in arrays.items()}
-    here = {"rows": rows, "peak_bytes": peak_bytes(), "growth": GROWTH, "n_roots": n_roots_of(arrays["tree_size"])}
-    receipt = Receipt(**{**asdict(receipt), **here, **VERSIONS_HERE})
+    sizes = arrays["tree_size"]
+    here = {"rows": rows, "peak_bytes": peak_bytes(), "growth": GROWTH, "n_roots": n_roots_of(sizes)}
+    stayed = asdict(Stayed.of(sizes, arrays.get("leaves")))
+    receipt = Receipt(**{**asdict(receipt), **here, **stayed, **VERSIONS_HERE})
     folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
 

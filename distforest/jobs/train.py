@@ -19,7 +19,7 @@ import numpy as np
 
 from distforest.errors import ArtifactError, CancelledJobError, DamageError, InputError, JobError
 from distforest.forest.forest import Forest
-from distforest.forest.roots import Roots
+from distforest.forest.roots import Roots, Stayed
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.methods import GROWTH, Bound
 from distforest.growth.standstill import told_of_roots
@@ -203,7 +203,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
         tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
         grown = _grow(tasks, len(trees), cluster, options)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
-    warnings = tuple(filter(None, (_warning_of_roots(inputs, receipts, cluster, options), told_of_versions(receipts))))
+    warnings = (*_warnings_of_roots(inputs, receipts, cluster, options), *filter(None, [told_of_versions(receipts)]))
     merging = Work("merge", options.retries, watch=options.watch)
     try:
         digest = merge(inputs, receipts, _target(inputs, output, folder, shards, options), cluster, merging)
@@ -229,31 +229,37 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
 
 @dataclass(frozen=True)
 class RootsTask:
-    """The inputs of a job with many uncut trees; the numbers of uncut trees, of trees, and of closed nodes."""
+    """The inputs of a job with many uncut trees, or rows that stay at roots.
+
+    Beside them the numbers of uncut trees, of trees, of closed nodes, and of rows that stay.
+    """
 
     inputs: Inputs
     n_roots: int
     n_trees: int
     closed: int
+    stayed: Stayed
 
     def __str__(self) -> str:
         return "why trees have no cut"
 
 
-def warning_there(task: RootsTask) -> str:
-    """The warning about trees without a cut; opens the inputs on the host of the task."""
+def warnings_there(task: RootsTask) -> list[str]:
+    """The warnings about trees without a cut and rows that stay; opens the inputs on the host of the task."""
     problem = task.inputs.problem()
     roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, problem.meaning.leaf)
-    return told_of_roots(problem, roots, task.closed)
+    told = [told_of_roots(problem, roots, task.closed), task.stayed.told(problem.meaning.leaf)]
+    return [warning for warning in told if warning]
 
 
-def _warning_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> str:
-    """The warning about trees without a cut; empty if there are few, and then the inputs are not opened again."""
-    counts = (sum(getattr(receipt, name) for receipt in receipts) for name in ("n_roots", "n_trees", "closed"))
-    task = RootsTask(inputs, *counts)
-    if 2 * task.n_roots <= task.n_trees:
-        return ""
-    [told] = cluster.each(warning_there, [task], Work("survey", options.retries))
+def _warnings_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> list[str]:
+    """The warnings of `warnings_there`; if there is no cause for one, the inputs are not opened again."""
+    names = ("n_roots", "n_trees", "closed", "n_stayed", "n_routed")
+    n_roots, n_trees, closed, *stayed = (sum(getattr(receipt, name) for receipt in receipts) for name in names)
+    task = RootsTask(inputs, n_roots, n_trees, closed, Stayed(*stayed))
+    if 2 * task.n_roots <= task.n_trees and not task.stayed.are_too_many:
+        return []
+    [told] = cluster.each(warnings_there, [task], Work("survey", options.retries))
     return told
 
 

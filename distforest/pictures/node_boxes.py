@@ -12,6 +12,7 @@ from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts, Means
+from distforest.forest.missing import ALL_OBSERVED
 from distforest.forest.pairs.pair_leaves import Votes
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.table import LEAF
@@ -122,9 +123,23 @@ class _Nodes:
         if not width:
             return ""
         read = [self.columns[k] for k in table.columns[first : first + width].tolist()]
+        if table.category_size is not None and table.category_size[own]:
+            return f"{read[0]} {self._categories(own, int(table.columns[first]))}"
         weights = table.weights[first : first + width].tolist()
+        if table.threshold[own] == ALL_OBSERVED:
+            return f"{_in_words(read, weights)} is there"
         threshold = f"{table.threshold[own]:.4g}".replace("-", "\N{MINUS SIGN}")
-        return f"{_in_words(read, weights)} ≤ {threshold}"
+        with_missing = table.missing_right is not None and not table.missing_right[own]
+        return f"{_in_words(read, weights)} ≤ {threshold}{' or missing' if with_missing else ''}"
+
+    def _categories(self, own: int, column: int) -> str:
+        """The categories that go left at a node of the whole table, in words; the others are named if these do."""
+        sets, schema = self.forest.table.category_sets, self.forest.schema
+        codes = sets.codes[sets.start[own] : sets.start[own + 1]].tolist()
+        names = schema.columns[column].categories if schema else ()
+        listed = [shortened(names[code], 12) if names else str(code) for code in codes]
+        more = f", \N{HORIZONTAL ELLIPSIS} ({len(listed)})" if listed[3:] else ""
+        return f"{'in' if sets.others_right[own] else 'not in'} {{{', '.join(listed[:3])}{more}}}"
 
     def held(self, node: int) -> str:
         """What a node holds and says, in words."""

@@ -43,6 +43,7 @@ from distforest.service.registry import (
     check_id,
     unreadable,
 )
+from distforest.service.reporting import Reports
 from distforest.service.running import ServiceContext, check_allowed, run_job
 from distforest.service.turns import Turns
 from distforest.service.watching import Watching
@@ -117,7 +118,7 @@ class JobService:
         self.lease = Lease(self.registry, self.scheduler.address)
         self.registry = replace(self.registry, guard=self.lease.check_held)
         self.aside: dict[str, JobState] = {}
-        self.turns = Turns()
+        self.turns, self.reports = Turns(), Reports()
         self._pool = ThreadPoolExecutor(self.limits.max_running, "distforest-job")
         self._running: dict[str, asyncio.Future[None]] = {}
         self._entry, self._queued = asyncio.Lock(), asyncio.Event()
@@ -323,6 +324,13 @@ class JobService:
         if not self._is_replaced:
             await asyncio.to_thread(job.save, self.registry, True)
         return await asyncio.to_thread(self.registry.events, name, after, limit)
+
+    async def report(self, name: str, run: list[tuple[str, str]]) -> str:
+        """The report on a job's forest, as HTML, with what is known of its ``run``: see `Reports.of_job`."""
+        job = self.job(name)
+        if self.context is None:
+            raise AwayError(f"{self.failure}; try again in a moment")
+        return await self.reports.of_job(job, run, self.context.client)
 
     def _with_workers(self, job: Job) -> JobState:
         return {**job.state, "workers": len(self.scheduler.workers)}

@@ -155,7 +155,7 @@ class SubmittedJob:
         ArtifactError
             The forest cannot be opened from here, or is damaged.
         """
-        from distforest import load  # noqa: PLC0415  (a service does without estimators)
+        from distforest.estimators.loading import load  # noqa: PLC0415  (a service does without estimators)
 
         job = self.status()
         check_succeeded(job)

@@ -205,7 +205,7 @@ def open_arrays(address: str) -> Iterator[tuple[str, ZarrArray]]:
 
 
 def is_sparse_group(node: object) -> bool:
-    """Whether an opened array or group is a group whose attribute or arrays are those of a sparse matrix."""
+    """Whether an opened array or group is a group whose attributes or arrays are those of a sparse matrix."""
     if not isinstance(node, zarr.Group):
         return False
     try:
@@ -220,7 +220,7 @@ def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
     Returns the same array with guarded codecs: see `distforest.sources.guarded`.
     """
     if is_sparse_group(node):
-        where = "which only a given similarity matrix, and queries of its forest, may be"
+        where = "which only a given similarity matrix or the features of smerf or urerf, and queries of these, may be"
         raise InputError(f"{address}: a dense Zarr array was expected, found a sparse matrix, {where}")
     if isinstance(node, zarr.Group):
         inside = ", ".join(sorted(node.array_keys())) or "no array"

@@ -54,7 +54,7 @@ def dtypes_of(frame: DataFrame) -> tuple[str, ...]:
 def check_number_columns(frame: DataFrame) -> None:
     """Refuse a data frame with a column that is not numeric; raises InputError, which names the column."""
     for name, column in frame_columns(frame):
-        if not _is_numbers(column):
+        if not holds_numbers(column):
             cure = "turn dates into numbers, such as days since the first, and code classes, such as by OneHotEncoder"
             raise InputError(f"X: numbers were expected in column {name!r}, found {_dtype(column)}; {cure}")
 
@@ -85,7 +85,7 @@ def _dtype(column: object) -> object:
     return getattr(column, "dtype", None) or getattr(column, "type", "unknown")
 
 
-def _is_numbers(column: object) -> bool:
+def holds_numbers(column: object) -> bool:
     """Whether a column holds numbers, or objects that can all be converted to numbers."""
     kind = getattr(getattr(column, "dtype", None), "kind", None)
     if kind is not None and kind in NUMBERS:  # also if NumPy could not convert its missing values

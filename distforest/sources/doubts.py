@@ -140,7 +140,7 @@ def told_of_rounding(sample: Sample, schema: Schema | None = None) -> str:
     'features are held as float32, which leaves 9 of 1,000 different values of column 0 in 1,000 rows; subtract its
     least, 1700000000, first'
     """
-    rows = sample.rows()
+    rows = _without_missing(sample.rows())
     columns, left = _rounded(rows)
     if not len(columns):
         return ""
@@ -153,6 +153,16 @@ def told_of_rounding(sample: Sample, schema: Schema | None = None) -> str:
     others = ", ".join(column_name(column, schema) for column in columns[1:4])
     more = f" and {len(columns) - 4:,} more" if len(columns) > 4 else ""
     return f"{found}; {cure}, first{f'. The same holds for {others}{more}' if others else ''}"
+
+
+def _without_missing(rows: np.ndarray) -> np.ndarray:
+    """The rows with the first value of its column in place of each NaN, or 0 in a column that has no other."""
+    lacks = np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(rows.shape, np.bool_)
+    if not lacks.any():
+        return rows
+    first = np.argmin(lacks, axis=0)
+    filling = np.nan_to_num(rows[first, np.arange(rows.shape[1])])
+    return np.where(lacks, filling, rows)
 
 
 def _rounded(rows: np.ndarray) -> tuple[Ints, Ints]:
@@ -315,7 +325,13 @@ def _in_order_of(labels: np.ndarray, columns: np.ndarray) -> tuple[int, float] |
     sizes = np.diff([*starts, len(order)])
     rows = np.sort(order)
     cells = np.asarray(columns[np.ix_(rows, chosen)], np.float64)[np.searchsorted(rows, order)]
-    means = np.add.reduceat(cells, starts, axis=0) / sizes[:, None]
+    lacks = np.isnan(cells)
+    if lacks.any():
+        cells, sizes = np.where(lacks, 0.0, cells), np.add.reduceat(~lacks, starts, axis=0, dtype=np.int64)
+    else:
+        sizes = sizes[:, None]
+    with np.errstate(invalid="ignore"):  # a label may have no value of a column
+        means = np.add.reduceat(cells, starts, axis=0) / sizes
     correlations = np.array([_correlation(np.arange(len(values)), _ranks(mean)) for mean in means.T])
     best = int(np.argmax(np.abs(correlations)))
     needed = max(ORDER, math.sqrt(2.0 * math.log(2.0 * len(chosen) / CHANCE) / (len(values) - 1)))

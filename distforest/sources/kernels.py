@@ -150,7 +150,12 @@ def project_kernel(
                 values[k, r] = total
 
 
-def scale_gamma(features: Float32s) -> float:
-    """1 / (p Var(X)), scikit-learn's ``gamma="scale"``; 1 where X is constant."""
-    variance = float(features.var(dtype=np.float64))
+def scale_gamma(features: Float32s, weights: Floats | None = None) -> float:
+    """1 / (p Var(X)), scikit-learn's ``gamma="scale"``, with rows that count by ``weights``; 1 where X is constant."""
+    if weights is None:
+        variance = float(features.var(dtype=np.float64))
+    else:
+        present, weights = features[weights > 0.0].astype(np.float64), weights[weights > 0.0]
+        deviations = present - np.average(present.mean(axis=1), weights=weights)
+        variance = float(np.average((deviations**2).mean(axis=1), weights=weights))
     return 1.0 / (features.shape[1] * variance) if variance > 0.0 else 1.0

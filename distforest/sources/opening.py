@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from distforest.sources.arrays import array_at, is_sparse_group, open_array, open_node
 from distforest.sources.sparse_store import SparseStore

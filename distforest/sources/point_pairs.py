@@ -98,6 +98,7 @@ class PairColumns:
     n_features: int
     blocks: tuple[tuple[str, int], ...] = ()
     kind: ClassVar[str] = "pairs"
+    value: ClassVar[str] = "value"
 
     @property
     def n_of_family(self) -> int:

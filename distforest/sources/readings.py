@@ -43,8 +43,10 @@ class Reading:
     name
         Name of the values in messages.
     missing
-        Whether it holds similarities: NaN is allowed and means "unobserved", and float64 is kept, since cuts read
-        differences of columns, which may be small compared with the values.
+        What NaN stands for, if it is allowed: ``"unobserved"`` or ``"missing"``.
+    precise
+        Whether it holds similarities: float64 is kept, since cuts read differences of columns, which may be small
+        compared with the values.
     symmetric
         Whether the matrix is square and is made symmetric as (Z + Z') / 2, which has the same SMERF objective.
     convert
@@ -57,7 +59,8 @@ class Reading:
     """
 
     name: str
-    missing: bool = False
+    missing: str = ""
+    precise: bool = False
     symmetric: bool = False
     convert: str | None = None
     keep: bool = False
@@ -77,11 +80,11 @@ class Reading:
             return np.dtype(given)
         if self.convert == "squares":
             return np.dtype(np.float64)
-        return held_in(given) if self.missing else np.dtype(np.float32)
+        return held_in(given) if self.precise else np.dtype(np.float32)
 
     def takes(self, given: DTypeLike) -> bool:
         """Whether values of a dtype are checked but not converted."""
-        return self.missing and self.convert is None and self.dtype(given) == given
+        return self.precise and self.convert is None and self.dtype(given) == given
 
     @property
     def largest(self) -> float:
@@ -100,8 +103,8 @@ class Reading:
         with np.errstate(over="ignore", invalid="ignore"):
             block = values.astype(self.dtype(values.dtype), copy=False)
         if self._has_bad(block):
-            bad = np.abs(block) > np.float64(self.largest) if self.missing else ~np.isfinite(block)
-            self._refuse(values, bad, first_row)
+            bad = np.abs(block) > np.float64(self.largest) if self.precise else np.isinf(block)
+            self._refuse(values, bad if self.missing else bad | np.isnan(block), first_row)
         if self.convert == "edges":
             self._check_links(block, first_row)
             block = np.float32(1.0) - block
@@ -112,8 +115,8 @@ class Reading:
 
     def _has_bad(self, block: np.ndarray) -> bool:
         """Whether there is a value to refuse; for similarities, without a temporary array of the block's size."""
-        if not self.missing:
-            return not np.isfinite(block).all()
+        if not self.precise:
+            return not (np.isfinite(block).all() or (self.missing and not np.isinf(block).any()))
         values = block.reshape(-1)
         greatest, least = (float(ufunc.reduce(values, initial=0.0)) for ufunc in (np.fmax, np.fmin))
         return max(greatest, -least) > self.largest
@@ -136,18 +139,20 @@ class Reading:
         place = np.argwhere(bad)[0]
         value = values[tuple(place)]
         row, rest = first_row + int(place[0]), [int(p) for p in place[1:]]
-        kind = f"infinite (or beyond {self.largest:g})" if self.missing else "NaN or infinite (or beyond float32)"
+        limit = f"{self.largest:g}" if self.precise else "float32"
+        kind = f"{'' if self.missing else 'NaN or '}infinite (or beyond {limit})"
         raise InputError(
-            f"{self.name} must be finite{' or NaN for unobserved' if self.missing else ''}: "
+            f"{self.name} must be finite{f' or NaN for {self.missing}' if self.missing else ''}: "
             f"found {counted(int(bad.sum()), 'value')} {kind} in rows {first_row}..{first_row + len(values) - 1}, "
             f"the first at row {row}{f', column {rest[0]}' if rest else ''} ({float(value)!r}); "
             "remove or impute them"
         )
 
 
-FEATURES = Reading("features")
-SIMILARITIES = Reading("similarities", missing=True)
-DISSIMILARITIES = Reading("distances", missing=True, convert="squares")
+FEATURES = Reading("features", missing="missing")
+COMPLETE = Reading("features")
+SIMILARITIES = Reading("similarities", missing="unobserved", precise=True)
+DISSIMILARITIES = Reading("distances", missing="unobserved", precise=True, convert="squares")
 DISTANCES = Reading("distances", symmetric=True)
 GRAPH = Reading("an adjacency matrix", symmetric=True, convert="edges")
 AS_IT_IS = Reading("values", keep=True)
@@ -350,6 +355,19 @@ def symmetrise(matrix: Float32s, reading: Reading) -> None:
             matrix[j : j + _TILE, i : i + _TILE] = mean.T
     if asymmetry > ASYMMETRY * largest:
         warn_caller(f"{reading.name}: z_ij and z_ji differ by up to {asymmetry:g}; their mean is used")
+
+
+def check_complete(features: np.ndarray, method: str) -> None:
+    """Refuse missing values in features, shape (n_rows, n_columns), for a method that does not bear them.
+
+    Raises InputError.
+    """
+    for first, block in row_blocks(features):
+        lacks = np.isnan(block)
+        if lacks.any():
+            row, column = np.argwhere(lacks)[0].tolist()
+            found = f"the first at row {first + row}, column {column}"
+            raise InputError(f"features: {method} takes no missing values, found NaN, {found}; remove or impute them")
 
 
 def largest_entry(matrix: Float32s) -> float:

@@ -6,31 +6,42 @@ forest's manifest holds the kind as a dict; all other code uses these types.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, Reading
+from distforest.sources.readings import COMPLETE, DISSIMILARITIES, FEATURES, SIMILARITIES, Reading
+from distforest.sources.source import is_complete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
-    from distforest.sources.source import Float32s
+    from distforest.sources.source import Float32s, Floats
 
 
 @dataclass(frozen=True)
 class Features:
-    """Rows of features; each column is a feature."""
+    """Rows of features; each column is a feature.
+
+    Attributes
+    ----------
+    n_columns
+        Number of features.
+    n_categories
+        Number of categories of each feature, 0 for a number; empty if all are numbers. A category is its code, from 0.
+    """
 
     n_columns: int
+    n_categories: tuple[int, ...] = ()
     kind: ClassVar[str] = "features"
     reading: ClassVar[Reading] = FEATURES
     column: ClassVar[str] = "feature"
+    value: ClassVar[str] = "value"
 
     @property
     def n_features(self) -> int:
@@ -38,17 +49,35 @@ class Features:
         return self.n_columns
 
     def source(self, matrix: np.ndarray, _objects: Float32s | None) -> ArraySource:
-        """Make the source of a matrix of these rows."""
-        return ArraySource.of(matrix, is_complete=True)
+        """Make the source of a matrix of these rows; NaN is a missing value. Raises as `check_codes`."""
+        self.check_codes(matrix)
+        return ArraySource.of(matrix, is_complete(matrix))
+
+    def check_codes(self, matrix: np.ndarray) -> None:
+        """Refuse codes that are no categories of their feature; NaN is a missing value.
+
+        Raises
+        ------
+        InputError
+            The message names the feature and the first wrong row.
+        """
+        for column in (column for column, n in enumerate(self.n_categories) if n):
+            codes = matrix[:, column]
+            fits = np.isnan(codes) | ((codes >= 0) & (codes < self.n_categories[column]) & (codes == np.floor(codes)))
+            if not fits.all():
+                row = int(np.argmin(fits))
+                expected = f"feature {column} holds codes of categories, 0 to {self.n_categories[column] - 1}"
+                raise InputError(f"{expected}; found {codes[row]:g} in row {row}")
 
     def to_dict(self) -> dict[str, object]:
         """The kind as a forest's manifest holds it."""
-        return {"kind": self.kind, **asdict(self)}
+        categories = {"n_categories": list(self.n_categories)} if self.n_categories else {}
+        return {"kind": self.kind, "n_columns": self.n_columns, **categories}
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Features:
         """Read the kind from a forest's manifest."""
-        return cls(entry["n_columns"])
+        return cls(entry["n_columns"], tuple(entry.get("n_categories", ())))
 
 
 @dataclass(frozen=True)
@@ -67,6 +96,7 @@ class Dense:
     measure: str = "similarity"
     kind: ClassVar[str] = "dense"
     column: ClassVar[str] = "training object"
+    value: ClassVar[str] = "observed similarity"
 
     @classmethod
     def of(cls, shape: tuple[int, ...], measure: str) -> Dense:
@@ -130,14 +160,19 @@ class Kernel:
     n_columns: int
     n_features: int
     gamma: float
-    reading: ClassVar[Reading] = FEATURES
+    reading: ClassVar[Reading] = COMPLETE
     column: ClassVar[str] = "feature"
+    value: ClassVar[str] = "value"
 
     @classmethod
     def of(cls, kind: str, features: np.ndarray, gamma: float | None) -> Kernel:
         """Make the kind from the features of the training objects; ``gamma`` is 1 / (p Var(X)) if it is None."""
         scale = scale_gamma(features) if gamma is None else float(gamma)
         return cls(kind, len(features), features.shape[1], scale)
+
+    def weighted(self, features: np.ndarray, weights: Floats) -> Kernel:
+        """The same kind with ``gamma`` from training objects that count by their weights, shape (n_columns,)."""
+        return replace(self, gamma=scale_gamma(features, weights))
 
     def source(self, matrix: np.ndarray, objects: Float32s | None) -> KernelSource:
         """Make the source of these rows' similarities to the training objects."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ MAX_CHARACTERS = 1 << 22
 most 12 bytes each."""
 
 MAX_CATEGORIES = 1 << 16
-"""The most categories of a column; more different strings are names of rows, or text."""
+"""The most categories of a column, whose codes have 16 bits; more different strings are names of rows, or text."""
 
 DATE_UNITS = {"days": np.timedelta64(1, "D"), "seconds": np.timedelta64(1, "s")}
 """The units in which dates are counted."""
@@ -210,6 +210,11 @@ class Schema:
         return cls(tuple(FeatureColumn(name, dtype=dtype) for name, dtype in both))
 
     @classmethod
+    def unnamed(cls, n_columns: int) -> Schema:
+        """The schema of columns without names, which are called x0, x1 and so on."""
+        return cls.of_names([f"x{place}" for place in range(n_columns)])
+
+    @classmethod
     def of_array(cls, address: str, array: Shaped) -> Schema | None:
         """Read the schema from the attributes of a Zarr array of rows; None if it has none.
 
@@ -254,6 +259,21 @@ class Schema:
         """Read the schema from the checked provenance of a forest; None if it has none."""
         entry = provenance.get("features")
         return None if entry is None else cls.of_entry(entry, len(entry["names"]))
+
+    def without_names(self) -> Schema:
+        """The same columns with the names of `unnamed`."""
+        return Schema(tuple(replace(column, name=f"x{place}") for place, column in enumerate(self.columns)))
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the columns have names of their own: see `unnamed`."""
+        return any(name != f"x{place}" for place, name in enumerate(self.names))
+
+    @property
+    def n_categories(self) -> tuple[int, ...]:
+        """The number of categories of each column, 0 for numbers; empty if all are numbers."""
+        sizes = tuple(len(column.categories) for column in self.columns)
+        return sizes if any(sizes) else ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -316,7 +336,7 @@ class Schema:
         warn_caller(f"{text}; the forest will have no names; shorten them if it should check them")
         return None
 
-    def check_same(self, found: Schema, where: str) -> None:
+    def check_names(self, found: Schema, where: str) -> None:
         """Refuse other columns, or another order of them; raises InputError, which names the first difference."""
         pairs = zip_longest(self.names, found.names)
         difference = next(((column, pair) for column, pair in enumerate(pairs) if pair[0] != pair[1]), None)
@@ -327,6 +347,10 @@ class Schema:
             raise InputError(
                 f"{where}: {expected}, found {other}; give the columns that it was trained on, in that order"
             )
+
+    def check_same(self, found: Schema, where: str) -> None:
+        """Refuse what `check_names` does, and columns whose numbers stand for something else; raises InputError."""
+        self.check_names(found, where)
         if not self.reordering(found, where).changes_nothing:
             both = zip(self.columns, found.columns, strict=True)
             name = next(own.name for own, other in both if own.encoding() != other.encoding())
@@ -334,6 +358,32 @@ class Schema:
                 f"the forest's features were expected; column {name!r} has other categories, or other dates, there"
             )
             raise InputError(f"{where}: {expected}; encode it as for the forest")
+
+    def recoding(self, found: Schema, where: str) -> Reordering | None:
+        """How rows with the same columns in the same order become rows of this schema; None if they are.
+
+        Raises
+        ------
+        InputError
+            The columns have other names, another order or other kinds.
+        """
+        self.check_names(found, where)
+        recoding = self.reordering(found, where)
+        return None if recoding.changes_nothing else recoding
+
+    def told_of_unseen(self, found: Schema) -> str:
+        """A warning of categories that found columns of the same order list and these do not; empty without any."""
+        unseen = {
+            own.name: more
+            for own, other in zip(self.columns, found.columns, strict=True)
+            if own.kind == ColumnKind.CATEGORY and (more := set(other.categories) - set(own.categories))
+        }
+        if not unseen:
+            return ""
+        name, more = next(iter(unseen.items()))
+        which = f"column {name!r} has {counted(len(more), 'category', 'categories')} that the forest has not seen"
+        others = f", and so have {counted(len(unseen) - 1, 'other column')}" if unseen.keys() - {name} else ""
+        return f"{which} ({min(more)[:80]!r}){others}; they count as missing"
 
     def reordering(self, found: Schema, where: str) -> Reordering:
         """How rows with the schema ``found`` become rows of this one, by the names of the columns.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
@@ -19,12 +18,7 @@ from distforest.sources.readings import Reading, check_shape
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, block_entries, offsets
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
-
-    from distforest.sources.array_files import Mapped
-    from distforest.sources.staging import Staged
 
     SparseMatrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
 
@@ -72,8 +66,8 @@ class SparseSource:
     def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseSource:
         """Make a source of read-only arrays, so that kernels are compiled once for arrays and memory maps."""
         is_single = held_in(data.dtype) == np.float32
-        values: Similarities = _frozen(data, np.float32) if is_single else _frozen(data, np.float64)
-        return cls(_frozen(indptr, np.int64), _frozen(indices, np.int32), values, shape)
+        values: Similarities = frozen(data, np.float32) if is_single else frozen(data, np.float64)
+        return cls(frozen(indptr, np.int64), frozen(indices, np.int32), values, shape)
 
     @property
     def nbytes(self) -> int:
@@ -102,7 +96,7 @@ class SparseSource:
         return values
 
 
-def _frozen(values: np.ndarray, dtype: type[_Number] | np.dtype[_Number]) -> NDArray[_Number]:
+def frozen(values: np.ndarray, dtype: type[_Number] | np.dtype[_Number]) -> NDArray[_Number]:
     """A contiguous, read-only view of ``values`` in a dtype; a copy where they have another one."""
     array = np.ascontiguousarray(values, dtype).view()
     array.flags.writeable = False
@@ -171,7 +165,7 @@ def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
     >>> read_sparse(stored, DISSIMILARITIES).entries(np.array([0, 0, 1], np.int32), np.array([0, 1, 1], np.int32))
     array([nan, -2., -0.])
     """
-    if not reading.missing:
+    if not reading.precise:
         found = f"found a sparse one ({values.format}, shape {tuple(values.shape)})"
         raise InputError(f"{reading.name}: a dense matrix was expected, {found}; use its .toarray()")
     check_shape(values, reading)
@@ -241,45 +235,3 @@ def _refuses(reading: Reading, values: np.ndarray) -> bool:
     except InputError:
         return True
     return False
-
-
-@dataclass(frozen=True)
-class StagedSparse:
-    """A sparse source that can be opened on any host: its three arrays are staged.
-
-    Attributes
-    ----------
-    indptr, indices, data
-        The staged arrays of a `SparseSource`.
-    shape
-        Rows and columns.
-    origin
-        The user's address of the matrix; None if it was given in memory.
-    """
-
-    indptr: Staged
-    indices: Staged
-    data: Staged
-    shape: tuple[int, int]
-    origin: str | None = None
-
-    @property
-    def address(self) -> str:
-        """Address of the values."""
-        return self.origin or self.data.address
-
-    @property
-    def sha256(self) -> str:
-        """Digest of the three arrays' digests and the shape."""
-        parts = [self.indptr.sha256, self.indices.sha256, self.data.sha256, *map(str, self.shape)]
-        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
-
-    @property
-    def n_bytes(self) -> int:
-        """Size of the three arrays."""
-        return self.indptr.n_bytes + self.indices.n_bytes + self.data.n_bytes
-
-    def open(self, scratch: Path, files: list[Mapped] | None = None) -> SparseSource:
-        """Open the source on this host, as memory maps; see `Staged.open`."""
-        arrays = [part.open(scratch, files) for part in (self.indptr, self.indices, self.data)]
-        return SparseSource.of(arrays[0], arrays[1], arrays[2], self.shape)

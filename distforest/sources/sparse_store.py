@@ -1,4 +1,9 @@
-"""Sparse similarities in Zarr: a group of three arrays in row order (CSR), which is checked when it is read."""
+"""Sparse matrices in Zarr: a group of three arrays, which is checked when it is read.
+
+It is similarities, of which an absent one is unobserved, or features, of which an absent one is 0: where the group is
+named decides it. The three arrays are in row order (CSR). A group as AnnData writes it may also be in column order
+(CSC), and in any order within a row or column.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, SPARSE, open_array, write_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
 from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
+from distforest.sources.sparse_features import SparseFeatures, read_sparse_features
 from distforest.stores.groups import check_target, destination, seal_group
 
 if TYPE_CHECKING:
@@ -31,8 +37,14 @@ PARTS = ("indptr", "indices", "data")
 VERSION = 1
 """Version of the stored form. It increases when an older reader would misread a newer store."""
 
+ENCODING = "encoding-type"
+"""The attribute by which AnnData says what a group is."""
+
+LINES = {"csr_matrix": "row", "csc_matrix": "column"}
+"""What a group of AnnData divides by ``indptr``, by its encoding."""
+
 MAX_COLUMNS = 2**31 - 1
-"""Columns are numbered by int32."""
+"""Rows and columns are numbered by int32."""
 
 STORE_DAMAGED = "the store is damaged; write it again"
 
@@ -41,7 +53,7 @@ STORE_DAMAGED = "the store is damaged; write it again"
 
 
 def write_sparse(target: str, values: object, *, overwrite: bool = False, chunk_bytes: int = CHUNK_BYTES) -> None:
-    """Write a sparse matrix as a Zarr group, which a job spec may name as its similarities.
+    """Write a sparse matrix as a Zarr group, which a job spec may name as its similarities or features.
 
     Parameters
     ----------
@@ -49,8 +61,8 @@ def write_sparse(target: str, values: object, *, overwrite: bool = False, chunk_
         Path or fsspec URL of the new group. A local group appears only when it is complete; at a URL, the group gets
         its attributes only then.
     values
-        Sparse matrix or array of SciPy, in any format. Its stored entries were observed, including stored zeros;
-        duplicates are summed, as SciPy does.
+        Sparse matrix or array of SciPy, in any format; duplicates are summed, as SciPy does. As similarities its stored
+        entries were observed, including stored zeros; as features all others are 0.
     overwrite
         Whether to replace a Zarr group at ``target``.
     chunk_bytes
@@ -116,19 +128,42 @@ class SparseStore:
         Rows and columns.
     parts
         The Zarr arrays, by name.
+    line
+        ``"row"`` (CSR) or ``"column"`` (CSC): what ``indptr`` divides.
+    in_order
+        Whether the numbers within each line must ascend; otherwise they are sorted, and duplicates are summed.
     """
 
     address: str
     shape: tuple[int, int]
     parts: dict[str, ZarrArray]
+    line: str = "row"
+    in_order: bool = True
 
     @classmethod
     def of(cls, address: str, attributes: Mapping[str, object]) -> SparseStore:
         """Open the store at an address, whose group has these attributes; raises InputError if it is no store."""
-        shape = _shape_of(address, attributes.get(SPARSE))
-        store = cls(address, shape, {name: open_array(f"{address.rstrip('/')}/{name}") for name in PARTS})
+        line = LINES.get(str(attributes.get(ENCODING))) if SPARSE not in attributes else None
+        shape = _shape_of(address, attributes) if line is None else _shape_in(address, attributes.get("shape"))
+        parts = {name: open_array(f"{address.rstrip('/')}/{name}") for name in PARTS}
+        store = cls(address, shape, parts, line or "row", in_order=line is None)
         store._check_metadata()
         return store
+
+    @property
+    def other(self) -> str:
+        """What ``indices`` number."""
+        return "column" if self.line == "row" else "row"
+
+    @property
+    def n_lines(self) -> int:
+        """Number of rows (CSR) or columns (CSC)."""
+        return self.shape[0 if self.line == "row" else 1]
+
+    @property
+    def length(self) -> int:
+        """Length of a line."""
+        return self.shape[1 if self.line == "row" else 0]
 
     def _check_metadata(self) -> None:
         for name, part in self.parts.items():
@@ -138,11 +173,11 @@ class SparseStore:
                 raise InputError(f"{self.address}: {expected} was expected as {name}, {found}; {STORE_DAMAGED}")
         check_numbers(f"{self.address}: data", self.dtype)
         n_starts, n_indices = (int(self.parts[name].shape[0]) for name in ("indptr", "indices"))
-        if n_starts != self.shape[0] + 1:
-            expected = f"indptr of {counted(self.shape[0] + 1, 'number')} for {counted(self.shape[0], 'row')}"
+        if n_starts != self.n_lines + 1:
+            expected = f"indptr of {counted(self.n_lines + 1, 'number')} for {counted(self.n_lines, self.line)}"
             raise InputError(f"{self.address}: {expected} was expected, found {n_starts}; {STORE_DAMAGED}")
         if n_indices != self.n_stored:
-            expected = f"a column for each of {counted(self.n_stored, 'entry', 'entries')}"
+            expected = f"a {self.other} for each of {counted(self.n_stored, 'entry', 'entries')}"
             raise InputError(f"{self.address}: {expected} was expected, found {n_indices}; {STORE_DAMAGED}")
 
     @property
@@ -156,7 +191,7 @@ class SparseStore:
         return int(self.parts["data"].shape[0])
 
     def rows(self, rows: slice | np.ndarray) -> scipy.sparse.csr_array:
-        """Read and check some rows, as a CSR array of SciPy.
+        """Read and check some rows, as a CSR array of SciPy; of a matrix in column order, all columns are read.
 
         Parameters
         ----------
@@ -166,22 +201,34 @@ class SparseStore:
         Raises
         ------
         InputError
-            The stored arrays contradict each other; the message names the row.
+            The stored arrays contradict each other; the message names the row or column.
         """
+        if self.line == "row":
+            return scipy.sparse.csr_array(self._lines(rows), shape=(len(np.arange(self.shape[0])[rows]), self.shape[1]))
+        return scipy.sparse.csr_array(scipy.sparse.csc_array(self._lines(slice(None)), shape=self.shape))[rows]
+
+    def _lines(self, lines: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray, Ints]:
+        """The values of some lines, their numbers in the line, and where each line begins."""
         starts = self._read("indptr", slice(None)).astype(np.int64)
         self._check_starts(starts)
-        numbers = np.arange(self.shape[0])[rows]
+        numbers = np.arange(self.n_lines)[lines]
         sizes = starts[numbers + 1] - starts[numbers]
         ends = np.concatenate([[0], np.cumsum(sizes)])
-        if isinstance(rows, slice):
+        if isinstance(lines, slice):
             first = int(starts[numbers[0]]) if len(numbers) else 0
             places: slice | Ints = slice(first, first + int(ends[-1]))
         else:
             places = np.repeat(starts[numbers] - ends[:-1], sizes) + np.arange(ends[-1])
         columns, data = self._read("indices", places), self._read("data", places)
         self._check_columns(numbers, ends, columns)
-        parts = (data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), ends)
-        return scipy.sparse.csr_array(parts, shape=(len(numbers), self.shape[1]))
+        return data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), ends
+
+    def features(self) -> SparseFeatures:
+        """Read the whole matrix as features; the same values are refused as in a dense matrix, with an InputError."""
+        try:
+            return read_sparse_features(self.whole())
+        except InputError as error:
+            raise InputError(f"{self.address}: {error}") from error
 
     def whole(self) -> scipy.sparse.csr_array:
         """Read and check the whole matrix, as a CSR array of SciPy, and compare it with the digests in the store."""
@@ -231,17 +278,22 @@ class SparseStore:
         falls = np.flatnonzero(starts[1:] < starts[:-1])
         if len(falls):
             row = int(falls[0])
-            found = f"found {starts[row]} and then {starts[row + 1]} at row {row}"
+            found = f"found {starts[row]} and then {starts[row + 1]} at {self.line} {row}"
             raise InputError(f"{self.address}: indptr that never falls was expected, {found}; {STORE_DAMAGED}")
 
     def _check_columns(self, numbers: Ints, ends: Ints, columns: np.ndarray) -> None:
-        """Refuse columns outside the matrix, or columns that do not ascend within their row; raises InputError."""
-        outside = np.flatnonzero((columns < 0) | (columns >= self.shape[1]))
+        """Refuse columns outside the matrix, or columns that do not ascend within their row; raises InputError.
+
+        Of a matrix in column order these are its rows.
+        """
+        outside = np.flatnonzero((columns < 0) | (columns >= self.length))
         if len(outside):
             entry = int(outside[0])
-            found = f"found {columns[entry]} in row {_row_of(entry, numbers, ends)}"
-            expected = f"columns from 0 to {self.shape[1] - 1}"
+            found = f"found {columns[entry]} in {self.line} {_row_of(entry, numbers, ends)}"
+            expected = f"{self.other}s from 0 to {self.length - 1}"
             raise InputError(f"{self.address}: {expected} were expected, {found}; {STORE_DAMAGED}")
+        if not self.in_order:
+            return
         rises = columns[1:] > columns[:-1]
         heads = ends[1:-1]
         rises[heads[(heads > 0) & (heads < len(columns))] - 1] = True  # a row's first column follows no other
@@ -253,21 +305,27 @@ class SparseStore:
             raise InputError(f"{self.address}: {expected} were expected, {found}; {STORE_DAMAGED}")
 
 
-def _shape_of(address: str, attribute: object) -> tuple[int, int]:
-    """The shape in the attribute of a group; raises InputError if it is not the attribute of a store."""
+def _shape_of(address: str, attributes: Mapping[str, object]) -> tuple[int, int]:
+    """The shape in the attribute of our own group; raises InputError if it is not the attribute of a store."""
+    attribute = attributes.get(SPARSE)
     if not isinstance(attribute, dict):
-        expected = f"{address}: a sparse matrix with its attribute {SPARSE!r} was expected"
+        expected = f"{address}: a sparse matrix with its attribute {SPARSE!r}, or {ENCODING!r}, was expected"
         raise InputError(
-            f"{expected}, found a group without; it is unfinished, or was not made by ingest or write_sparse"
+            f"{expected}, found a group without; it is unfinished, or was not made by ingest, write_sparse or AnnData"
         )
     if attribute.get("format") != "csr" or attribute.get("version") != VERSION:
         expected = f"{address}: a sparse matrix of format 'csr', version {VERSION}, was expected"
         raise InputError(f"{expected}, found {attribute.get('format')!r}, version {attribute.get('version')!r}")
-    shape = attribute.get("shape")
+    return _shape_in(address, attribute.get("shape"))
+
+
+def _shape_in(address: str, shape: object) -> tuple[int, int]:
+    """A shape as an attribute says it; raises InputError if it is none of a matrix."""
     if not isinstance(shape, list) or len(shape) != 2 or not all(type(n) is int and n > 0 for n in shape):
         raise InputError(f"{address}: a shape of two positive integers was expected, found {shape!r}; {STORE_DAMAGED}")
-    if shape[1] > MAX_COLUMNS:
-        raise InputError(f"{address}: at most {MAX_COLUMNS} columns were expected, found {shape[1]}")
+    if max(shape) > MAX_COLUMNS:
+        where = "columns" if shape[1] > MAX_COLUMNS else "rows"
+        raise InputError(f"{address}: at most {MAX_COLUMNS} {where} were expected, found {max(shape)}")
     return shape[0], shape[1]
 
 

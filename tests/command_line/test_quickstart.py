@@ -2,14 +2,16 @@
 
 import io
 import json
+import multiprocessing
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
 
 from distforest.command_line import quickstart
-from distforest.errors import InputError, JobError
+from distforest.errors import ArtifactError, InputError, JobError
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.spec import Spec
 from distforest.sources.arrays import open_array
@@ -41,7 +43,7 @@ def test_quickstart_twice(tmp_path):
     command = [sys.executable, "-m", "distforest", "quickstart", str(home), "--workers", "2", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
     found = json.loads(done.stdout)
-    assert [line[:5] for line in done.stderr.splitlines() if line.startswith("[")] == [f"[{k}/8]" for k in range(1, 9)]
+    assert [line[:5] for line in done.stderr.splitlines() if line.startswith("[")] == [f"[{k}/7]" for k in range(1, 8)]
     assert "grow 500/500 trees, 100 %" in done.stderr
     assert found["lazega"]["auc_roc"] > 0.7
     assert found["lazega"]["auc_pr"] > 1.5 * found["lazega"]["share_of_links"]
@@ -114,25 +116,35 @@ def test_a_file_is_no_folder(tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_failed_step_is_named():
+@pytest.mark.parametrize("error", [FileNotFoundError, BrokenProcessPool, TimeoutError])
+def test_a_failed_step_is_named(error):
     steps = quickstart.QuickstartSteps(io.StringIO(), total=2)
     with steps.step("count the sheep"):
         pass
     with pytest.raises(JobError, match=r"quickstart, shear the sheep: .*no sheep"), steps.step("shear the sheep"):
-        raise FileNotFoundError("no sheep")
+        raise error("no sheep")
     assert steps.stream.getvalue().splitlines() == ["[1/2] count the sheep", "[2/2] shear the sheep"]
     assert list(steps.seconds) == ["count the sheep"]
 
 
-def test_a_failed_scoring_process_is_told_with_its_code_and_last_words(tmp_path):
+def test_the_error_of_a_scoring_process_is_raised_here(tmp_path):
     (tmp_path / "scores").mkdir()
-    with pytest.raises(JobError, match=r"exit code 7.* error: .*no sealed forest"):
-        quickstart.score_apart(tmp_path, "lazega", "proba")
+    with pytest.raises(ArtifactError, match="no sealed forest"):
+        quickstart.score_apart(tmp_path, quickstart.return_questions(tmp_path))
 
 
-def test_another_digest_is_refused():
-    with pytest.raises(JobError, match="ab was sealed, found cd"):
-        quickstart._check_same_forest({"cd"}, "ab")
+def test_scoring_processes_that_take_too_long_are_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(quickstart, "SCORE_SECONDS", 0)
+    before = set(multiprocessing.active_children())
+    with pytest.raises(TimeoutError):
+        quickstart.score_apart(tmp_path, quickstart.return_questions(tmp_path))
+    assert set(multiprocessing.active_children()) <= before
+
+
+def test_other_forests_than_the_sealed_ones_are_refused():
+    quickstart._check_same_forests({"ab", "cd"}, {"cd", "ab"})
+    with pytest.raises(JobError, match=r"differ: ab, ef and ab, cd"):
+        quickstart._check_same_forests({"cd", "ab"}, {"ab", "ef"})
 
 
 def test_without_matplotlib_it_says_so_and_goes_on(tmp_path, monkeypatch, capsys):

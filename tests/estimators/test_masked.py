@@ -27,9 +27,10 @@ FAR = np.ma.array(np.where(LOST, -999.0, DISTANCES), mask=LOST)
 GAPS = np.where(LOST, np.nan, DISTANCES)
 ROWS = np.ma.array(SMALL, mask=np.zeros(SMALL.shape, bool))
 ROWS[3, 1] = np.ma.masked
+BEARING = [SMERF(2, random_state=0), URerF(n_estimators=2, min_samples_split=2, random_state=0)]
+"""Estimators whose features may lack values."""
+
 ON_FEATURES = [
-    SMERF(2),
-    URerF(n_estimators=2, min_samples_split=2),
     RFD(n_estimators=2),
     TreeRank(n_estimators=2),
     SimForestClassifier("linear", n_estimators=2),
@@ -57,6 +58,15 @@ def test_masked_features_are_refused(estimator: Any) -> None:
         forest.distance(ROWS)
 
 
+@pytest.mark.parametrize("estimator", BEARING, ids=str)
+def test_masked_features_are_missing(estimator: Any) -> None:
+    holes = ROWS.filled(np.nan)
+    masked, gaps = fitted(estimator, ROWS, SMALL_Y), fitted(estimator, holes, SMALL_Y)
+    assert masked.digest_ == gaps.digest_
+    assert masked.forest_.table.missing_right is not None
+    np.testing.assert_array_equal(masked.apply(ROWS), gaps.apply(holes))
+
+
 @pytest.mark.parametrize("estimator", ON_SIMILARITIES, ids=str)
 def test_masked_similarities_are_unobserved(estimator: Any) -> None:
     y = TARGETS if isinstance(estimator, SimForestRegressor) else TARGETS > 0
@@ -66,7 +76,7 @@ def test_masked_similarities_are_unobserved(estimator: Any) -> None:
     np.testing.assert_array_equal(masked.apply(FAR), gaps.apply(GAPS))
 
 
-@pytest.mark.parametrize("estimator", [*ON_FEATURES[:4], *ON_SIMILARITIES[:2]], ids=str)
+@pytest.mark.parametrize("estimator", [*BEARING, *ON_FEATURES[:2], *ON_SIMILARITIES[:2]], ids=str)
 def test_a_masked_truth_is_refused(estimator: Any) -> None:
     if isinstance(estimator, URerF):  # it is not taught
         return

@@ -259,3 +259,17 @@ def test_what_is_no_outlier_forest_is_refused() -> None:
 def test_bad_parameters_are_refused_by_fit(params: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         SimForestOutlier(**{"similarity": "rbf", **params}).fit(POINTS)
+
+
+@pytest.mark.parametrize(("observed", "most_odd"), [(1.0, 0.3), (0.8, 0.35), (0.5, 0.4)])
+def test_of_an_incomplete_matrix_no_more_is_odd_than_of_a_complete_one(observed: float, most_odd: float) -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(90, 3))
+    points[:4] += 7
+    apart = np.linalg.norm(points[:, None] - points, axis=2)
+    lost = np.triu(rng.random(apart.shape) > observed, 1)
+    apart[lost | lost.T] = np.nan
+    forest = SimForestOutlier(kind="distance", random_state=0).fit(apart)
+    scores = forest.score_samples(apart)
+    assert scores[:4].max() < scores[4:].min() + (0.08 if observed == 1.0 else 0.0)
+    assert (forest.predict(apart) == -1).mean() < most_odd

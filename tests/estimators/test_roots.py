@@ -27,7 +27,16 @@ from distforest import (
     URerF,
     pairwise,
 )
+from distforest.growth.methods import METHODS
+from distforest.growth.parameters import complete
+from distforest.growth.problem import Data
+from distforest.jobs.cluster import Here
+from distforest.jobs.inputs import from_data
 from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.train import Options, fit
+from distforest.sources.row_kinds import Dense
+from distforest.sources.truth import TruthKind
+from distforest.stores.folder import Folder
 from tests.estimators.rows import DISTANCES, POINTS, X
 
 FEW: dict[str, Any] = {"n_estimators": 8, "random_state": 0}
@@ -174,3 +183,57 @@ def test_a_client_tells_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ) as own:
             forest.fit(POINTS)
     assert [warning.filename for warning in own] == [__file__]
+
+
+def _judged(observed: float) -> tuple[np.ndarray, np.ndarray]:
+    """Distances of 90 objects of 3 classes, of which a share is observed."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2], 30)
+    place = truth + rng.normal(scale=0.5, size=90)
+    apart = np.abs(place[:, None] - place)
+    lost = np.triu(rng.random(apart.shape) > observed, 1)
+    return np.where(lost | lost.T, np.nan, apart), truth
+
+
+STAY = r"objects lack similarities: 8\d % of their ways end at the root of a tree"
+
+
+@pytest.mark.parametrize(
+    ("forest", "cure"),
+    [
+        (SimForestClassifier(kind="distance", **FEW), r"predicts the same for all \(set on_missing='surrogate'"),
+        (SimForestRegressor(kind="distance", **FEW), r"predicts the same for all \(set on_missing='surrogate'"),
+        (SimForestOutlier(kind="distance", **FEW), r"all have the same score \(observe more pairs"),
+    ],
+)
+def test_objects_that_stay_at_the_root_are_told_of(forest: BaseEstimator, cure: str) -> None:
+    apart, truth = _judged(0.35)
+    with pytest.warns(UserWarning, match=f"{STAY}, where (it )?{cure}"):
+        forest.fit(apart, truth)
+
+
+@pytest.mark.parametrize(("observed", "rule"), [(1.0, "stop"), (0.65, "stop"), (0.35, "larger"), (0.35, "surrogate")])
+def test_forests_in_which_objects_go_on_say_nothing(observed: float, rule: str) -> None:
+    apart, truth = _judged(observed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SimForestClassifier(kind="distance", on_missing=rule, **FEW).fit(apart, truth)
+
+
+def test_a_score_out_of_bag_that_is_no_better_than_one_answer_is_told_of() -> None:
+    noise, truth = np.random.default_rng(0).normal(size=(60, 60)), np.repeat([0, 0, 1], 20)
+    with pytest.warns(UserWarning, match=r"no more than by answering the largest class always \(0.67\)"):
+        SimForestClassifier(oob_score=True, random_state=0).fit(noise, truth)
+    with pytest.warns(UserWarning, match=r"R2 is -\d.\d\d out of bag, no better than always answering the mean"):
+        SimForestRegressor(oob_score=True, random_state=0).fit(noise, noise[0] + 1)
+
+
+def test_jobs_and_workers_tell_of_objects_that_stay(tmp_path: Path) -> None:
+    apart, truth = _judged(0.35)
+    data = Data(Dense.of(apart.shape, "distance"), -(apart**2) / 2, TruthKind.LABELS, truth, ("0", "1", "2"))
+    job = Folder(str(tmp_path / "job"))
+    inputs = from_data(
+        data, "simforest", complete(METHODS["simforest"].parameters, {"n_estimators": 8}), 0, job.address
+    )
+    done = fit(inputs, str(tmp_path / "forest.zarr"), job, Here(1), Options())
+    assert [told.split(" of a tree")[0][-15:] for told in done.warnings] == ["end at the root"]

@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data, parametrize_with_checks
 
 import distforest
 from distforest import RFD, SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, URerF
@@ -26,16 +26,27 @@ from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 
 _NAMED_Z = "SMERF learns distances, which its paper and this package call Z; scikit-learn's check asks for y"
 
+_NO_CLASSIFIER = "the check reads the tags of a classifier, which SMERF is not, though it has predict_proba for labels"
+
 _FAR_APART = "weights are integers up to 2^20, which cannot tell a weight from one 10^7 times as large"
+
+_DRAWN = "rows and objects are drawn by their numbers, which repeated rows do not keep; it fails for RandomForest too"
+
+_EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 
 
 def _expected(estimator: BaseEstimator) -> dict[str, str]:
     """The checks that fail."""
     if isinstance(estimator, SMERF):
-        return dict.fromkeys(("check_fit_score_takes_y", "check_n_features_in_after_fitting"), _NAMED_Z)
+        checks = ("check_fit_score_takes_y", "check_n_features_in_after_fitting", _EQUIVALENCE)
+        named = dict.fromkeys(checks, _NAMED_Z)
+        sparse = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
+        return named | (dict.fromkeys(sparse, _NO_CLASSIFIER) if estimator.__sklearn_tags__().input_tags.sparse else {})
+    drawn = {_EQUIVALENCE: _DRAWN}
     if isinstance(estimator, SimForestClassifier):
-        return {"check_class_weight_classifiers": _FAR_APART}
-    return {}
+        return {"check_class_weight_classifiers": _FAR_APART, **drawn}
+    is_drawn = isinstance(estimator, SimForestRegressor) or getattr(estimator, "max_samples", None) is not None
+    return drawn if is_drawn else {}
 
 
 @parametrize_with_checks(
@@ -51,6 +62,7 @@ def _expected(estimator: BaseEstimator) -> dict[str, str]:
             n_witnesses=0,
             coefficients="sign",
             min_samples_split=4,
+            max_samples=None,
         ),
         RFD(n_estimators=10, n_constraints=20),
         SimForestClassifier("linear", n_estimators=10),
@@ -64,6 +76,22 @@ def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator],
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its checks provoke warnings
         assert check(estimator) is None  # a check raises AssertionError where it fails
+
+
+class _NamedY(SMERF):
+    """SMERF with the check's name for the ground truth, and without a column for each training row."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        return super().fit(X, y, sample_weight)
+
+    def transform(self, X: Any) -> Any:
+        return self.distance(X, X)
+
+
+@pytest.mark.parametrize("more", [{}, {"max_bins": 4}, {"splitter": "random"}, {"min_samples_leaf": 3}])
+def test_a_weight_is_so_many_equal_rows(more: dict[str, Any]) -> None:
+    forest = _NamedY(n_estimators=10, bootstrap=False, **more)
+    assert check_sample_weight_equivalence_on_dense_data("SMERF", forest) is None
 
 
 @pytest.mark.parametrize("method", ["transform", "distance", "apply", "kneighbors"])
@@ -89,6 +117,8 @@ def test_constructors_agree_with_the_one_list_of_parameters(kind: type, method: 
     found = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
     expected: dict[str, Any] = {p.name: p.default for p in METHODS[method].parameters}
     expected |= {"random_state": None, "n_jobs": None, "verbose": 0, "client": None}
+    if method in {"smerf", "urerf"}:
+        expected["categorical_features"] = "from_dtype"
     if kind is SimForestRegressor:
         del expected["class_weight"]
     if method == "simforest":

@@ -58,7 +58,6 @@ def test_arrays_on_disk_lead_to_the_same_forest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "truth", "message"),
     [
-        (np.where(np.eye(40, 3) * np.arange(3) == 2, np.nan, POINTS), TARGETS, "the first at row 2, column 2"),
         (np.where(np.eye(40, 3) == 1, np.inf, POINTS), TARGETS, "found 3 values .* the first at row 0, column 0"),
         (POINTS, DISTANCES[:, :39], r"a square matrix was expected, found shape \(40, 39\)"),
         (POINTS, DISTANCES[:39, :39], "found 40 rows of features and 39 of distances"),

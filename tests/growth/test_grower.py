@@ -159,16 +159,17 @@ def test_packing_changes_nothing(cells: int, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_level_is_searched_in_slabs_of_whole_nodes() -> None:
     frontier = samples.level([[0, 1, 2], [3], [4, 5], [6], [7, 8, 9, 10]], [[1] * 3, [1], [1] * 2, [1], [1] * 4])
     slabs = grower._slabs
-    assert list(slabs(frontier, 2)) == [(0, 5)]
+    assert list(slabs(frontier, 2, 2)) == [(0, 5)]
     original = grower.SLAB_CELLS
     try:
         grower.SLAB_CELLS = 8
-        assert list(slabs(frontier, 2)) == [(0, 2), (2, 4), (4, 5)]
+        assert list(slabs(frontier, 2, 2)) == [(0, 2), (2, 4), (4, 5)]
+        assert list(slabs(frontier, 1, 4)) == [(0, 2), (2, 4), (4, 5)]  # room for four candidates of each node
         grower.SLAB_CELLS = 1
-        assert list(slabs(frontier, 2)) == [(node, node + 1) for node in range(5)]
+        assert list(slabs(frontier, 2, 2)) == [(node, node + 1) for node in range(5)]
     finally:
         grower.SLAB_CELLS = original
-    assert list(slabs(Frontier.roots(np.zeros((0, 4), np.int32)), 2)) == []
+    assert list(slabs(Frontier.roots(np.zeros((0, 4), np.int32)), 2, 2)) == []
 
 
 def test_limits_are_read_as_weights_and_depths() -> None:

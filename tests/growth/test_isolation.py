@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest.forest.forest import NODE_ARRAYS
-from distforest.forest.path_lengths import PathLengths, usual_length
+from distforest.forest.path_lengths import PathLengths, complete_rows, usual_length
 from distforest.forest.table import NodeTable
 from distforest.growth.cuts.random_cuts import FIRST_SHARE
 from distforest.growth.isolation import RandomCut, TwoAtRandom
@@ -107,9 +107,20 @@ def test_lengths_are_depths_and_the_usual_lengths_below() -> None:
     arrays = bound.grow(np.arange(N_TREES))
     lengths = PathLengths(NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}))
     for tree, nodes in enumerate(trees_of(bound)):
+        rows = naive_isolation.completed_rows(nodes)
         expected = [
-            (node.depth + naive_isolation.usual_path(node.n_rows)) / naive_isolation.usual_path(25) for node in nodes
+            (node.depth + naive_isolation.usual_path(m)) / naive_isolation.usual_path(25)
+            for node, m in zip(nodes, rows, strict=True)
         ]
         np.testing.assert_allclose(lengths.shares(tree, np.arange(len(nodes))), expected, rtol=1e-13)
         assert max(node.depth for node in nodes) <= 5  # ceil(log2(25))
-    assert usual_length(np.arange(50)).tolist() == pytest.approx([naive_isolation.usual_path(m) for m in range(50)])
+    numbers = np.arange(0.0, 50.0, 0.25)
+    assert usual_length(numbers).tolist() == pytest.approx([naive_isolation.usual_path(m) for m in numbers])
+
+
+def test_of_a_complete_matrix_a_node_stands_for_its_own_rows() -> None:
+    arrays = problem_of(40, 0.0, max_samples=25, n_estimators=N_TREES).grow(np.arange(N_TREES))
+    table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS})
+    rows = table.n_rows.astype(float)
+    complete_rows(table.tree_start, table.left, table.right, rows)
+    assert rows.tolist() == table.n_rows.tolist()

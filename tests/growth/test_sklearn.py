@@ -41,8 +41,16 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
         return file["X"].astype(np.float32), file["y"]
 
 
-def data_of(name: str) -> Data:
+def without(X: np.ndarray, share: float, by_value: bool) -> np.ndarray:
+    """The features without a share of their cells: at random, or the likelier the larger a value is in its column."""
+    draws = np.random.default_rng(0).random(X.shape)
+    ranks = np.argsort(np.argsort(X, axis=0, kind="stable"), axis=0) / len(X)
+    return np.where(draws < share * (2.0 * ranks if by_value else 1.0), np.float32(np.nan), X)
+
+
+def data_of(name: str, share: float = 0.0, by_value: bool = False) -> Data:
     X, y = load(name)
+    X = without(X, share, by_value)
     rows = Features(X.shape[1])
     if name == "diabetes":
         return Data(rows, X, TruthKind.TARGETS, y[:, None].astype(np.float64))
@@ -71,10 +79,15 @@ class CutGains:
         return float(parts - (whole**2).sum() / len(rows))
 
     def best(self, rows: np.ndarray, apart: float = 0.0) -> float:
-        """The largest gain over all columns and cuts; 0 where there is none."""
+        """The largest gain over all columns and cuts, missing values on either side; 0 where there is none."""
         if len(rows) < 2:
             return 0.0
         own = self.X[rows].astype(np.float64)
+        if np.isnan(own).any():
+            return max(self._best(rows, np.where(np.isnan(own), side, own), apart) for side in (np.inf, -np.inf))
+        return self._best(rows, own, apart)
+
+    def _best(self, rows: np.ndarray, own: np.ndarray, apart: float) -> float:
         order = np.argsort(own, axis=0, kind="stable")
         values = np.take_along_axis(own, order, axis=0)
         sums = np.cumsum(self.says[rows][order], axis=0)  # (n, p, K)
@@ -82,7 +95,8 @@ class CutGains:
         left, whole = sums[:-1], sums[-1]
         parts = (left**2).sum(axis=2) / n_left + ((whole - left) ** 2).sum(axis=2) / (len(rows) - n_left)
         gains = parts - (whole**2).sum(axis=1) / len(rows)
-        cut = np.diff(values, axis=0) > apart
+        with np.errstate(invalid="ignore"):  # two missing values are not apart
+            cut = np.diff(values, axis=0) > apart
         return float(gains[cut].max(initial=0.0))
 
     def is_pure(self, rows: np.ndarray) -> bool:
@@ -96,27 +110,31 @@ class CutGains:
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree as cuts: children, column and threshold of each node."""
+    """A tree as cuts: children, column and threshold of each node, and whether missing values go left."""
 
     left: np.ndarray
     right: np.ndarray
     column: np.ndarray
     threshold: np.ndarray
+    missing_left: np.ndarray
 
     @classmethod
     def of(cls, arrays: dict[str, np.ndarray]) -> Tree:
         column = np.full(len(arrays["left"]), -1)
         column[arrays["width"] == 1] = arrays["columns"]
         assert (arrays["weights"] == 1).all()
-        return cls(arrays["left"], arrays["right"], column, arrays["threshold"])
+        none = np.ones(len(column), np.bool_)
+        return cls(arrays["left"], arrays["right"], column, arrays["threshold"], ~arrays.get("missing_right", none))
 
     @classmethod
     def of_sklearn(cls, fitted: Any) -> Tree:
         tree = fitted.tree_
-        return cls(tree.children_left, tree.children_right, tree.feature, tree.threshold)
+        sides = tree.missing_go_to_left.astype(np.bool_)
+        return cls(tree.children_left, tree.children_right, tree.feature, tree.threshold, sides)
 
     def goes_left(self, node: int, X: np.ndarray) -> np.ndarray:
-        return X[:, self.column[node]] <= self.threshold[node]
+        values = X[:, self.column[node]]
+        return np.where(np.isnan(values), self.missing_left[node], values <= self.threshold[node])
 
     def nodes(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """Every node with its rows."""
@@ -133,20 +151,25 @@ def grown(problem: Problem) -> dict[str, np.ndarray]:
     return problem.grow(np.arange(1))
 
 
-def fitted(data: Data) -> Tree:
+def fitted(data: Data, seed: int) -> Tree:
     if data.truth_kind == TruthKind.LABELS:
-        return Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(data.matrix, data.truth))
-    return Tree.of_sklearn(DecisionTreeRegressor(random_state=0).fit(data.matrix, data.truth[:, 0]))
+        return Tree.of_sklearn(DecisionTreeClassifier(random_state=seed).fit(data.matrix, data.truth))
+    return Tree.of_sklearn(DecisionTreeRegressor(random_state=seed).fit(data.matrix, data.truth[:, 0]))
+
+
+MISSING = [(0.0, False), *itertools.product([0.05, 0.2, 0.5], [False, True])]
+"""The share of missing cells, and whether large values are missing more often."""
 
 
 @pytest.mark.parametrize("name", [*LABELLED, "diabetes"])
-def test_every_cut_is_the_best_and_every_leaf_is_pure_or_all_alike(name: str) -> None:
-    data = data_of(name)
+@pytest.mark.parametrize(("share", "by_value"), MISSING)
+def test_every_cut_is_the_best_and_every_leaf_is_pure_or_all_alike(name: str, share: float, by_value: bool) -> None:
+    data = data_of(name, share, by_value)
     arrays = grown(samples.without_bootstrap(data))
     tree, gains = Tree.of(arrays), CutGains.of(data)
     n_leaves = 0
     for node, rows in tree.nodes(data.matrix):
-        best, weight = gains.best(rows), gains.weight(rows)
+        own, best, weight = data.matrix[rows], gains.best(rows), gains.weight(rows)
         assert arrays["n_rows"][node] == len(rows)
         if tree.left[node] >= 0:
             left = tree.goes_left(node, data.matrix[rows])
@@ -154,16 +177,29 @@ def test_every_cut_is_the_best_and_every_leaf_is_pure_or_all_alike(name: str) ->
             assert gains.gain(rows, left) >= best - CLOSE * best - 1e-12 * weight
             assert arrays["gain"][node] == pytest.approx(best, rel=CLOSE, abs=1e-11 * weight)
         else:
-            assert gains.is_pure(rows) or (data.matrix[rows] == data.matrix[rows[0]]).all()
+            assert gains.is_pure(rows) or np.array_equal(*np.broadcast_arrays(own, own[0]), equal_nan=True)
             assert set(arrays["leaves"][0][rows].tolist()) == {node}
             n_leaves += 1
     assert n_leaves == (arrays["left"] < 0).sum() > 4
 
 
 @pytest.mark.parametrize("name", [*LABELLED, "diabetes"])
-def test_the_tree_is_that_of_sklearn_up_to_ties(name: str) -> None:
-    data = data_of(name)
-    ours, theirs, gains = Tree.of(grown(samples.without_bootstrap(data))), fitted(data), CutGains.of(data)
+@pytest.mark.parametrize(("share", "by_value"), MISSING)
+def test_the_tree_is_that_of_sklearn_up_to_ties(name: str, share: float, by_value: bool) -> None:
+    """A cut that is not the same gains the same, or parts values that scikit-learn takes for equal.
+
+    What is below a tie is not compared, so one of several orders in which scikit-learn tries features has few of them.
+    """
+    data = data_of(name, share, by_value)
+    ours = Tree.of(grown(samples.without_bootstrap(data)))
+    found = [same_and_tied(data, ours, fitted(data, seed)) for seed in range(8)]
+    assert max(same - ties for same, ties in found) > 0
+    assert max(same for same, _ in found) > 4
+
+
+def same_and_tied(data: Data, ours: Tree, theirs: Tree) -> tuple[int, int]:
+    """How many cuts are the same, and how many are ties; no other cut differs."""
+    gains = CutGains.of(data)
     waiting, same, ties = [(0, 0, np.arange(data.n_rows))], 0, 0
     while waiting:
         own, other, rows = waiting.pop()
@@ -182,7 +218,7 @@ def test_the_tree_is_that_of_sklearn_up_to_ties(name: str) -> None:
             tied = gains.gain(rows, left) - gains.gain(rows, right)
             unseen = gains.best(rows, SKLEARN_APART) < best
             assert abs(tied) <= CLOSE * best + 1e-12 * weight or (unseen and tied > 0)
-    assert same > max(4, ties)
+    return same, ties
 
 
 def balanced(n_columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -212,8 +248,9 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
 
 
 @pytest.mark.parametrize("name", LABELLED)
-def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name: str) -> None:
-    data = data_of(name)
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name: str, share: float) -> None:
+    data = data_of(name, share)
     z = (data.truth[:, None] != data.truth).astype(np.float32)
     dense = Data(data.rows, data.matrix, TruthKind.DISTANCES, z, None, 1.0)
     by_labels, by_distances = (grown(samples.without_bootstrap(own)) for own in (data, dense))
@@ -223,7 +260,7 @@ def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name:
         for found in (by_labels, by_distances)
     ]
     assert digests[0] == digests[1]
-    assert len(digests[0]) == 11
+    assert len(digests[0]) == 11 + (share > 0.0)
 
 
 def test_the_tree_of_the_distances_of_whole_targets_is_the_tree_of_the_targets() -> None:

@@ -46,6 +46,8 @@ class Data:
         Distances and similarities, shape (n, n).
     pairs, similar
         Pairs of points, shape (m, 2), and whether they are alike, shape (m,).
+    weights
+        The weight of each point, shape (n,), where points are rows; None: equal weights.
     """
 
     X: np.ndarray
@@ -56,6 +58,7 @@ class Data:
     S: np.ndarray
     pairs: np.ndarray
     similar: np.ndarray
+    weights: np.ndarray | None = None
 
     @classmethod
     def drawn(cls, n: int = 60, p: int = 3, seed: int = 0) -> Data:
@@ -79,7 +82,8 @@ class Data:
         place = np.argsort(order[: len(self.X)])
         pairs = place[self.pairs[::-1, ::-1]]
         parts = {"labels": self.labels, "targets": self.targets, "X": self.X, "vectors": self.vectors}
-        own = {name: values[order] for name, values in parts.items()}
+        own: dict[str, Any] = {name: values[order] for name, values in parts.items()}
+        own["weights"] = None if self.weights is None else self.weights[order]
         return Data(**own, Z=self.Z[both], S=self.S[both], pairs=pairs, similar=self.similar[::-1])
 
 
@@ -87,7 +91,7 @@ Grow = Callable[..., Any]
 
 
 def _smerf(truth: Callable[[Data], Any]) -> Grow:
-    return lambda data, **more: SMERF(**{**ALL_ROWS, **more}).fit(data.X, truth(data))
+    return lambda data, **more: SMERF(**{**ALL_ROWS, **more}).fit(data.X, truth(data), data.weights)
 
 
 SMERFS: dict[str, Grow] = {
@@ -102,7 +106,7 @@ SMERFS: dict[str, Grow] = {
 
 def _simforest(estimator: type, truth: str, rows: str, **own: Any) -> Grow:
     def grow(data: Data, **more: Any) -> Any:
-        return estimator(**{**ALL_ROWS, **own, **more}).fit(getattr(data, rows), getattr(data, truth))
+        return estimator(**{**ALL_ROWS, **own, **more}).fit(getattr(data, rows), getattr(data, truth), data.weights)
 
     return grow
 
@@ -141,15 +145,15 @@ OF_FEATURES: dict[str, Grow] = {
 
 URERFS: dict[str, Grow] = {
     "screened": lambda data, **more: URerF(**{**ALL_ROWS, "max_samples": None, "min_samples_split": 9, **more}).fit(
-        data.X
+        data.X, sample_weight=data.weights
     ),
     "unscreened": lambda data, **more: URerF(
         **{**ALL_ROWS, "max_samples": None, "min_samples_split": 9, "feature_weights": None, **more}
-    ).fit(data.X),
+    ).fit(data.X, sample_weight=data.weights),
     "best cuts": lambda data, **more: URerF(
         **{**ALL_ROWS, "max_samples": None, "min_samples_split": 9, "feature_weights": None, "criterion": "fast_bic"},
         **{"splitter": "best", "n_witnesses": 0, "max_features": None, "feature_combinations": 1.0, **more},
-    ).fit(data.X),
+    ).fit(data.X, sample_weight=data.weights),
 }
 
 ONE_TREE: dict[str, Any] = {"n_estimators": 1, "random_state": 0, "max_features": None}

@@ -38,7 +38,7 @@ def test_the_last_line_of_each_run_comes_at_once():
         (Progress("grow", 0, 8, 0.0), "grow 0/8 trees, 0 %"),
         (Progress("score", 2000, 4000, 4.0), "score 2,000/4,000 rows, 50 %, 500.0 a second, 4 s left"),
         (Progress("merge", 4, 4, 2.0), "merge 4/4 parts, 100 %, 2.0 a second, done in 2.0 s"),
-        (Progress("compile", 1, 2, 40.0), "compile 1/2 methods, 50 %, 40.0 s each, 40 s left"),
+        (Progress("compile", 1, 2, 40.0), "compile 1/2 parts, 50 %, 40.0 s each, 40 s left"),
         (Progress("merge", 0, 0, 0.0), "merge 0/0 parts, 100 %, done in 0.0 s"),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from distforest import SMERF, SimForestClassifier, SimForestRegressor
+from distforest import RFD, SMERF, SimForestClassifier, SimForestRegressor
 from distforest.errors import InputError, SpecError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.any_spec import addresses_of
@@ -168,7 +168,6 @@ def test_damage_is_refused_before_work_starts(place: str) -> None:
 @pytest.mark.parametrize(
     ("place_of_fault", "given"),
     [
-        ("input.features", {"features": "S.zarr", "distances": "dense.zarr/Z"}),
         ("input.distances", {"features": "dense.zarr/X", "distances": "D.zarr"}),
         ("input.distances", {"features": "dense.zarr/X", "distances": {"kind": "graph", "adjacency": "D.zarr"}}),
     ],
@@ -238,7 +237,10 @@ def test_sparse_queries_that_do_not_fit_are_refused_at_the_door(place: str) -> N
     with pytest.raises(InputError, match="X has 5 features, but the forest is expecting 40"):
         outline(Question(f"{place}/out.forest.zarr", f"{place}/narrow.zarr", "distance"))
     SMERF(3, random_state=0).fit(POINTS, DISTANCES).save(f"{place}/smerf.zarr")
+    with pytest.raises(InputError, match="X has 40 features, but the forest is expecting 3"):
+        outline(Question(f"{place}/smerf.zarr", f"{place}/new.zarr", "distance"))
+    RFD(3, random_state=0).fit(POINTS, LABELS).save(f"{place}/rfd.zarr")
     for asked in ({"queries": "new.zarr"}, {"queries": "dense.zarr/X", "reference": "new.zarr"}):
         given = {key: f"{place}/{value}" for key, value in asked.items()}
         with pytest.raises(InputError, match="a dense Zarr array was expected, found a sparse matrix"):
-            outline(Question(f"{place}/smerf.zarr", answer="distance", **given))
+            outline(Question(f"{place}/rfd.zarr", answer="distance", **given))

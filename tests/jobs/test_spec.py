@@ -187,6 +187,7 @@ def test_an_output_may_lie_beside_inputs_whose_names_begin_like_it() -> None:
 KINDS = "'dense', 'labels', 'targets', 'embedding', 'graph'"
 WHOLE = "must be an integer from 1 to 2^63 - 1, found"
 SIZE = "must be a size such as '4GiB', or a number of bytes from 1"
+OF_SMERF = "'features', 'feature_weights', 'sample_weight', 'distances'"
 ARRAY = "must be the address (path or URL) of an array, found"
 
 
@@ -230,7 +231,10 @@ ARRAY = "must be the address (path or URL) of an array, found"
             "run.zz: unknown key 'zz'; known here are 'workers', 'threads_per_worker', ",
         ),
         ({**SMERF, 7: 1}, "7: unknown key 7; known here are 'format', 'method', 'seed', 'output', 'input', "),
-        ({**SMERF, "input": "X"}, "input: must be a table of 'features', 'feature_weights', 'distances', found 'X'"),
+        (
+            {**SMERF, "input": "X"},
+            f"input: must be a table of {OF_SMERF}, found 'X'",
+        ),
         ({**SMERF, "params": 3}, "params: must be a table of parameters, found 3"),
         ({**SMERF, "run": []}, "run: must be a table of 'workers', "),
         (with_input(SMERF, features=""), f"input.features: {ARRAY} ''"),
@@ -241,7 +245,7 @@ ARRAY = "must be the address (path or URL) of an array, found"
         (with_input(SMERF, feature="X"), "input.feature: unknown key 'feature'; did you mean 'features'?"),
         (
             with_input(SMERF, labels="y"),
-            "input.labels: unknown key 'labels'; known here are 'features', 'feature_weights', 'distances'",
+            f"input.labels: unknown key 'labels'; known here are {OF_SMERF}",
         ),
         (with_input(SMERF, distances=""), f"input.distances.matrix: {ARRAY} ''"),
         (
@@ -394,7 +398,7 @@ distances = { kind = "labels", values = "" }
         "params.min_samples_leaf (line 8): must be an integer >= 1, found 0",
         "params.max_samples (line 9): must be an integer >= 1 or a real number in (0, 1] or None, found [1]",
         "input.features (line 13): is missing; it must be the address (path or URL) of an array",
-        "input.note (line 14): unknown key 'note'; known here are 'features', 'feature_weights', 'distances'",
+        f"input.note (line 14): unknown key 'note'; known here are {OF_SMERF}",
         f"input.distances.values (line 17): {ARRAY} ''",
     )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ADDRESSES = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12).filter(
-    lambda address: bool(address.strip("./"))  # a folder that holds the output is no input
+    lambda address: bool(address.split("://")[-1].strip("./"))  # a folder that holds the output is no input
 )
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["lazy", "dense"]),

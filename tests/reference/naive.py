@@ -116,15 +116,33 @@ def dense_pairs(z: Matrix, bits: int) -> Pairs:
     return Pairs([[round(Fraction(float(value)) * scale) for value in row] for row in z], scale)
 
 
-def node_bits(z: Matrix, largest: float) -> int:
-    """Return the power of two of a node's scale: its z come below 2^26, in steps of 2^4 from where ``largest`` does.
+def relative_weight(weights: Sequence[float], row: int, unit: int) -> Fraction:
+    """Return what a fractional weight is rounded from: ``unit`` times it over the mean of the positive ones."""
+    positive = [Fraction(float(w)) for w in weights if w > 0]
+    return unit * Fraction(float(weights[row])) * len(positive) / sum(positive)
+
+
+def heaviest_tree(integers: Sequence[int], n_draws: int, replace: bool) -> int:
+    """Return the largest sum of the weights of the rows that a tree may draw."""
+    ordered = sorted((int(w) for w in integers), reverse=True)
+    return n_draws * ordered[0] if replace else sum(ordered[:n_draws])
+
+
+def node_digits(weights: Integers) -> int:
+    """Return the most bits b <= 26 of a node's integers with 2^b w < 2^31 for each weight, and 2^(b+1) m^2 < 2^63."""
+    m = sum(int(w) for w in weights)
+    return max(b for b in range(27) if all(2**b * int(w) < 2**31 for w in weights) and 2 ** (b + 1) * m**2 < 2**63)
+
+
+def node_bits(z: Matrix, largest: float, most: int = 26) -> int:
+    """Return the power of two of a node's scale: its z come below 2^most, in steps of 2^4 from where ``largest`` does.
 
     With 2^E the least power of two above the largest of all |z|, and 2^e that above those of the node (e at least
-    -126), it is 26 - E + 4 floor((E - e) / 4), at most 126.
+    -126), it is most - E + 4 floor((E - e) / 4), at most 126; ``most`` is that of `node_digits`.
     """
     own = max(abs(float(value)) for row in z for value in row)
     E, e = math.frexp(largest)[1], max(math.frexp(own)[1], -126) if own else -126
-    return min(26 - E + 4 * math.floor((E - e) / 4), 126)
+    return min(most - E + 4 * math.floor((E - e) / 4), 126)
 
 
 def label_pairs(codes: Integers) -> Pairs:

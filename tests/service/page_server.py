@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import dask
 from distributed import Scheduler
 
-from distforest.errors import NotFoundError
+from distforest.errors import InputError, NotFoundError
 
 STARTED = time.time() - 3 * 3600
 ROUTES = "distributed.scheduler.http.routes"
@@ -91,6 +91,12 @@ class PlayedService:
         if name not in self.happened:
             raise NotFoundError(f"there is no job {name!r}")
         return [event for event in self.happened[name] if event["n"] > after][:limit]
+
+    async def report(self, name: str, run: list[tuple[str, str]]) -> str:
+        await asyncio.sleep(0)
+        if self.jobs[name]["result"] is None:
+            raise InputError(f"{name} has no forest")
+        return f"<!DOCTYPE html><p>the report on {name}: {dict(run)['Digest']}</p>"
 
 
 class Answer(NamedTuple):

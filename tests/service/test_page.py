@@ -155,6 +155,21 @@ def test_a_page_that_has_not_changed_is_not_sent_again(served: Served, service: 
     assert served.ask("/distforest/jobs.json", headers={"If-None-Match": version}).status == 200
 
 
+def test_a_job_leads_to_the_report_on_its_forest(served: Served, service: PlayedService) -> None:
+    assert 'report"' not in served.ask("/distforest/jobs/smerf-1").text
+    refused = served.ask("/distforest/jobs/smerf-1/report")
+    assert refused.status == 409
+    assert "smerf-1 has no forest" in refused.text
+    service.change("smerf-1", state="SUCCEEDED", result=result_of(40), ended=service.now())
+    assert '<a href="smerf-1/report">' in served.ask("/distforest/jobs/smerf-1").text
+    answer = served.ask("/distforest/jobs/smerf-1/report")
+    assert (answer.status, "9f" * 32 in answer.text) == (200, True)
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src" not in policy  # so that the default holds
+    assert served.ask("/distforest/jobs/nothing/report").status == 404
+
+
 # --- the same data, for programs --------------------------------------------------------------------------
 
 

@@ -121,3 +121,7 @@ def test_a_real_job_is_watched_to_its_forest(spec: dict[str, Any], tmp_path: Pat
         assert after["distforest_trees_committed_total"] == N_TREES
         assert after["distforest_growth_seconds_total"] > 0
         assert json.loads(answer(f"{page}/health"))["status"] == "ok"
+        browser.run("document.querySelector('#result a').click()")
+        browser.wait_for("main", lambda text: forest.digest in text and "distforest report watched" in text, seconds=60)
+        assert "Took" in browser.text("main")
+        assert browser.complaints() == []

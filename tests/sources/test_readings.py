@@ -21,6 +21,7 @@ from distforest.jobs.spec import Spec
 from distforest.sources import arrays, readings
 from distforest.sources.readings import (
     AS_IT_IS,
+    COMPLETE,
     DISSIMILARITIES,
     DISTANCES,
     FEATURES,
@@ -118,9 +119,14 @@ def test_values_as_they_are_keep_their_dtype_and_shape() -> None:
     ("reading", "values", "message"),
     [
         (
-            FEATURES,
+            COMPLETE,
             square(r1c2=NAN, r3c0=INF),
             r"features must be finite: found 2 values NaN or infinite .* row 1, column 2",
+        ),
+        (
+            FEATURES,
+            square(r1c2=NAN, r3c0=INF),
+            r"finite or NaN for missing: found 1 value infinite \(or beyond float32\) .* row 3, column 0",
         ),
         (FEATURES, square(r2c3=-INF), r"found 1 value .* the first at row 2, column 3 \(-inf\)"),
         (FEATURES, square(r0c0=1e39), r"beyond float32.* row 0, column 0 \(.*1e\+39"),
@@ -146,7 +152,7 @@ def test_the_first_place_counts_rows_of_the_whole_matrix(monkeypatch: pytest.Mon
     values[7, 1] = NAN
     monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 32))
     with pytest.raises(InputError, match=r"in rows 6\.\.7, the first at row 7, column 1"):
-        read(values, FEATURES)
+        read(values, COMPLETE)
 
 
 @pytest.mark.parametrize(("reading", "largest"), [(SIMILARITIES, "1e+300"), (DISSIMILARITIES, "1e+150")])
@@ -162,12 +168,12 @@ def test_squares_of_distances_neither_vanish_nor_overflow(scale: float) -> None:
     np.testing.assert_allclose(found / scale / scale, -(square() ** 2) / 2, rtol=1e-15)
 
 
-def test_what_is_masked_is_unobserved_or_refused() -> None:
+def test_what_is_masked_is_missing_or_refused() -> None:
     masked = np.ma.masked_equal(square(r1c2=-9.0), -9.0)
-    for reading in (SIMILARITIES, DISSIMILARITIES):
+    for reading in (FEATURES, SIMILARITIES, DISSIMILARITIES):
         found = read(masked, reading)
         assert np.argwhere(np.isnan(found)).tolist() == [[1, 2]]
-    for reading in (FEATURES, DISTANCES, GRAPH):
+    for reading in (COMPLETE, DISTANCES, GRAPH):
         with pytest.raises(InputError, match=r"1 value NaN .* row 1, column 2"):
             read(masked, reading)
 

@@ -17,7 +17,8 @@ from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource, write_array
 from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIMILARITIES, Reading, read
 from distforest.sources.source import Source
-from distforest.sources.sparse import SparseSource, StagedSparse, read_sparse, with_own_distances
+from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
+from distforest.sources.staged_sparse import StagedSparse
 from distforest.sources.staging import stage
 from tests import samples
 from tests.sources.test_source import Level, assert_projects, levels

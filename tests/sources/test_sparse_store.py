@@ -175,7 +175,9 @@ def test_columns_that_contradict_each_other_are_not_turned_into_rows(tmp_path: P
 def test_arrays_that_only_share_some_names_stay_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", data=np.ones(3), indptr=np.arange(4))
     assert set(ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"))) == {"data", "indptr"}
-    with pytest.raises(InputError, match="its attribute 'sparse' was expected, found a group without"):
+    with pytest.raises(
+        InputError, match="its attribute 'sparse', or 'encoding-type', was expected, found a group without"
+    ):
         open_matrix(str(tmp_path / "a.zarr"))
 
 

@@ -86,7 +86,7 @@ def test_arrays_are_staged_as_they_are(shape: tuple[int, ...], tmp_path: Path, s
 @pytest.mark.parametrize(
     ("reading", "values", "message"),
     [
-        (FEATURES, np.array([[1.0, np.nan]]), "features must be finite"),
+        (FEATURES, np.array([[1.0, np.inf]]), "features must be finite or NaN"),
         (SIMILARITIES, np.array([[1.0, np.inf]]), "similarities must be finite or NaN"),
         (DISTANCES, np.zeros((2, 3)), "a square matrix was expected"),
         (FEATURES, np.zeros(4), "a 2-D matrix was expected"),
@@ -102,7 +102,7 @@ def test_what_is_refused_leaves_nothing_behind(
 
 
 def test_a_refusal_names_the_address(tmp_path: Path, scratch: Path) -> None:
-    address = stored(tmp_path / "x.zarr", np.array([[1.0, np.nan]]))
+    address = stored(tmp_path / "x.zarr", np.array([[1.0, np.inf]]))
     with pytest.raises(InputError) as caught:
         stage(address, FEATURES, scratch)
     assert str(caught.value).startswith(f"{address}: features must be finite")

@@ -73,13 +73,16 @@ LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregati
 """For each kind of leaf table over pairs: the name of its attribute, and the values that are allowed."""
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
-    **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes"), "int32"),
+    **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes", "sample_weight"), "int32"),
+    "category_size": "int32",
+    "category_codes": "uint16",
     **dict.fromkeys(
         ("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate", "scores"), "float64"
     ),
     **dict.fromkeys(("feature_weights", "dependence", "targets"), "float64"),
     **dict.fromkeys(("distances", "objects"), "float32"),
     "in_bag": "uint8",
+    "missing_right": "bool",
 }
 
 
@@ -179,6 +182,11 @@ def read_manifest(address: str) -> Manifest:
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{address}: {MANIFEST} is not JSON ({error})") from error
     return _checked_manifest(manifest)
+
+
+def decoded_bytes(manifest: Manifest) -> int:
+    """The bytes that the arrays of a forest take in memory, from a manifest that `read_manifest` has checked."""
+    return sum(math.prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize for entry in manifest["arrays"].values())
 
 
 def _refuse_number(text: str) -> NoReturn:

@@ -59,7 +59,7 @@ class Packing:
             "data_type": entry["dtype"],
             "chunk_grid": {"name": "regular", "configuration": chunk},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": 0.0 if entry["dtype"].startswith("float") else 0,
+            "fill_value": np.zeros((), entry["dtype"]).item(),
             "codecs": [
                 {"name": "bytes", **order},
                 {"name": self.codec, "configuration": self.configuration(width)},

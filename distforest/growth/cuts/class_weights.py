@@ -16,7 +16,7 @@ from distforest.forest.leaves import MAX_CLASS_WEIGHT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.sources.source import Ints
+    from distforest.sources.source import Floats, Ints
 
 RESOLUTION = 64
 """The integer of the least weight. Ratios of weights are accurate to about one per cent."""
@@ -64,7 +64,13 @@ class ClassWeights:
     given: str | dict[str, float]
 
     @classmethod
-    def of(cls, given: str | Mapping[str, float], codes: NDArray[np.int32], classes: Sequence[object]) -> ClassWeights:
+    def of(
+        cls,
+        given: str | Mapping[str, float],
+        codes: NDArray[np.int32],
+        classes: Sequence[object],
+        sample_weight: NDArray[np.int32] | Floats | None = None,
+    ) -> ClassWeights:
         """The weights of some labels.
 
         Parameters
@@ -76,6 +82,8 @@ class ClassWeights:
             Class of each row, shape (n,).
         classes
             The labels, shape (K,).
+        sample_weight
+            The weight of each row, by which it counts as so many rows, shape (n,); None: 1.
 
         Raises
         ------
@@ -83,8 +91,13 @@ class ClassWeights:
             The table has a key that is not a label, and a label is not in the table.
         """
         if isinstance(given, str):
-            counts = np.bincount(codes, minlength=len(classes)).clip(1)
-            return cls(tuple((len(codes) / (len(classes) * counts)).tolist()), given)
+            if sample_weight is None:
+                counts, n = np.bincount(codes, minlength=len(classes)).clip(1), float(len(codes))
+            else:
+                n = float(sample_weight.sum(dtype=np.float64))
+                counts = np.bincount(codes, sample_weight, minlength=len(classes))
+                counts[counts == 0.0] = n / len(classes)  # a class of absent rows weighs 1
+            return cls(tuple((n / (len(classes) * counts)).tolist()), given)
         keys = [key_of(label) for label in classes]
         strange = [name for name in given if name not in keys]
         missing = [label for label, key in zip(classes, keys, strict=True) if key not in given]

@@ -64,7 +64,9 @@ def cut_as_projected(
         project_array(array, rows[begin:end], own_starts, candidates, columns, weights, values)
         of_candidates = CandidateCuts(np.empty((width, last - first)), np.empty((width, last - first)))
         cut_clusters(own_starts, in_bag[begin:end], values, scoring, True, of_candidates)
-        of_nodes = Cuts(cuts.candidate[first:last], cuts.threshold[first:last], cuts.gain[first:last])
+        of_nodes = Cuts(
+            cuts.candidate[first:last], cuts.threshold[first:last], cuts.gain[first:last], cuts.missing[first:last]
+        )
         choose(of_candidates, scoring.score == TWO_MEANS, weight[first:last], of_nodes)
         pick(own_starts, values, of_nodes.candidate, picked[begin:end])
         first = last

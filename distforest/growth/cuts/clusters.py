@@ -17,7 +17,7 @@ from distforest.growth.cuts.two_means import EQUAL_GAINS
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing
-from distforest.sources.source import Floats, Ints
+from distforest.sources.source import Floats, Ints, is_complete
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +31,9 @@ MCLUST_BIC = "mclust_bic"
 @dataclass(frozen=True)
 class TwoClusters(Steady):
     """How well two clusters describe the values of a candidate.
+
+    Rows that lack a value are left out of the judgement. A score is a sum over the rows that have one: the less of them
+    a candidate has, the less its cut gains. A score that is no gain, as ``relative`` says, is scaled to all rows.
 
     Attributes
     ----------
@@ -70,6 +73,7 @@ class TwoClusters(Steady):
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node: of the cuts of its candidates, the one of the largest score."""
+        lacks = not is_complete(values)
         of_candidates = CandidateCuts.none(len(values), frontier.n_nodes)
         level = frontier.starts, frontier.weights, values
         if self.score == MCLUST_BIC:
@@ -80,7 +84,9 @@ class TwoClusters(Steady):
             judge_cuts(*level, self.scoring(min_leaf), fences, of_candidates)
             spread_first(fences[LEFT_OUT], MARGIN, of_candidates.scores)
         else:
-            cut_clusters(*level, self.scoring(min_leaf), self.is_plain, of_candidates)
+            cut_clusters(*level, self.scoring(min_leaf), self.is_plain and not lacks, of_candidates)
+        if lacks and not self.relative:
+            of_candidates.scores[...] *= frontier.weight / np.maximum(_observed(frontier, values), 1)
         if self.witnesses:
             self.witnesses.confirm(frontier, values, of_candidates)
         cuts = Cuts.none(frontier.n_nodes)
@@ -95,6 +101,13 @@ class TwoClusters(Steady):
     def is_plain(self) -> bool:
         """Whether each node takes the best of its candidates' best cuts, so that the other candidates need no cut."""
         return self.score in SCORES and not self.at_random and self.witnesses is None
+
+
+def _observed(frontier: Frontier, values: Floats) -> Ints:
+    """The weight of the rows of each node that have a value of each candidate, shape (width, n_nodes)."""
+    weights = np.where(np.isnan(values), 0, frontier.weights).astype(np.int64)
+    observed: Ints = np.add.reduceat(weights, frontier.starts[:-1], axis=1)
+    return observed
 
 
 def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:

@@ -2,13 +2,16 @@
 
 For a set S of rows with weights w, let m = sum w and P(S) = sum over ordered pairs of w_i w_j z_ij, self pairs
 included. A cut into L and R gains ``P(S)/m - P(L)/m_L - P(R)/m_R``, which is n I(S) - n_L I(S_L) - n_R I(S_R).
-Rows whose value is missing are not in S: they stay in the node, and do not count in the gain.
+A row whose value is missing is put on the right side of a cut, then on the left one, as in scikit-learn's trees; a
+further cut has the observed on the left and the missing on the right. If a criterion leaves the missing out, they are
+not in S: they do not count in the gain.
 The criteria differ in how P is computed. Here it is computed in closed form, from labels (Gini) or from vectors
 (variance); from a matrix, in `distforest.growth.cuts.mean_distance`.
 Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows.
 
-The largest gain wins, then the candidate drawn first, then the lowest threshold. Gains that differ by rounding are
-equal. The sums of the two sides are added first, so that a cut and its mirror image gain the same.
+The largest gain wins, then the candidate drawn first, then the missing on the right, then the lowest threshold, of
+which `ALL_OBSERVED` is the highest. Gains that differ by rounding are equal. The sums of the two sides are added first,
+so that a cut and its mirror image gain the same.
 """
 
 from __future__ import annotations
@@ -20,8 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
-from distforest.forest.frontier import Frontier, Nodes, longest_of
-from distforest.growth.cuts.ordering import order_values
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
+from distforest.forest.missing import ALL_OBSERVED
+from distforest.growth.cuts.category_orders import rank_by_classes, rank_by_vectors
+from distforest.growth.cuts.ordering import lay_missing, order_values
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
@@ -34,16 +39,28 @@ NO_CUT = -1.0
 
 
 class Cuts(NamedTuple):
-    """For each node the chosen candidate (-1: none), its threshold and its gain in fixed-point units (or `NO_CUT`)."""
+    """The cut of each node.
+
+    Attributes
+    ----------
+    candidate
+        The chosen candidate, -1 for none, shape (n_nodes,).
+    threshold, gain
+        Its threshold, and its gain in fixed-point units (or `NO_CUT`), shape (n_nodes,).
+    missing
+        The side of the rows that lack its value, shape (n_nodes,); ``STAY`` if they were left out, or there are none.
+    """
 
     candidate: Int32s
     threshold: Floats
     gain: Floats
+    missing: NDArray[np.int8]
 
     @classmethod
     def none(cls, n_nodes: int) -> Cuts:
         """No cut for any node."""
-        return cls(np.full(n_nodes, -1, np.int32), np.zeros(n_nodes), np.full(n_nodes, NO_CUT))
+        sides = np.full(n_nodes, STAY, np.int8)
+        return cls(np.full(n_nodes, -1, np.int32), np.zeros(n_nodes), np.full(n_nodes, NO_CUT), sides)
 
 
 class Criterion(Protocol):
@@ -99,13 +116,15 @@ class Gini(Steady):
     """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1).
 
     With ``class_weights``, integers c_k, shape (n_classes,), a row of weight w counts as w c_k in all sums of a
-    gain, and as w where a side must not be too light.
+    gain, and as w where a side must not be too light. ``places_missing`` says whether a cut tries its missing rows on
+    either side; if not, it leaves them out.
     """
 
     codes: Int32s
     n_classes: int
     unit: float = 1.0
     class_weights: Ints | None = None
+    places_missing: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -119,21 +138,35 @@ class Gini(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        class_weights = np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights
-        cut_gini(frontier.nodes, values, self.codes, class_weights, min_leaf, cuts)
+        cut_gini(frontier.nodes, values, self.codes, self._weights, min_leaf, self.places_missing, cuts)
         return cuts
+
+    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
+        """Replace codes by ranks: see `rank_by_classes`."""
+        rank_by_classes(frontier.nodes, self.codes, self._weights, n_codes, which, values)
+
+    @property
+    def _weights(self) -> Ints:
+        """The weight of each class, shape (n_classes,)."""
+        return np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights
 
 
 @dataclass(frozen=True)
 class Variance(Steady):
-    """z_ij = f ||Y_i - Y_j||^2, so P(S) = 2 f (m sum w ||Y||^2 - ||sum w Y||^2) (SMERF, Proposition 2, f = 1/2)."""
+    """z_ij = f ||Y_i - Y_j||^2, so P(S) = 2 f (m sum w ||Y||^2 - ||sum w Y||^2) (SMERF, Proposition 2, f = 1/2).
+
+    ``places_missing`` is as in `Gini`.
+    """
 
     fixed: Ints
     unit: float
+    places_missing: bool = False
 
     @classmethod
-    def of(cls, vectors: Floats, factor: float, name: str = "targets") -> Variance:
+    def of(cls, vectors: Floats, factor: float, name: str = "targets", heaviest: int | None = None) -> Variance:
         """Convert ``vectors``, shape (n_rows, n_dimensions), less their middle, to integers whose sums fit 63 bits.
+
+        ``heaviest`` is the largest weight of a tree; None: the number of rows.
 
         Raises
         ------
@@ -147,7 +180,7 @@ class Variance(Steady):
             where = f", with {furthest_of(vectors, median_of(vectors))}" if largest > 1.0 else ""
             found = f"found a range of {2.0 * largest:g}{where}"
             raise InputError(f"values of the {name} must differ by 1e-150 to 1e150, {found}; correct or scale them")
-        bits = bits_of(len(vectors))
+        bits = bits_of(heaviest or len(vectors))
         scale = power_of_two(largest, bits)
         return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
 
@@ -161,8 +194,12 @@ class Variance(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        cut_variance(frontier.nodes, values, self.fixed, min_leaf, cuts)
+        cut_variance(frontier.nodes, values, self.fixed, min_leaf, self.places_missing, cuts)
         return cuts
+
+    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
+        """Replace codes by ranks: see `rank_by_vectors`."""
+        rank_by_vectors(frontier.nodes, self.fixed, n_codes, which, values)
 
 
 def bits_of(n_rows: int) -> int:
@@ -208,13 +245,25 @@ def keep_best(
     gain: float,
     cuts: Cuts,
 ) -> None:
-    """Let the cut between the values ``below`` < ``above`` be the node's cut if its gain is the largest so far."""
+    """Let the cut between the values ``below`` < ``above`` be the node's cut if its gain is the largest so far.
+
+    If ``above`` is infinite it stands for missing values, and the threshold is `ALL_OBSERVED`.
+    """
     if cuts.candidate[node] >= 0 and gain <= cuts.gain[node] * (1.0 + GAIN_ROUNDING):
         return
     middle = below + (above - below) / 2.0
     cuts.candidate[node] = candidate
     cuts.gain[node] = gain
     cuts.threshold[node] = middle if middle < above else below  # rounding must not send the right side left
+    if above == np.inf:
+        cuts.threshold[node] = ALL_OBSERVED
+
+
+@borrowing
+def note_missing(node: int, before: float, side: int, cuts: Cuts) -> None:
+    """Note where a node's cut has its missing rows, if a scan has raised its gain from ``before``."""
+    if cuts.gain[node] > before:
+        cuts.missing[node] = side
 
 
 class LabelledRows(NamedTuple):
@@ -242,6 +291,7 @@ def cut_gini(
     codes: Int32s,
     class_weights: Ints,
     min_leaf: int,
+    places_missing: bool,
     cuts: Cuts,
 ) -> None:
     """The largest gain with P(S) = m^2 - sum_k m_k^2, updated as rows move from right to left in a candidate's order.
@@ -250,10 +300,11 @@ def cut_gini(
     """
     starts, rows, weights = nodes
     longest = longest_of(starts)
-    order = np.empty(longest, np.int64)
+    room = np.empty(2 * longest + 1, np.int64)
+    order = room[longest:]
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     row_codes, class_weighted = np.empty(longest, np.int32), np.empty(longest, np.int64)
-    counts = np.empty((3, class_weights.shape[0]), np.int64)
+    seen, counts = np.empty(longest), np.empty((3, class_weights.shape[0]), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         counts[2] = 0
@@ -263,14 +314,24 @@ def cut_gini(
             counts[2, c] += class_weighted[r - first]
         of_node = LabelledRows(weights[first:last], class_weighted, row_codes)
         for k in range(values.shape[0]):
-            n = order_values(values[k, first:last], order, keys, spare)
+            n, before = order_values(values[k, first:last], order, keys, spare), cuts.gain[node]
             for c in range(counts.shape[1]):
                 counts[1, c] = counts[2, c]
+            if n < last - first and places_missing:
+                for side in (RIGHT, LEFT):
+                    begin = lay_missing(values[k, first:last], n, side, room, seen)
+                    for c in range(counts.shape[1]):
+                        counts[1, c] = counts[2, c]
+                    before, whole = cuts.gain[node], room[begin : begin + last - first]
+                    scan_gini(node, k, seen[: last - first], whole, of_node, min_leaf, counts[:2], cuts)
+                    note_missing(node, before, side, cuts)
+                continue
             if n < last - first:  # only the observed rows take part
                 counts[1] = 0
                 for e in range(n):
                     counts[1, row_codes[order[e]]] += class_weighted[order[e]]
             scan_gini(node, k, values[k, first:last], order[:n], of_node, min_leaf, counts[:2], cuts)
+            note_missing(node, before, STAY, cuts)
 
 
 @borrowing
@@ -350,20 +411,30 @@ def cut_variance(
     values: Floats,
     fixed: Ints,
     min_leaf: int,
+    places_missing: bool,
     cuts: Cuts,
 ) -> None:
     """P(S)/m - P(L)/m_L - P(R)/m_R = m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels."""
     starts, rows, weights = nodes
     longest = longest_of(starts)
-    order = np.empty(longest, np.int64)
+    room = np.empty(2 * longest + 1, np.int64)
+    order = room[longest:]
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    sums = np.empty((2, fixed.shape[1]), np.int64)
+    seen, sums = np.empty(longest), np.empty((2, fixed.shape[1]), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         of_node = VectorRows(rows[first:last], weights[first:last], fixed)
         for k in range(values.shape[0]):
-            n = order_values(values[k, first:last], order, keys, spare)
+            n, before = order_values(values[k, first:last], order, keys, spare), cuts.gain[node]
+            if n < last - first and places_missing:
+                for side in (RIGHT, LEFT):
+                    begin = lay_missing(values[k, first:last], n, side, room, seen)
+                    before, whole = cuts.gain[node], room[begin : begin + last - first]
+                    scan_variance(node, k, seen[: last - first], whole, of_node, min_leaf, sums, cuts)
+                    note_missing(node, before, side, cuts)
+                continue
             scan_variance(node, k, values[k, first:last], order[:n], of_node, min_leaf, sums, cuts)
+            note_missing(node, before, STAY, cuts)
 
 
 @borrowing

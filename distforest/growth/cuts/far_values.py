@@ -63,12 +63,18 @@ class FarVariance(Steady):
         As of `radius_of_most`, so that most values are distinguished as they would be without the far ones.
     unit
         Gains in `Cuts` are in units of the distance.
+    heaviest
+        The largest weight of a tree; None: the number of rows.
+    places_missing
+        As in `Gini`.
     """
 
     vectors: Floats
     factor: float
     radius: float
     unit: float = 1.0
+    heaviest: int | None = None
+    places_missing: bool = False
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two different vectors."""
@@ -77,7 +83,9 @@ class FarVariance(Steady):
         return np.asarray((low < high).any(axis=1))
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node; the scale for a candidate follows from the rows whose value is observed."""
+        """The best cut of each node; the scale for a candidate follows from the rows that take part."""
+        if self.places_missing:
+            return self._cut(frontier, values, self.vectors[frontier.rows], min_leaf)
         lacking, best = np.isnan(values), Cuts.none(frontier.n_nodes)
         step = 1 if lacking.any() else len(values)
         for first in range(0, len(values), step):
@@ -93,26 +101,26 @@ class FarVariance(Steady):
         """The best cut over candidates that lack the same rows; ``vectors`` has one for each row, NaN for those."""
         cuts, (fixed, units) = Cuts.none(frontier.n_nodes), self._fixed(frontier, vectors)
         places = np.arange(len(fixed), dtype=np.int32)
-        cut_variance(frontier.nodes._replace(rows=places), values, fixed, min_leaf, cuts)
+        cut_variance(frontier.nodes._replace(rows=places), values, fixed, min_leaf, self.places_missing, cuts)
         return cuts._replace(gain=cuts.gain * units)
 
     def _fixed(self, frontier: Frontier, vectors: Floats) -> tuple[Ints, Floats]:
         """Each row's vector less the middle of its node, rint(v 2^bits), 0 for NaN; and each node's unit of gains."""
         low, high = (ufunc.reduceat(vectors, frontier.starts[:-1]) for ufunc in (np.fmin, np.fmax))
         half = np.fmax((high / 2.0 - low / 2.0).max(axis=1), self.radius)
-        bits = bits_of(len(self.vectors)) - np.frexp(half)[1]
+        bits = bits_of(self.heaviest or len(self.vectors)) - np.frexp(half)[1]
         centred = vectors - (low / 2.0 + high / 2.0)[frontier.place]
         fixed = np.nan_to_num(np.rint(np.ldexp(centred, bits[frontier.place, None]))).astype(np.int64)
         return fixed, 2.0 * self.factor * np.ldexp(1.0, -2 * bits)
 
 
-def variance_of(vectors: Floats, factor: float, name: str) -> Variance | FarVariance:
+def variance_of(vectors: Floats, factor: float, name: str, heaviest: int | None = None) -> Variance | FarVariance:
     """The criterion for some vectors, shape (n_rows, n_dimensions); raises InputError as `Variance.of` does."""
-    plain, radius = Variance.of(vectors, factor, name), radius_of_most(vectors)
-    return FarVariance(vectors, factor, radius) if radius else plain
+    plain, radius = Variance.of(vectors, factor, name, heaviest), radius_of_most(vectors, heaviest)
+    return FarVariance(vectors, factor, radius, heaviest=heaviest) if radius else plain
 
 
-def radius_of_most(vectors: Floats) -> float:
+def radius_of_most(vectors: Floats, heaviest: int | None = None) -> float:
     """The radius of most of the different vectors about their median, if some are far away from these; else 0.
 
     Some are far if the radius is below the share `CLOSE` of the largest distance from the median, or if the one scale
@@ -134,7 +142,7 @@ def radius_of_most(vectors: Floats) -> float:
     deviations[deviations <= SAME * np.abs(median)] = 0.0
     lengths = deviations.max(axis=1)
     radius = float(median_of(lengths))
-    share = max(CLOSE, 2.0 ** (LEVELS - bits_of(len(vectors))))
+    share = max(CLOSE, 2.0 ** (LEVELS - bits_of(heaviest or len(vectors))))
     return radius if radius < share * lengths.max() else 0.0
 
 

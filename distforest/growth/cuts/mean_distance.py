@@ -1,9 +1,9 @@
 """The mean pairwise distance from a matrix (SMERF, Eq. 1): all cuts of all candidates from one pass over a block.
 
-The distances of a node are read in fixed point, as integers below 2^26, so that one times a multiplicity up to 31 fits
-32 bits and every sum is exact. Each node has its own scale, so a large distance costs digits only in the nodes that
-hold it. The scale follows from the node's largest distance, which is guessed from two of its rows. If the guess proves
-too small, the node is read again.
+The distances of a node are read in fixed point, as integers below 2^26, so that one times a weight up to 31 fits 32
+bits and every sum is exact; with larger weights they have fewer bits. Each node has its own scale, so a large distance
+costs digits only in the nodes that hold it. The scale follows from the node's largest distance, which is guessed from
+two of its rows. If the guess proves too small, the node is read again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.errors import InputError
-from distforest.forest.frontier import Frontier
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.growth.cuts.blocks import (
     CELLS_OF_A_LINE,
     PACKED_CELLS,
@@ -29,7 +28,8 @@ from distforest.growth.cuts.blocks import (
     lay,
     pack_blocks,
 )
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, Steady, keep_best
+from distforest.growth.cuts.category_orders import rank_by_distances
+from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, Steady, keep_best, note_missing
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, fetch
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
@@ -49,9 +49,6 @@ MOST_BITS = 126
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 """The largest distance that is a float32 number."""
 
-MOST_DRAWS = 31
-"""The largest multiplicity with which a distance times its weight fits 32 bits."""
-
 CELLS_OF_32_BITS = 64
 """Cells of a row that are added in 32 bits if their sum fits, as it does unless nearly all are the largest."""
 
@@ -61,17 +58,21 @@ NEAR_CELLS = 1 << 17
 
 @dataclass(frozen=True)
 class MeanDistance(Steady):
-    """z_ij from a symmetric float32 matrix, all of them below 2^exponent; gains in `Cuts` are distances."""
+    """z_ij from a symmetric float32 matrix, all of them below 2^exponent; gains in `Cuts` are distances.
+
+    ``places_missing`` is as in `distforest.growth.cuts.criteria.Gini`.
+    """
 
     distances: Float32s
     exponent: int
     packed: Blocks | None = None
     unit: float = 1.0
+    places_missing: bool = False
 
     @classmethod
-    def of(cls, distances: Float32s, largest: float) -> MeanDistance:
+    def of(cls, distances: Float32s, largest: float, places_missing: bool = False) -> MeanDistance:
         """The criterion for ``distances``, shape (n_rows, n_rows), with the ``largest`` of their absolute values."""
-        return cls(distances, math.frexp(largest)[1])
+        return cls(distances, math.frexp(largest)[1], places_missing=places_missing)
 
     def at(self, frontier: Frontier) -> Self:
         """The criterion itself, or with this level's blocks packed if their cells are scattered among twice as many."""
@@ -122,12 +123,15 @@ class MeanDistance(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        if frontier.weights.max(initial=0) > MOST_DRAWS:
-            raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
         room = SumRoom.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
+        room = room._replace(places_missing=self.places_missing)
         where = self.where(frontier)
         cut_distances(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, room, cuts)
         return cuts
+
+    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
+        """Replace codes by ranks: see `rank_by_distances`."""
+        rank_by_distances(frontier.starts, self.where(frontier), frontier.weights, n_codes, which, values)
 
 
 class SumRoom(NamedTuple):
@@ -141,7 +145,7 @@ class SumRoom(NamedTuple):
 
     The two ``rows`` are in fixed point, and ``gathered`` is a row in float32. ``rank`` has such a row for each
     candidate. ``order``, ``earlier`` and ``across``, the sums c_i and r_i, have an entry for each candidate and row of
-    the node; ``itself``, w_i z_ii, has one for each row.
+    the node; ``itself``, w_i z_ii, and ``whole``, s_i, have one for each row. ``places_missing`` is the criterion's.
     """
 
     rows: Int32s
@@ -154,8 +158,10 @@ class SumRoom(NamedTuple):
     earlier: Ints
     across: Ints
     itself: Int32s
+    whole: Ints
     keys: NDArray[np.uint64]
     spare: NDArray[np.uint64]
+    places_missing: bool = False
 
     @classmethod
     def of(cls, n_candidates: int, longest: int, n_rows: int) -> SumRoom:
@@ -164,8 +170,8 @@ class SumRoom(NamedTuple):
         place, itself = np.empty((2, longest), np.int32)
         cells = in_lines(4 + n_candidates, min(int(SPREAD * longest), n_rows))
         keys, spare = np.empty((2, longest), np.uint64)
-        n_observed = np.empty(n_candidates, np.int64)
-        room = (place, n_observed, order, cells[4:], earlier, across, itself, keys, spare)
+        n_observed, whole = np.empty(n_candidates, np.int64), np.empty(longest, np.int64)
+        room = (place, n_observed, order, cells[4:], earlier, across, itself, whole, keys, spare)
         return cls(cells[:2], cells[2], cells[3].view(np.float32), *room)
 
 
@@ -216,10 +222,11 @@ def cut_distances(
             rank[k, :length] = size  # unobserved rows and rows of other nodes come last
             for e in range(n):
                 rank[k, place[order[k, e]]] = e
-        bits = distance_bits(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered))
-        if not sum_rows(first, last, where, is_whole, length, bits, room):
-            bits = distance_bits(exponent, largest_exponent(first, last, where, size, room.gathered))
-            sum_rows(first, last, where, is_whole, length, bits, room)
+        most = digits(of_node)
+        bits = distance_bits(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered), most)
+        if not sum_rows(first, last, where, is_whole, length, (bits, most), room):
+            bits = distance_bits(exponent, largest_exponent(first, last, where, size, room.gathered), most)
+            sum_rows(first, last, where, is_whole, length, (bits, most), room)
         scan_distances(node, values[:, first:last], of_node, room, min_leaf, cuts)
         if cuts.candidate[node] >= 0:
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
@@ -243,26 +250,46 @@ def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Floa
 
 
 @borrowing
-def distance_bits(exponent: int, of_node: int) -> np.int64:
-    """The exponent of a node's scale, which takes 2^of_node, a bound of its distances, to 2^23 ... 2^26.
-
-    The scale takes 2^exponent, a bound of all distances, to 2^26 or to 2^4, 2^8 ... times as much.
-    """
-    return np.int64(min(DISTANCE_BITS - exponent + (exponent - of_node) // STEP * STEP, MOST_BITS))
-
-
-class FixedPoint(NamedTuple):
-    """The scale that takes distances to integers, and the limit below which these have at most `DISTANCE_BITS`."""
-
-    scale: np.float32
-    limit: np.float32
+def digits(weights: Int32s) -> np.int64:
+    """The most bits b <= 26 of a node's integers with 2^b w_i < 2^31 for all weights, and 2^(b+1) (sum w)^2 < 2^63."""
+    largest, m = np.int64(0), np.int64(0)
+    for w in weights:
+        largest = max(largest, np.int64(w))
+        m += w
+    most = np.int64(DISTANCE_BITS)
+    while most > 0 and (largest << most >= 1 << 31 or 2.0 * m * m * 2.0**most >= 2.0**63):
+        most -= 1
+    return most
 
 
 @borrowing
-def sum_rows(first: int, last: int, where: Where, is_whole: bool, length: int, bits: int, room: SumRoom) -> bool:
-    """Fill c_i and r_i of each row and candidate, at a scale of 2^bits; False if the node's distances do not fit."""
-    limit = min(math.ldexp(1.0, int(DISTANCE_BITS - bits)), LARGEST_FLOAT)
-    fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit))
+def distance_bits(exponent: int, of_node: int, most: int) -> np.int64:
+    """The exponent of a node's scale, which takes 2^of_node, a bound of its distances, to 2^(most-3) ... 2^most.
+
+    The scale takes 2^exponent, a bound of all distances, to 2^most or to 2^4, 2^8 ... times as much.
+    """
+    return np.int64(min(most - exponent + (exponent - of_node) // STEP * STEP, MOST_BITS))
+
+
+class FixedPoint(NamedTuple):
+    """The scale that takes distances to integers, and the limit below which these have at most ``most`` bits."""
+
+    scale: np.float32
+    limit: np.float32
+    most: np.int64
+
+
+@borrowing
+def sum_rows(
+    first: int, last: int, where: Where, is_whole: bool, length: int, scale: tuple[np.int64, np.int64], room: SumRoom
+) -> bool:
+    """Fill c_i and r_i of each row and candidate; False if the node's distances do not fit.
+
+    ``scale`` holds the exponent of the scale, and the most bits of an integer.
+    """
+    bits, most = scale
+    limit = min(math.ldexp(1.0, int(most - bits)), LARGEST_FLOAT)
+    fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit), most)
     if length < CELLS_OF_32_BITS:
         return sum_short_rows(first, last, where, is_whole, length, fixed, room)
     return sum_long_rows(first, last, where, is_whole, length, fixed, room)
@@ -281,10 +308,10 @@ def sum_short_rows(
         else:
             gather(i, first, last, where, room.gathered)
             whole, reach = weigh(room.gathered[:length], fixed, share, row)
-        if reach >> DISTANCE_BITS:
+        if reach >> fixed.most:
             return False
         place = room.place[i]
-        room.itself[i] = row[place]
+        room.itself[i], room.whole[i] = row[place], whole
         for k in range(room.n_observed.shape[0]):
             rank, n = room.rank[k, :length], np.int32(room.n_observed[k])
             room.earlier[k, i] = wide_sum(row, rank, rank[place])
@@ -311,6 +338,7 @@ def sum_long_rows(
         is_narrow = is_narrow and other_is_narrow
         places = (room.place[i], room.place[j])
         room.itself[i], room.itself[j] = one[places[0]], other[places[1]]
+        room.whole[i], room.whole[j] = whole, other_whole
         begin, other_begin = begin_of(i + 2, first, last, where), begin_of(i + 3, first, last, where)
         for k in range(n_candidates):
             rank, n, part = room.rank[k, :length], np.int32(room.n_observed[k]), length * k // n_candidates
@@ -359,7 +387,7 @@ def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int3
             signs = np.int32(signs | value)
         total += of_chunk
         most = max(most, of_chunk)
-    return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32), bool(reach >> DISTANCE_BITS == 0)
+    return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32), bool(reach >> fixed.most == 0)
 
 
 @borrowing
@@ -434,24 +462,65 @@ def scan_distances(
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
-    """Scan each candidate's order with P(L) += w_i (2 c_i + w_i z_ii) and P(R) = P(S) - 2 sum w_i r_i + P(L)."""
+    """Scan each candidate's order, with the missing rows left out, or on the right and then on the left."""
     for k in range(values.shape[0]):
-        m, total = 0, 0
-        for e in range(room.n_observed[k]):
-            i = room.order[k, e]
+        are_left_out = room.n_observed[k] == values.shape[1] or not room.places_missing
+        for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
+            side = STAY if are_left_out else (LEFT if turn else RIGHT)
+            scan_distance_order(node, k, values[k], weights, room, side, min_leaf, cuts)
+
+
+@borrowing
+def scan_distance_order(
+    node: int,
+    k: int,
+    values: Floats,
+    weights: Int32s,
+    room: SumRoom,
+    missing: int,
+    min_leaf: int,
+    cuts: Cuts,
+) -> None:
+    """Scan one candidate's order with P(L) += w_i (2 c_i + w_i z_ii) and P(R) = P(S) - 2 sum w_i r_i + P(L).
+
+    c_i and r_i sum over observed rows, and s_i over all rows of the node. Let M be the missing rows, L and R the
+    observed ones of a cut, and O all observed ones. Sums over i in L are updated as rows move:
+
+    - M on the right: P(R and M) = P(S) - 2 sum w_i s_i + P(L)
+    - M on the left: P(M and L) = P(M) + P(L) + 2 sum w_i (s_i - r_i), with P(M) = sum over M of w_i (s_i - r_i)
+    """
+    n, order, before = room.n_observed[k], room.order[k], cuts.gain[node]
+    m, total = 0, 0
+    for e in range(n):
+        i = order[e]
+        m += weights[i]
+        total += weights[i] * room.across[k, i]
+    all_of_them, m_left, on_left = total, 0, 0
+    if missing != STAY:
+        m_observed, m, all_of_them, of_missing = m, 0, 0, 0
+        for i in range(values.shape[0]):
             m += weights[i]
-            total += weights[i] * room.across[k, i]
-        m_left, left, moved = 0, 0, 0
-        whole = total / m if m else 0.0
-        for e in range(room.n_observed[k] - 1):
-            i, after = room.order[k, e], room.order[k, e + 1]
-            m_left += weights[i]
-            left += weights[i] * (2 * room.earlier[k, i] + room.itself[i])
-            moved += weights[i] * room.across[k, i]
-            if values[k, i] == values[k, after] or m_left < min_leaf or m - m_left < min_leaf:
-                continue
-            inside_left, inside_right = left / m_left, (total - 2 * moved + left) / (m - m_left)
-            gain = whole - (inside_left + inside_right)
-            rounding = GAIN_ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
-            if gain >= -rounding:  # a gain may be negative if distances are not squares of Euclidean ones
-                keep_best(node, k, values[k, i], values[k, after], gain if gain > rounding else 0.0, cuts)
+            all_of_them += weights[i] * room.whole[i]
+            of_missing += weights[i] * (room.whole[i] - room.across[k, i]) if np.isnan(values[i]) else 0
+        if missing == RIGHT:
+            total = all_of_them
+        else:
+            m_left, on_left = m - m_observed, of_missing
+    left, moved = 0, 0
+    whole = all_of_them / m if m else 0.0
+    for e in range(n if missing == RIGHT else n - 1):
+        i = order[e]
+        value, after = values[i], values[order[e + 1]] if e + 1 < n else np.inf
+        m_left += weights[i]
+        left += weights[i] * (2 * room.earlier[k, i] + room.itself[i])
+        moved += weights[i] * (room.whole[i] if missing == RIGHT else room.across[k, i])
+        if missing == LEFT:
+            on_left += 2 * weights[i] * (room.whole[i] - room.across[k, i])
+        if value == after or m_left < min_leaf or m - m_left < min_leaf:
+            continue
+        inside_left, inside_right = (on_left + left) / m_left, (total - 2 * moved + left) / (m - m_left)
+        gain = whole - (inside_left + inside_right)
+        rounding = GAIN_ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
+        if gain >= -rounding:  # a gain may be negative if distances are not squares of Euclidean ones
+            keep_best(node, k, value, after, gain if gain > rounding else 0.0, cuts)
+    note_missing(node, before, missing, cuts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.forest.frontier import LEFT
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints
 
@@ -42,6 +43,30 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     if lost:  # float32 values lose nothing for up to 2^29 rows
         _mend(bits, order, keys, spare, n, low)
     return int(n)
+
+
+@borrowing
+def lay_missing(values: Floats, n: int, side: int, order: Ints, seen: Floats) -> int:
+    """Order all places with the missing values after the n observed ones, and then on the left before them.
+
+    ``seen`` becomes ``values`` with inf in place of NaN, on the left -inf. ``order`` has the places of the observed
+    values from its middle on; it needs twice the room of ``values``, and one more. Returns where the places of all
+    values begin. The right side is laid first.
+    """
+    size, middle = values.shape[0], order.shape[0] // 2
+    n_missing = size - n
+    if side == LEFT:
+        for e in range(n_missing):
+            place = order[middle + n + e]
+            order[middle - n_missing + e], seen[place] = place, -np.inf
+        return middle - n_missing
+    filled = middle + n
+    for place in range(size):  # without a branch, which would be mispredicted
+        is_missing = np.isnan(values[place])
+        seen[place] = np.inf if is_missing else values[place]
+        order[filled] = place
+        filled += is_missing
+    return middle
 
 
 @borrowing

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from distforest.forest.frontier import Frontier
+from distforest.growth.cuts.category_search import RanksCategories
 from distforest.growth.cuts.criteria import Criterion, Cuts, Steady
 from distforest.growth.cuts.fences import FIRST, LAST, find_fences
 from distforest.growth.rng import Keys, mix, unit
@@ -136,3 +137,8 @@ class AtRandom(Steady):
         cuts = self.criterion.cut(frontier, sides, min_leaf)
         chosen = thresholds[cuts.candidate.clip(0), np.arange(frontier.n_nodes)]
         return cuts._replace(threshold=np.where(cuts.candidate >= 0, chosen, 0.0))
+
+    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
+        """Replace codes by the ranks of the criterion that judges; a random place among them parts the categories."""
+        assert isinstance(self.criterion, RanksCategories)  # noqa: S101  (all that judge random cuts do)
+        self.criterion.rank_categories(frontier, which, n_codes, values)

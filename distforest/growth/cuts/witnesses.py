@@ -76,7 +76,7 @@ def add_explained(
     """scores[k, f] += mean over the witnesses x of n log(SS_0 / (SS_1 + SS_2)), the sides those of candidate k's cut.
 
     A witness adds 0 if it is constant in the node, or if only one side has values within its fences. Values beyond the
-    fences are left out. Candidates without a cut (score -inf) stay as they are.
+    fences, and missing ones, are left out. Candidates without a cut (score -inf) stay as they are.
     """
     (starts, rows, weights), (thresholds, scores) = nodes, cuts
     longest = longest_of(starts)
@@ -96,16 +96,16 @@ def add_explained(
 
 @kernel
 def fence_in(witness: Floats, weights: Int32s, some: Floats) -> float:
-    """Replace the values of a witness beyond its fences by NaN; returns the mean of the others."""
+    """Replace the values of a witness beyond its fences by NaN; returns the mean of the others, or NaN."""
     _, _, lower, upper, _ = fences_of(witness, MARGIN, some)
     n, total = np.int64(0), 0.0
     for r in range(witness.shape[0]):
         if witness[r] < lower or witness[r] > upper:
             witness[r] = np.nan
-        else:
+        elif not np.isnan(witness[r]):
             n += weights[r]
             total += weights[r] * witness[r]
-    return total / n
+    return total / n if n else np.nan
 
 
 @borrowing

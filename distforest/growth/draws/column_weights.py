@@ -91,7 +91,7 @@ def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Int32s) ->
 
 
 def inverse_deviations(matrix: Float32s, rows: Int32s) -> Floats:
-    """1 / the standard deviation of each column's values within its fences; 0 for a constant column.
+    """1 / the standard deviation of each column's values within its fences; 0 for a constant column. NaN is left out.
 
     Parameters
     ----------
@@ -126,7 +126,10 @@ def invert_deviations(matrix: Float32s, fences: Floats, inverse: Floats) -> None
     n, total, square, middle = np.zeros(p), np.zeros(p), np.zeros(p), np.empty(p)
     for c in range(p):
         low, high = fences[0, c], fences[1, c]
-        middle[c] = low + (high - low) / 2.0 if high < np.inf else np.float64(matrix[0, c])
+        first = 0
+        while first < matrix.shape[0] - 1 and np.isnan(matrix[first, c]):
+            first += 1
+        middle[c] = low + (high - low) / 2.0 if high < np.inf else np.float64(matrix[first, c])
     for r in range(matrix.shape[0]):
         for c in range(p):
             x = np.float64(matrix[r, c])
@@ -135,5 +138,8 @@ def invert_deviations(matrix: Float32s, fences: Floats, inverse: Floats) -> None
                 total[c] += x - middle[c]
                 square[c] += (x - middle[c]) ** 2
     for c in range(p):
+        if n[c] == 0.0:  # all values are missing
+            inverse[c] = 0.0
+            continue
         variance = square[c] / n[c] - (total[c] / n[c]) ** 2
         inverse[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square[c] / n[c] else 0.0

@@ -30,7 +30,10 @@ class Draw(Protocol):
         """How often a node may draw."""
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """The candidates of each node of ``frontier``, from ``keys``, the nodes' streams, shape (n_nodes,)."""
+        """The candidates of each node of ``frontier``, from ``keys``, the nodes' streams, shape (n_nodes,).
+
+        A width of 0 says that no node can draw any more.
+        """
 
 
 class Terms(NamedTuple):

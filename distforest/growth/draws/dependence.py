@@ -14,6 +14,9 @@ would hold fewer than `ROWS_IN_CELL` rows on average. Of the p (p - 1) / 2 pairs
 are expected to have a G as large. A feature is significant if c of its largest G is below `FALSE_PAIRS`; its dependence
 is u = (largest G - df) / (2 m log B), from 0 to 0.999.
 
+Of two features that lack values the n rows count where neither does. Their G has the correction of n rows in place of
+that of m. As G grows with the rows, such a pair seems less dependent than one without missing values.
+
 The screen does not see a feature that is independent of every other feature, such as the height of a swiss roll or a
 single bimodal feature.
 """
@@ -25,11 +28,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtrc
+import scipy
 
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import shuffle, stream
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -38,6 +41,12 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
 
 SCREENED_BINS = 8
+NO_BIN = 255
+"""The bin of a missing value."""
+
+NO_RANK = -1
+"""The rank of a missing value."""
+
 ROWS_IN_CELL = 5
 """Rows that a cell of a pair's table should hold on average; with fewer, G is too large."""
 
@@ -126,7 +135,7 @@ def false_pairs(largest: Floats, n_rows: int) -> Floats:
     """
     n_pairs, n_bins = len(largest) * (len(largest) - 1) / 2.0, bin_count(n_rows)
     correction = 1.0 + (n_bins + 1) ** 2 / (6.0 * n_rows)
-    return np.asarray(max(n_pairs, 1.0) * chdtrc((n_bins - 1) ** 2, largest / correction))
+    return np.asarray(max(n_pairs, 1.0) * scipy.special.chdtrc((n_bins - 1) ** 2, largest / correction))
 
 
 def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Int32s:
@@ -139,7 +148,7 @@ def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Int32s:
 
 
 def ranks(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int) -> Int32s:
-    """The rank, from 0, of each of ``rows`` in each of ``columns``, equal values in random order.
+    """The rank, from 0, of each of ``rows`` in each of ``columns``, equal values in random order; -1 for NaN.
 
     Returns
     -------
@@ -153,7 +162,7 @@ def ranks(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int) -> Int32s:
 
 @kernel
 def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, filled: Int32s) -> None:
-    """filled[c, r] = rank of matrix[rows[r], columns[c]]; the rows are shuffled first, and then sorted stably."""
+    """filled[c, r] = rank of matrix[rows[r], columns[c]], -1 for NaN; the rows are shuffled, and then sorted stably."""
     m = rows.shape[0]
     order, keys, spare = np.empty(m, np.int64), np.empty(m, np.uint64), np.empty(m, np.uint64)
     values = np.empty(m)
@@ -162,15 +171,19 @@ def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, fil
         shuffle(stream(seed, SCREEN_TREE, columns[c] + 1), 0, places, m)
         for r in range(m):
             values[r] = matrix[rows[places[r]], columns[c]]
-        order_values(values, order, keys, spare)
-        for rank in range(m):
+        n = order_values(values, order, keys, spare)
+        filled[c] = NO_RANK
+        for rank in range(n):
             filled[c, places[order[rank]]] = rank
 
 
 def bins(ranks_of_columns: Int32s) -> Codes:
-    """The bin of each rank, floor(B rank / m), shape (n_columns, m)."""
+    """The bin of each rank, floor(B rank / n) over n values of a column, shape (n_columns, m); `NO_BIN` for NaN."""
     m = ranks_of_columns.shape[1]
-    return (ranks_of_columns.astype(np.int64) * bin_count(m) // m).astype(np.uint8)
+    n_values = np.maximum(ranks_of_columns.max(axis=1, initial=NO_RANK, keepdims=True).astype(np.int64) + 1, 1)
+    codes = (ranks_of_columns.astype(np.int64) * bin_count(m) // n_values).astype(np.uint8)
+    codes[ranks_of_columns == NO_RANK] = NO_BIN
+    return codes
 
 
 def largest_dependence(codes: Codes, others: Codes) -> tuple[Floats, Floats]:
@@ -200,34 +213,57 @@ def compare(
 ) -> None:
     """of_columns[a] = max over b of G(a, b) and of_others[b] = max over a; ``within`` one set of columns, over a < b.
 
-    ``terms[o]`` is o log o.
+    ``terms[o]`` is o log o. A bin `NO_BIN` does not count.
     """
     m = codes.shape[1]
+    of_pair = np.empty((2, n_bins), np.int64)
     together = np.zeros(n_bins * n_bins, np.int64)
     alone = np.zeros(n_bins, np.int64)
     for r in range(m):
-        alone[codes[0, r]] += 1  # the same in every column: bins of ranks
+        alone[r * n_bins // m] += 1  # the same in every column that lacks no value: bins of ranks
     margin = 0.0
     for b in range(n_bins):
         margin += terms[alone[b]]
     for a in range(codes.shape[0]):
         for b in range(a + 1 if within else 0, others.shape[0]):
             together[:] = 0
+            n = 0
             for r in range(m):
-                together[codes[a, r] * n_bins + others[b, r]] += 1
+                if codes[a, r] != NO_BIN and others[b, r] != NO_BIN:
+                    together[codes[a, r] * n_bins + others[b, r]] += 1
+                    n += 1
             total = 0.0
             for cell in range(n_bins * n_bins):
                 total += terms[together[cell]]
-            g = 2.0 * (total - 2.0 * margin + terms[m])
+            g = 0.0
+            if n == m:
+                g = 2.0 * float(total - 2.0 * margin + terms[m])
+            elif n > 0:
+                g = 2.0 * float(total - margins_of(together, of_pair, terms) + terms[n])
+                g *= (1.0 + (n_bins + 1) ** 2 / (6.0 * m)) / (1.0 + (n_bins + 1) ** 2 / (6.0 * n))
             of_columns[a] = max(of_columns[a], g)
             of_others[b] = max(of_others[b], g)
+
+
+@borrowing
+def margins_of(together: Ints, of_pair: Ints, terms: Floats) -> float:
+    """The sum of ``terms`` over the rows and the columns of a table of counts, shape (B^2,); ``of_pair`` is (2, B)."""
+    n_bins, total = of_pair.shape[1], 0.0
+    of_pair[:] = 0
+    for cell in range(together.shape[0]):
+        of_pair[0, cell // n_bins] += together[cell]
+        of_pair[1, cell % n_bins] += together[cell]
+    for b in range(n_bins):
+        total += terms[of_pair[0, b]] + terms[of_pair[1, b]]
+    return total
 
 
 def polynomials(ranks_of_columns: Int32s) -> Float32s:
     """Legendre polynomials of degree 1 to 3 of the ranks, in whole steps of 1/48, shape (3, n_columns, m).
 
     They are orthonormal over ranks spread from -1 to 1. In whole steps a float32 sum over 256 rows is exact, so it does
-    not depend on the order in which a library adds.
+    not depend on the order in which a library adds. They are 0 for a missing value, and the ranks of a column that
+    lacks some are spread over those of all rows.
     """
     m = ranks_of_columns.shape[1]
     x = (2.0 * np.arange(m) + 1.0) / m - 1.0
@@ -235,7 +271,14 @@ def polynomials(ranks_of_columns: Int32s) -> Float32s:
         [math.sqrt(3.0) * x, math.sqrt(5.0) * (3.0 * x**2 - 1.0) / 2.0, math.sqrt(7.0) * (5.0 * x**3 - 3.0 * x) / 2.0]
     )
     table -= table.mean(axis=1, keepdims=True)
-    return np.rint(_STEPS * table).astype(np.float32)[:, ranks_of_columns]
+    steps = np.rint(_STEPS * table).astype(np.float32)
+    lacks = ranks_of_columns == NO_RANK
+    if not lacks.any():
+        return steps[:, ranks_of_columns]
+    n_values = np.maximum(m - lacks.sum(axis=1, keepdims=True), 1)
+    found = steps[:, np.where(lacks, 0, ranks_of_columns.astype(np.int64) * m // n_values)]
+    found[:, lacks] = 0.0
+    return found
 
 
 def polynomial_statistic(columns: Float32s, others: Float32s) -> Floats:

@@ -1,4 +1,4 @@
-"""Pages of the service on the scheduler's HTTP server; they only read.
+"""Pages of the service on the scheduler's HTTP server; they only read, and let a worker read a forest for its report.
 
 ``distributed.scheduler.http.routes`` names this module, and the scheduler reads `routes`. All links are relative, so
 that they work under a prefix or behind a proxy. The server renders the pages with templates that escape every value;
@@ -20,7 +20,7 @@ from urllib.parse import quote
 from tornado.template import Loader
 from tornado.web import HTTPError, RequestHandler
 
-from distforest.errors import NotFoundError
+from distforest.errors import DistforestError, InputError, NotFoundError
 from distforest.service.page import charts, exposition, facts, words
 from distforest.service.page.measured import Measurements, Serving
 from distforest.service.registry import UNREADABLE, UnreadableError
@@ -50,6 +50,12 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+"""A report carries its style and pictures in itself, and has no script."""
+
 _EXTENSION = "distforest"
 _LARGEST_NUMBER = 2**53
 N_ON_A_PAGE = 50
@@ -206,6 +212,26 @@ class JobPage(Page):
         )
 
 
+class ReportPage(Page):
+    """The report on the forest of a job: a page that loads nothing, made by a worker when it is first asked for."""
+
+    root = "../../"
+
+    async def get(self, name: str) -> None:
+        """Answer the page."""
+        with _answering_errors():
+            job = self.service.job(name)
+        run = [*facts.facts_of_job(job, time.time()), *facts.of_result(job["result"])]
+        try:
+            page = await self.service.report(name, run)
+        except DistforestError as error:
+            status = 409 if isinstance(error, InputError) else 503
+            raise RefusedError(status, type(error).__name__, str(error)) from error
+        self.set_header("Content-Security-Policy", _REPORT_POLICY)
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.finish(page)
+
+
 class JobsJSON(PageReading):
     """The service and all jobs, as `distforest list --json` prints them."""
 
@@ -309,6 +335,7 @@ routes: list[tuple[str, type[RequestHandler], dict[str, str]]] = [
     (r"/distforest/jobs/", ToJobs, {"target": "../jobs"}),
     (r"/distforest/jobs\.json", JobsJSON, {}),
     (r"/distforest/jobs/([^/]+)/events\.json", EventsJSON, {}),
+    (r"/distforest/jobs/([^/]+)/report", ReportPage, {}),
     (r"/distforest/jobs/([^/]+)\.json", JobJSON, {}),
     (r"/distforest/jobs/([^/]+)", JobPage, {}),
     (r"/distforest/health", Health, {}),

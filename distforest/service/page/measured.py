@@ -36,6 +36,9 @@ class Serving(Protocol):
     async def events(self, id: str, /, after: int = 0, limit: int = N_AT_ONCE) -> Sequence[JobEvent]:  # noqa: A002
         """Return events of a job with numbers greater than ``after``; raises NotFoundError."""
 
+    async def report(self, id: str, run: list[tuple[str, str]], /) -> str:  # noqa: A002
+        """Return the report on a job's forest, as HTML; raises DistforestError if there is none."""
+
 
 class ChartColumn(NamedTuple):
     """Trees ``first`` to ``last`` in a chart: the mean seconds of one, and the greatest peak of memory."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distforest.sources.schema import FeatureColumn
     from distforest.sources.source import Floats
 
-MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaN", "nan", "NaT", "\\N")
+MISSING_WORDS = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaN", "nan", "NaT", "\\N")
 """Words for a missing value in any column: of pandas, R, spreadsheets, databases and the UCI repository."""
 
 MISSING_NUMBERS = (
@@ -67,7 +67,7 @@ class CellFormat:
     decimal: str = "."
     thousands: str = ""
     date_format: str = ""
-    missing: tuple[str, ...] = MISSING
+    missing: tuple[str, ...] = MISSING_WORDS
 
     @cached_property
     def number(self) -> str:

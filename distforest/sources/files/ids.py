@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 IDS = "ids"
 """The array of a group that names its rows."""
 
-ENCODING = "encoding"
+TEXT_ENCODING = "encoding"
 """The attribute of an array of names that are texts."""
 
 MAX_ID_BYTES = 1 << 10
@@ -50,7 +50,7 @@ def names_of_rows(values: np.ndarray, attributes: object) -> list[str]:
     >>> names_of_rows(packed_names(["ab", "é"], 3), {"encoding": "utf-8"}), names_of_rows(np.array([7, -1]), {})
     (['ab', 'é'], ['7', '-1'])
     """
-    is_text = isinstance(attributes, dict) and attributes.get(ENCODING) == "utf-8"
+    is_text = isinstance(attributes, dict) and attributes.get(TEXT_ENCODING) == "utf-8"
     try:
         if is_text and values.ndim == 2 and values.dtype == np.uint8:
             return [row.tobytes().rstrip(b"\0").decode() for row in values]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from distforest.amounts import counted
 from distforest.errors import InputError

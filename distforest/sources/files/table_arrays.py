@@ -17,8 +17,8 @@ from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
-from distforest.sources.files.cells import MISSING, cell_numbers, is_numeric, is_text, plain, texts_of
-from distforest.sources.files.ids import ENCODING, IDS, MAX_ID_BYTES, WHOLE, packed_names
+from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
+from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, packed_names
 from distforest.sources.files.survey import ColumnSummary, column_blocks, found_columns
 from distforest.sources.files.tables import is_number, readable
 from distforest.sources.schema import FeatureColumn, Schema
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     ArrayBlocks = Callable[[], Iterable[np.ndarray]]
     LabelBlocks = Callable[[], Iterable[np.ndarray | list[str]]]
 
-MISSING_LABELS = frozenset(MISSING)
+MISSING_LABELS = frozenset(MISSING_WORDS)
 """Labels that may mean a missing label."""
 
 FEWEST_TO_COUNT = 10
@@ -225,7 +225,7 @@ def _ids_array(table: Table, position: int) -> PlannedArray:
             yield np.array([int(word) for word in words], np.int64) if are_whole else packed_names(words, width)
 
     shape, dtype = ((n_rows,), np.dtype(np.int64)) if are_whole else ((n_rows, width), np.dtype(np.uint8))
-    attributes = {"column": name, **({} if are_whole else {ENCODING: "utf-8"})}
+    attributes = {"column": name, **({} if are_whole else {TEXT_ENCODING: "utf-8"})}
     return PlannedArray(IDS, shape, dtype, blocks, attributes, doubt if n_twice else "")
 
 

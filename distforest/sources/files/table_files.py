@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from distforest.errors import InputError
 from distforest.sources.files.arrow_table import ARROW_SUFFIXES, ArrowTable, kind_of_folder
 from distforest.sources.files.bounds import UNPACKERS
-from distforest.sources.files.cells import MISSING, CellFormat
+from distforest.sources.files.cells import MISSING_WORDS, CellFormat
 from distforest.sources.files.csv_dialect import Dialect
 from distforest.sources.files.csv_table import CsvTable
 
@@ -64,7 +64,7 @@ class TextOptions:
         date_format = self.date_format or ""
         if date_format and "%" not in date_format:
             raise InputError(f"date_format must be like '%d/%m/%Y', found {date_format!r}")
-        return CellFormat(decimal, thousands, date_format, MISSING if self.missing is None else self.missing)
+        return CellFormat(decimal, thousands, date_format, MISSING_WORDS if self.missing is None else self.missing)
 
 
 def format_of(source: str, option: str | None) -> str:

@@ -105,11 +105,11 @@ def at(node: Any, place: Place) -> Any:
 HUGE = 10**400
 NAMES = [*"abcde"]
 BAD_NAMES: list[tuple[Any, str]] = [
-    (None, "names, and dtypes or none, were expected, found None"),
-    ([*"abcde"], "names, and dtypes or none"),
-    ({}, "names, and dtypes or none"),
-    ({"dtypes": NAMES}, "names, and dtypes or none"),
-    ({"names": NAMES, "kinds": NAMES}, "names, and dtypes or none"),
+    (None, "names, and dtypes and encodings or none, were expected, found None"),
+    ([*"abcde"], "names, and dtypes and encodings or none"),
+    ({}, "names, and dtypes and encodings or none"),
+    ({"dtypes": NAMES}, "names, and dtypes and encodings or none"),
+    ({"names": NAMES, "kinds": NAMES}, "names, and dtypes and encodings or none"),
     ({"names": "abcde"}, "names: a string for each of 5 columns was expected, found str"),
     ({"names": {"a": 1}}, "names: a string for each of 5 columns was expected, found dict"),
     ({"names": [*"abcd"]}, "names: a string for each of 5 columns was expected, found 4"),
@@ -118,10 +118,10 @@ BAD_NAMES: list[tuple[Any, str]] = [
     ({"names": [*"abcd", None]}, "names: a string for each of 5 columns was expected, found another type"),
     ({"names": NAMES, "dtypes": [*"abcd"]}, "dtypes: a string for each of 5 columns was expected, found 4"),
     ({"names": NAMES, "dtypes": [*"abcd", {}]}, "dtypes: a string for each of 5 columns was expected, found another"),
-    ({"names": [*"abcd", "e" * 4097]}, "a name, or all of them together, are longer than a forest keeps"),
+    ({"names": [*"abcd", "e" * 4097]}, "a name, a category, or all of them are longer than a forest keeps"),
     (
         {"names": NAMES, "dtypes": [*"abcd", "e" * 4097]},
-        "a name, or all of them together, are longer than a forest keeps",
+        "a name, a category, or all of them are longer than a forest keeps",
     ),
 ]
 BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])

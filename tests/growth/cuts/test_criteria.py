@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -115,10 +115,10 @@ def test_gini(search: Search, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("least", [0.0, 3.0])
 def test_of_cuts_whose_gains_differ_by_rounding_the_first_is_kept(least: float) -> None:
-    cuts = Cuts(np.array([0], np.int32), np.array([0.25]), np.array([least]))
+    cuts = Cuts(np.array([0], np.int32), np.array([0.25]), np.array([least]), np.zeros(1, np.int8))
     for gain in (least, least * (1.0 + 1e-15), least * (1.0 + 1e-13)):
         keep_best(0, 1, 1.0, 2.0, gain, cuts)
-        assert [part.tolist() for part in cuts] == [[0], [0.25], [least]]
+        assert [part.tolist() for part in cuts[:3]] == [[0], [0.25], [least]]
     keep_best(0, 1, 1.0, 2.0, least * (1.0 + 1e-11) + 1e-11, cuts)
     assert (cuts.candidate.tolist(), cuts.threshold.tolist()) == ([1], [1.5])
 
@@ -393,11 +393,39 @@ def test_blocks_are_packed_where_they_lie_scattered_and_are_not_too_large(monkey
     assert len(again.packed.cells) == 2
 
 
-def test_a_row_drawn_too_often_for_32_bits_is_refused() -> None:
-    criterion = of_distances(samples.distances(2))
-    assert cut(criterion, line([0.0, 1.0], [31, 31])).candidate.tolist() == [0]
-    with pytest.raises(InputError, match="31 times"):
-        cut(criterion, line([0.0, 1.0], [32, 1]))
+@FREE
+@given(searches(), st.data())
+def test_a_weight_is_so_many_equal_rows(search: Search, data: st.DataObject) -> None:
+    z, codes = symmetric(search.n, st.floats(0, 9, width=16), data), codes_of(search, data)
+    largest, weights = float(np.abs(z).max()), np.concatenate(search.weights)
+    places = np.repeat(np.arange(len(weights)), weights)
+    of = np.concatenate(search.rows)[places]  # the row that each of the rows apart repeats
+    ends = np.cumsum([sum(own) for own in search.weights])
+    rows = [list(range(end - sum(own), end)) for end, own in zip(ends.tolist(), search.weights, strict=True)]
+    vectors = Variance.of(codes[:, None] * 1.5, 0.5, heaviest=len(of))
+    apart = Search(len(of), rows, [[1] * len(own) for own in rows], search.values[:, places], search.min_leaf)
+    for weighed, repeated in (
+        (Gini(codes, 3), Gini(codes[of], 3)),
+        (vectors, replace(vectors, fixed=vectors.fixed[of])),
+        (MeanDistance.of(z, largest), MeanDistance.of(z[np.ix_(of, of)], largest)),
+    ):
+        found, other = cut(weighed, search), cut(repeated, apart)
+        assert [part.tobytes() for part in found] == [part.tobytes() for part in other]
+
+
+@FREE
+@given(searches(), st.data(), st.sampled_from([31, 1000, 2**15, 2**20]))
+def test_distances_of_heavy_rows_have_fewer_digits(search: Search, data: st.DataObject, most: int) -> None:
+    z = symmetric(search.n, st.floats(0, 9, width=16), data)
+    heavy = [[data.draw(st.integers(1, most)) for _ in own] for own in search.rows]
+    search, criterion = replace(search, weights=heavy), of_distances(z)
+
+    def best(values: np.ndarray, rows: list[int], w: list[int]) -> naive.Found:
+        block = z[np.ix_(rows, rows)]
+        bits = naive.node_bits(block, float(np.abs(z).max()), naive.node_digits(w))
+        return naive.best_cut_dense(values, block, w, search.min_leaf, bits)
+
+    assert_cuts(criterion, search, search.expected(best))
 
 
 @pytest.mark.parametrize("largest", [1e-6, 0.75, 1.0, 2.0**20, 1e30, 3e38])

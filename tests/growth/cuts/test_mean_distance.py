@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distforest.growth.cuts import blocks
@@ -15,6 +15,7 @@ from distforest.growth.cuts.mean_distance import (
     CELLS_OF_32_BITS,
     FixedPoint,
     MeanDistance,
+    digits,
     distance_bits,
     largest_exponent,
     masked_sums,
@@ -27,7 +28,7 @@ from tests.reference import naive
 pytestmark = pytest.mark.kernels
 
 HIGHEST = {"small": 9, "middle": 1 << 25, "largest": (1 << 26) - 4, "at the edge": (1 << 26) - 4}
-ONE = FixedPoint(np.float32(1.0), np.float32(1 << 26))
+ONE = FixedPoint(np.float32(1.0), np.float32(1 << 26), np.int64(26))
 
 
 def row_of(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -107,9 +108,19 @@ def test_the_scale_of_a_node_is_the_references(numbers: list[float], largest: fl
     z = z + np.triu(z, 1).T
     criterion, level = MeanDistance.of(z, largest), samples.level([[0, 1, 2]], [[1] * 3])
     own = int(largest_exponent(0, 3, criterion.where(level), 3, np.empty(3, np.float32)))
-    assert int(distance_bits(criterion.exponent, own)) == naive.node_bits(z, largest)
+    for most in (26, 13):
+        assert int(distance_bits(criterion.exponent, own, most)) == naive.node_bits(z, largest, most)
     two = int(largest_exponent(0, 3, criterion.where(level), 2, np.empty(3, np.float32)))
     assert two <= own  # a guess from two rows is never too large
+
+
+@given(st.lists(st.one_of(st.integers(1, 40), st.integers(1, 2**23)), min_size=1, max_size=6))
+@example([31] * 8456)
+@example([1] * (2**18 - 1))
+@example([1] * 2**18)
+@example([2**31 - 1])
+def test_the_digits_of_a_node_follow_from_its_weights(weights: list[int]) -> None:
+    assert int(digits(np.array(weights, np.int32))) == naive.node_digits(weights)
 
 
 @given(n=st.integers(0, 5), length=st.integers(0, 3 * CELLS_OF_A_LINE))

@@ -1,0 +1,205 @@
+"""How ours and the peers stand: from the results of `against_peers.py` to Markdown, and into pages with a place for it.
+
+Results are a dictionary of comparisons, as the file of results holds it::
+
+    {NAME: {"title", "text", "machine", "threads", "seeds", "environments": {NAME: {"versions"} or {"failed"}},
+            "sets": {NAME: {"rows", "columns", "methods": {NAME: METHOD}}}}}
+
+where METHOD has a ``side``, and either ``failed`` or, with one number for each seed, ``quality`` (a list for each
+measure), ``fit_seconds``, ``answer_seconds`` and ``peak_bytes``. The first method of a set is ours by default.
+
+A page has a place ``<!-- against-peers: NAME -->``, up to ``<!-- end -->``, for a comparison or for ``summary``.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from measurement import markdown_table, mib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    Results = Mapping[str, Any]
+
+PLACE = re.compile(r"(<!-- against-peers: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SUMMARY = "summary"
+LEAST_RATIO = 0.001
+"""A smaller ratio is no better known than this."""
+
+
+def filled(page: str, results: Results) -> str:
+    """A page with all its places filled anew.
+
+    Raises
+    ------
+    KeyError
+        The page has a place for a comparison of which there are no results.
+    """
+
+    def own(place: re.Match[str]) -> str:
+        name = place[2]
+        text = summary(results) if name == SUMMARY else section(results[name])
+        return f"{place[1]}\n{text}\n\n{place[3]}"
+
+    return PLACE.sub(own, page)
+
+
+# --- one comparison ---------------------------------------------------------------------------------------
+
+
+def section(comparison: Results) -> str:
+    """What is compared, in which environments, and a table of all sets."""
+    sets = comparison["sets"]
+    measures = measures_of(comparison)
+    lead = lead_of(comparison)
+    head = ["set", "method", *(text for name in measures for text in (name, f"beside {lead}"))]
+    head += ["fit", "answers", f"time / {lead}", "peak"]
+    rows = [
+        [first if number == 0 else "", name, *cells(method, own["methods"][lead], measures)]
+        for set_name, own in sets.items()
+        for first in [f"{set_name} ({own['rows']:,} x {own['columns']:,})"]
+        for number, (name, method) in enumerate(own["methods"].items())
+    ]
+    facts = [environment_line(name, own) for name, own in comparison["environments"].items()]
+    seeds, threads = len(comparison["seeds"]), comparison["threads"]
+    effort = f"{seeds} seeds, {threads} thread{'' if threads == 1 else 's'} each. {comparison['machine']}."
+    return "\n\n".join([comparison["text"], " ".join([effort, *facts]), markdown_table(head, rows)])
+
+
+def lead_of(comparison: Results) -> str:
+    """The method that the others are held against."""
+    return next(iter(next(iter(comparison["sets"].values()))["methods"]))
+
+
+def measures_of(comparison: Results) -> list[str]:
+    """Names of the measures, from the first method that was measured."""
+    methods = [own for each in comparison["sets"].values() for own in each["methods"].values()]
+    return next((list(own["quality"]) for own in methods if "quality" in own), [])
+
+
+def environment_line(name: str, environment: Results) -> str:
+    """An environment, with its versions or why there is none, in a sentence."""
+    if "failed" in environment:
+        return f"**{name} could not be installed**: {environment['failed']}."
+    return f"{name}: {', '.join(f'{package} {own}' for package, own in environment['versions'].items())}."
+
+
+def cells(method: Results, lead: Results, measures: Sequence[str]) -> list[str]:
+    """A row of the table but for its first two cells."""
+    n_cells = 2 * len(measures) + 4
+    if "failed" in method:
+        return [f"not measured: {plain(method['failed'])}", *[""] * (n_cells - 1)]
+    values = []
+    for name in measures:
+        own = method["quality"][name]
+        values += [spread(own), standing_cell(own, lead["quality"][name]) if beside(method, lead) else ""]
+    ratio = ratio_spread(ratios(seconds(method), seconds(lead))) if beside(method, lead) else ""
+    times = [seconds_spread(method[name]) for name in ("fit_seconds", "answer_seconds")]
+    return [*values, *times, ratio, mib(statistics.median(method["peak_bytes"]))]
+
+
+def beside(method: Results, lead: Results) -> bool:
+    """Whether a method can be held against the lead: both were measured, and it is another one."""
+    return method is not lead and "failed" not in method and "failed" not in lead
+
+
+def seconds(method: Results) -> list[float]:
+    """Of fitting and answering, for each seed."""
+    return [a + b for a, b in zip(method["fit_seconds"], method["answer_seconds"], strict=True)]
+
+
+def ratios(own: Sequence[float], lead: Sequence[float]) -> list[float]:
+    """One over the other, seed by seed."""
+    return [a / b for a, b in zip(own, lead, strict=True)]
+
+
+def standing(own: Sequence[float], lead: Sequence[float]) -> str:
+    """``ahead`` if a method is better with every seed, ``behind`` if it is worse with every one, else ``level``."""
+    differences = [a - b for a, b in zip(own, lead, strict=True)]
+    if min(differences) > 0:
+        return "ahead"
+    return "behind" if max(differences) < 0 else "level"
+
+
+def standing_cell(own: Sequence[float], lead: Sequence[float]) -> str:
+    """The standing and the differences, seed by seed."""
+    word = standing(own, lead)
+    differences = [a - b for a, b in zip(own, lead, strict=True)]
+    return f"{'**ahead**' if word == 'ahead' else word} {spread(differences, '{:+.3f}')}"
+
+
+def spread(values: Sequence[float], form: str = "{:.3f}") -> str:
+    """The median, and the least and the most in brackets."""
+    texts = [decimal(form.format(value)) for value in (statistics.median(values), min(values), max(values))]
+    return texts[0] if len(set(texts)) == 1 else f"{texts[0]} ({texts[1]} to {texts[2]})"
+
+
+def seconds_spread(values: Sequence[float]) -> str:
+    """As `spread`, in the unit of the median."""
+    unit, scale = ("s", 1.0) if statistics.median(values) >= 1 else ("ms", 1e3)
+    form = "{:.3g}" if scale * max(values) < 1000 else "{:.0f}"
+    median, _, rest = spread([scale * value for value in values], form).partition(" ")
+    return " ".join(text for text in (median, unit, rest) if text)
+
+
+def ratio_spread(values: Sequence[float]) -> str:
+    """As `spread`, with two digits, and none where a ratio is below a thousandth."""
+    if max(values) < LEAST_RATIO:
+        return f"< {decimal(str(LEAST_RATIO))}"
+    return spread([max(value, LEAST_RATIO) for value in values], "{:.2g}")
+
+
+def decimal(text: str) -> str:
+    """A number as the tables write it: a true minus, and nothing before the point."""
+    if float(text) == 0:
+        return "0"
+    return re.sub(r"^([+-]?)0\.", r"\1.", text).replace("-", "\N{MINUS SIGN}")
+
+
+def plain(text: str) -> str:
+    """What a package says, as text of a cell."""
+    return re.sub(r"([|*_<>`])", r"\\\1", text)
+
+
+# --- all of them ------------------------------------------------------------------------------------------
+
+
+def summary(results: Results) -> str:
+    """For each peer and measure: the sets on which it is ahead of ours, level and behind, and its time and memory."""
+    head = ["peer", "beside", "measure", "ahead of us on", "level on", "behind us on", "time / ours", "peak / ours"]
+    return markdown_table(head, [row for comparison in results.values() for row in summary_rows(comparison)])
+
+
+def summary_rows(comparison: Results) -> Iterator[list[str]]:
+    """The rows of a comparison: one for each of its peers and measures."""
+    lead, sets = lead_of(comparison), comparison["sets"]
+    for name, first in next(iter(sets.values()))["methods"].items():
+        if first["side"] != "peer":
+            continue
+        pairs = {each: (own["methods"][name], own["methods"][lead]) for each, own in sets.items()}
+        held = {each: pair for each, pair in pairs.items() if beside(*pair)}
+        missing = [
+            f"{each}: not measured, {plain(own['failed'])}" for each, (own, _) in pairs.items() if "failed" in own
+        ]
+        label = f"{comparison['title']}: {name}"
+        if not held:
+            yield [label, lead, "not measured", plain(first.get("failed", "ours failed")), *[""] * 4]
+            continue
+        for number, measure in enumerate(measures_of(comparison)):
+            found = {each: standing(*(own["quality"][measure] for own in pair)) for each, pair in held.items()}
+            words = ("ahead", "level", "behind")
+            by_word = [", ".join(each for each, word in found.items() if word == wanted) for wanted in words]
+            by_word[1] = "; ".join(text for text in (by_word[1], *missing) if text)
+            shown = [label, lead] if number == 0 else ["", ""]
+            costs = over_sets(held) if number == 0 else ["", ""]
+            yield [*shown, measure, *(text or "none" for text in by_word), *costs]
+
+
+def over_sets(held: Mapping[str, tuple[Results, Results]]) -> list[str]:
+    """Time and peak of a peer over ours: the median of each set, and from which to which set it goes."""
+    times = [statistics.median(ratios(seconds(own), seconds(lead))) for own, lead in held.values()]
+    peaks = [statistics.median(ratios(own["peak_bytes"], lead["peak_bytes"])) for own, lead in held.values()]
+    return [ratio_spread(values) for values in (times, peaks)]

@@ -1,0 +1,144 @@
+"""Sets of categories: which of a column's categories a cut sends away from where it sends missing values.
+
+A node that cuts a column of categories lists those that go to one side. All others go to the other side: those that the
+node has seen there, those that it has never seen, and missing values. So a list has at most as many entries as the node
+has rows, however many categories the column has; a bit for each category would not fit for 65,000 of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.errors import ArtifactError
+from distforest.forest.frontier import LEFT, RIGHT, Frontier
+from distforest.jit import borrowing, kernel
+from distforest.sources.schema import MAX_CATEGORIES
+from distforest.sources.source import Floats, Int32s, Ints
+
+CategoryCodes = NDArray[np.uint16]
+
+OTHERS_LEFT, OTHERS_RIGHT = 0.0, 1.0
+"""The threshold of a node that lists categories: where all others go."""
+
+
+class CategorySets(NamedTuple):
+    """The categories of each node, as kernels read them.
+
+    Attributes
+    ----------
+    start
+        Where the codes of each node begin in ``codes``, shape (N + 1,); shape (0,) if no node cuts categories.
+    codes
+        CategoryCodes of the categories, ascending in each node, shape (M,).
+    others_right
+        Whether a node's other categories, and missing values, go right, shape (N,).
+    """
+
+    start: Ints
+    codes: CategoryCodes
+    others_right: NDArray[np.bool_]
+
+
+@borrowing
+def side_of_category(node: int, value: float, sets: CategorySets) -> int:
+    """The side of a category at a node that cuts categories; a value that is listed nowhere goes with all others."""
+    first, last = sets.start[node], sets.start[node + 1]
+    while first < last:  # a binary search
+        middle = (first + last) >> 1
+        if sets.codes[middle] < value:
+            first = middle + 1
+        else:
+            last = middle
+    is_listed = first < sets.start[node + 1] and sets.codes[first] == value
+    return RIGHT if is_listed != sets.others_right[node] else LEFT
+
+
+@kernel
+def send_categories(starts: Ints, nodes: Ints, values: Floats, sets: CategorySets, side: NDArray[np.int8]) -> None:
+    """side[r] = that of the category values[r] at the node of row r; ``nodes`` are numbers in the whole table."""
+    for place in range(nodes.shape[0]):
+        node = nodes[place]
+        if sets.start[node + 1] > sets.start[node]:
+            for r in range(starts[place], starts[place + 1]):
+                side[r] = side_of_category(node, values[r], sets)
+
+
+class Listed(NamedTuple):
+    """The lists of some nodes.
+
+    Attributes
+    ----------
+    size
+        The number of each node's codes, shape (n_nodes,).
+    codes
+        The codes of one node after another, ascending in each.
+    threshold
+        Where all others go, shape (n_nodes,): `OTHERS_LEFT` or `OTHERS_RIGHT`.
+    """
+
+    size: Int32s
+    codes: CategoryCodes
+    threshold: Floats
+
+
+def listed_of(
+    frontier: Frontier,
+    values: Floats,
+    side: NDArray[np.int8],
+    which: NDArray[np.bool_],
+    others_right: NDArray[np.bool_],
+) -> Listed:
+    """The lists of the nodes of a frontier, from the categories and sides of their rows.
+
+    Parameters
+    ----------
+    frontier
+        The nodes that are cut.
+    values
+        The code of each row on the column of its node, shape (n_rows,); NaN if it is missing.
+    side
+        The side of each row, shape (n_rows,).
+    which
+        Which nodes cut categories, shape (n_nodes,).
+    others_right
+        Whether the categories that are not listed go right, shape (n_nodes,).
+    """
+    place = frontier.place
+    is_listed = which[place] & (side == np.where(others_right, LEFT, RIGHT)[place]) & ~np.isnan(values)
+    entries = np.unique(place[is_listed] * MAX_CATEGORIES + values[is_listed].astype(np.int64))
+    size = np.bincount(entries // MAX_CATEGORIES, minlength=frontier.n_nodes).astype(np.int32)
+    return Listed(size, (entries % MAX_CATEGORIES).astype(np.uint16), np.where(others_right, OTHERS_RIGHT, OTHERS_LEFT))
+
+
+def check_lists(size: Int32s, codes: CategoryCodes, n_categories: Ints) -> None:
+    """Refuse lists of categories that are not ascending, or beyond the categories of their columns.
+
+    Parameters
+    ----------
+    size
+        The number of each node's codes, shape (N,); not negative, M in all.
+    codes
+        The codes, shape (M,).
+    n_categories
+        The number of categories of each node's column, 0 where it cuts none, shape (N,).
+
+    Raises
+    ------
+    ArtifactError
+        The message names the array and its first wrong place.
+    """
+    wrong = (size > 0) != (n_categories > 0)
+    if wrong.any():
+        node = int(np.argmax(wrong))
+        rule = "a node lists categories if it cuts a column of categories, and only then"
+        raise ArtifactError(f"category_size[{node}]: {rule}")
+    of_code = np.repeat(np.arange(len(size)), size)
+    ascends = np.diff(codes.astype(np.int64)) > 0
+    fits = codes < n_categories[of_code]
+    fits[1:] &= ascends | (np.diff(of_code) > 0)
+    if not fits.all():
+        rule = "the categories of a node ascend, and its column has them"
+        raise ArtifactError(f"category_codes[{int(np.argmin(fits))}]: {rule}")

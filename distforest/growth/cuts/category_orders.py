@@ -1,0 +1,476 @@
+"""Orders of categories: where a column holds categories, a cut parts them into two sets.
+
+A node puts the categories of its rows in an order, and the ordinary scans then cut their ranks. Let v_c be the mean of
+the vectors of a category's rows, less the mean of all rows, and m_c their weight. With A the sum of m_c v_c over the
+left side, a cut gains ``||A||^2 m / (m_L m_R)``. The vectors are targets or those of an embedding; for labels they are
+the unit vectors of the classes, as Gini impurity is the variance of these.
+
+- One dimension (targets, or the share of the second of two classes): one of the cuts in the order of the means is the
+  best of all subsets (Fisher, On grouping for maximum homogeneity, 1958; Breiman, Friedman, Olshen, Stone,
+  Classification and regression trees, 1984, theorem 4.5). This does not hold where a side may be too light.
+- Several dimensions (classes, embeddings): a hyperplane perpendicular to the difference of their means parts the best
+  two sets (Burshtein, Della Pietra, Kanevsky, Nadas, Minimum impurity partitions, 1992). The first order is that along
+  the first principal direction of the means (Coppersmith, Hong, Hosking, Partitioning nominal attributes in decision
+  trees, 1999). Its best cut gives the direction of the next order, -A, as long as the gain rises: a step of two-means.
+- Distances: the same with the distances to some rows of the node, see `rank_by_distances`.
+
+Categories are numbered as their first rows come, so nothing depends on their codes. Categories with equal means have
+equal ranks: no best cut parts them. If the means of all are equal, they are ordered by weight, the heaviest first,
+because a cut that gains 0 is a cut, as cuts below it may gain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from distforest.forest.frontier import Nodes, longest_of
+from distforest.growth.cuts.blocks import Where
+from distforest.growth.cuts.ordering import order_values
+from distforest.jit import borrowing, kernel
+from distforest.sources.source import Floats, Int32s, Ints
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+POWER_STEPS = 30
+"""Most steps towards the first principal direction; any direction near it gives nearly the same order."""
+
+ORDERS = 8
+"""Most orders that are tried one after another; the gain usually rises no more after the second."""
+
+REFERENCES = 64
+"""Rows of a node, evenly spaced, to which the distances of all its rows are read."""
+
+ROUNDING = 1e-12
+"""Share of a gain by which it must rise for a further order to be tried."""
+
+
+class Tally(NamedTuple):
+    """Working arrays for the categories of one node and candidate; c of them are seen, in q dimensions.
+
+    Attributes
+    ----------
+    slot
+        The number of each code in the node, -1 if it is not there, shape (n_codes,).
+    seen
+        The codes in the node, as their first rows come, shape (c,).
+    local
+        The number of each row's category, -1 if its value is missing, shape (n,).
+    mass
+        m_c, shape (c,).
+    vectors
+        v_c, shape (c, q).
+    direction, left
+        The direction of the order, and A or the like, shape (q,).
+    score, rank
+        The place of each category along the direction, and its number among these places, shape (c,).
+    order, keys, spare
+        As in `order_values`, shape (c,).
+    """
+
+    slot: Int32s
+    seen: Int32s
+    local: Int32s
+    mass: Floats
+    vectors: Floats
+    direction: Floats
+    left: Floats
+    score: Floats
+    rank: Floats
+    order: Ints
+    keys: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+
+
+@kernel
+def tally_for(n_codes: int, longest: int, n_dimensions: int) -> Tally:
+    """Working arrays for nodes of up to ``longest`` rows and columns of up to ``n_codes`` categories."""
+    most = min(n_codes, longest)
+    return Tally(
+        np.full(n_codes, -1, np.int32),
+        np.empty(most, np.int32),
+        np.empty(longest, np.int32),
+        np.empty(most),
+        np.empty((most, n_dimensions)),
+        np.empty(n_dimensions),
+        np.empty(n_dimensions),
+        np.empty(most),
+        np.empty(most),
+        np.empty(most, np.int64),
+        np.empty(most, np.uint64),
+        np.empty(most, np.uint64),
+    )
+
+
+@kernel
+def rank_by_classes(
+    nodes: Nodes,
+    codes: Int32s,
+    class_weights: Ints,
+    n_codes: int,
+    is_categorical: NDArray[np.bool_],
+    values: Floats,
+) -> None:
+    """Replace codes by ranks, values[k, r] where is_categorical[k, node of r]; s_c are the classes' sums, weighted.
+
+    Of two classes only the second is counted, as its share determines that of the first.
+    """
+    starts, rows, weights = nodes
+    n_classes = class_weights.shape[0]
+    tally = tally_for(n_codes, longest_of(starts), 1 if n_classes == 2 else n_classes)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        for k in range(values.shape[0]):
+            if not is_categorical[k, node]:
+                continue
+            n = number_categories(values[k, first:last], tally)
+            for r in range(first, last):
+                c, label = tally.local[r - first], codes[rows[r]]
+                if c >= 0:
+                    w = float(weights[r] * class_weights[label])
+                    tally.mass[c] += w
+                    if n_classes != 2:
+                        tally.vectors[c, label] += w
+                    elif label == 1:
+                        tally.vectors[c, 0] += w
+            rank_by_means(n, tally)
+            write_ranks(tally, values[k, first:last])
+
+
+@kernel
+def rank_by_vectors(
+    nodes: Nodes,
+    fixed: Ints,
+    n_codes: int,
+    is_categorical: NDArray[np.bool_],
+    values: Floats,
+) -> None:
+    """Replace codes by ranks as `rank_by_classes` does, for vectors in fixed point, shape (n_rows, n_dimensions)."""
+    starts, rows, weights = nodes
+    tally = tally_for(n_codes, longest_of(starts), fixed.shape[1])
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        for k in range(values.shape[0]):
+            if not is_categorical[k, node]:
+                continue
+            n = number_categories(values[k, first:last], tally)
+            for r in range(first, last):
+                c = tally.local[r - first]
+                if c >= 0:
+                    tally.mass[c] += weights[r]
+                    for q in range(fixed.shape[1]):
+                        tally.vectors[c, q] += weights[r] * fixed[rows[r], q]
+            rank_by_means(n, tally)
+            write_ranks(tally, values[k, first:last])
+
+
+@borrowing
+def number_categories(values: Floats, tally: Tally) -> int:
+    """Number the categories of a node's rows as they come, and clear their sums; returns how many there are."""
+    slot, seen, local = tally.slot, tally.seen, tally.local
+    n = 0
+    for r in range(values.shape[0]):
+        local[r] = -1
+        if values[r] == values[r]:
+            code = np.int64(values[r])
+            if slot[code] < 0:
+                slot[code], seen[n] = n, code
+                tally.mass[n] = 0.0
+                for q in range(tally.vectors.shape[1]):
+                    tally.vectors[n, q] = 0.0
+                n += 1
+            local[r] = slot[code]
+    for c in range(n):
+        slot[seen[c]] = -1
+    return n
+
+
+@borrowing
+def write_ranks(tally: Tally, values: Floats) -> None:
+    """values[r] = the rank of the category of row r; missing values stay."""
+    for r in range(values.shape[0]):
+        if tally.local[r] >= 0:
+            values[r] = tally.rank[tally.local[r]]
+
+
+@borrowing
+def rank_by_means(n: int, tally: Tally) -> None:
+    """Rank n categories, of which ``vectors`` holds the sums; afterwards it holds v_c."""
+    if not n:
+        return
+    if tally.vectors.shape[1] == 1:
+        for c in range(n):
+            tally.vectors[c, 0] /= tally.mass[c]
+        tally.direction[0] = 1.0
+        rank_along(n, tally)
+        return
+    centre(n, tally)
+    first_direction(n, tally)
+    gain = 0.0
+    for _ in range(ORDERS):
+        rank_along(n, tally)
+        found = best_of_order(n, tally)
+        if found <= gain * (1.0 + ROUNDING):
+            break
+        gain = found
+
+
+@borrowing
+def centre(n: int, tally: Tally) -> None:
+    """vectors[c] = vectors[c] / m_c - (the sum of all vectors) / m."""
+    mass, vectors, left = tally.mass, tally.vectors, tally.left
+    for q in range(vectors.shape[1]):
+        total, whole = 0.0, 0.0
+        for c in range(n):
+            total += vectors[c, q]
+            whole += mass[c]
+        left[q] = total / whole
+    for c in range(n):
+        for q in range(vectors.shape[1]):
+            vectors[c, q] = vectors[c, q] / mass[c] - left[q]
+
+
+@borrowing
+def first_direction(n: int, tally: Tally) -> None:
+    """The first eigenvector of sum_c m_c v_c v_c', by power steps from the v_c of the largest m_c |v_c|^2."""
+    mass, vectors, direction, after = tally.mass, tally.vectors, tally.direction, tally.left
+    largest, start = -1.0, 0
+    for c in range(n):
+        squares = 0.0
+        for q in range(vectors.shape[1]):
+            squares += vectors[c, q] * vectors[c, q]
+        if mass[c] * squares > largest * (1.0 + ROUNDING):
+            largest, start = mass[c] * squares, c
+    for q in range(vectors.shape[1]):
+        direction[q] = vectors[start, q]
+    normalise(direction)
+    for _ in range(POWER_STEPS):
+        for q in range(vectors.shape[1]):
+            after[q] = 0.0
+        for c in range(n):
+            along = mass[c] * inner(vectors[c], direction)
+            for q in range(vectors.shape[1]):
+                after[q] += along * vectors[c, q]
+        normalise(after)
+        same = inner(after, direction)
+        for q in range(vectors.shape[1]):
+            direction[q] = after[q]
+        if same > 1.0 - 1e-6:
+            break
+
+
+@borrowing
+def inner(one: Floats, other: Floats) -> float:
+    """The sum of one[q] other[q]."""
+    total = 0.0
+    for q in range(one.shape[0]):
+        total += one[q] * other[q]
+    return total
+
+
+@borrowing
+def normalise(vector: Floats) -> None:
+    """Divide a vector by its length, if that is not 0; by its largest entry first, so that no square overflows."""
+    largest = 0.0
+    for q in range(vector.shape[0]):
+        largest = max(largest, abs(vector[q]))
+    if largest == 0.0:
+        return
+    for q in range(vector.shape[0]):
+        vector[q] /= largest
+    length = np.sqrt(inner(vector, vector))
+    for q in range(vector.shape[0]):
+        vector[q] /= length
+
+
+@borrowing
+def rank_along(n: int, tally: Tally) -> None:
+    """Rank the categories by their places v_c . direction; equal places have equal ranks unless all are equal."""
+    score = tally.score[:n]
+    for c in range(n):
+        score[c] = inner(tally.vectors[c], tally.direction)
+    rank_scores(n, tally)
+
+
+@borrowing
+def rank_scores(n: int, tally: Tally) -> None:
+    """Rank the categories by ``score``; if all are equal, by weight, the heaviest first, then as they come."""
+    score, rank, order = tally.score[:n], tally.rank, tally.order
+    order_values(score, order, tally.keys, tally.spare)
+    last = 0.0
+    for e in range(n):
+        if e > 0 and score[order[e]] > score[order[e - 1]]:
+            last += 1.0
+        rank[order[e]] = last
+    if last == 0.0 and n > 1:
+        for c in range(n):
+            score[c] = -tally.mass[c]
+        order_values(score, order, tally.keys, tally.spare)
+        for e in range(n):
+            rank[order[e]] = e
+
+
+@borrowing
+def best_of_order(n: int, tally: Tally) -> float:
+    """The largest gain ||A||^2 m / (m_L m_R) in the order; ``direction`` becomes the -A of that cut."""
+    mass, vectors, order, left = tally.mass, tally.vectors, tally.order, tally.left
+    whole, m_left, best = 0.0, 0.0, 0.0
+    for c in range(n):
+        whole += mass[c]
+    for q in range(left.shape[0]):
+        left[q] = 0.0
+    for e in range(n - 1):
+        c = order[e]
+        m_left += mass[c]
+        for q in range(left.shape[0]):
+            left[q] += mass[c] * vectors[c, q]
+        if tally.rank[order[e + 1]] == tally.rank[c]:
+            continue
+        gain = inner(left, left) * whole / (m_left * (whole - m_left))
+        if gain > best:
+            best = gain
+            for q in range(left.shape[0]):
+                tally.direction[q] = -left[q]
+    return best
+
+
+class References(NamedTuple):
+    """The reference rows of a node, for one candidate; there are at most `REFERENCES`.
+
+    Attributes
+    ----------
+    place
+        The places of the rows in the node, shape (n_references,).
+    category
+        The number of each one's category, -1 if its value is missing, shape (n_references,).
+    share
+        The weight of each, 0 if its value is missing, shape (n_references,).
+    apart
+        The mean distance a_cr of category c to reference row r, shape (c, n_references).
+    """
+
+    place: Ints
+    category: Ints
+    share: Floats
+    apart: Floats
+
+
+@kernel
+def rank_by_distances(
+    starts: Ints,
+    where: Where,
+    weights: Int32s,
+    n_codes: int,
+    is_categorical: NDArray[np.bool_],
+    values: Floats,
+) -> None:
+    """Replace codes by ranks as `rank_by_classes` does, for distances z_ij.
+
+    Let a_cr be the mean distance of category c to the reference row r. If z_ij = |x_i - x_j|^2, a_cr less its mean over
+    r is linear in the mean of the category's x, and so is its place in every order here. The first order is along the
+    first principal direction of these numbers. For two sides L and R, the next is by the difference of the mean of a_cr
+    over r in L and that over r in R: a category is nearer to L or to R. All of this needs no x, so it is defined for
+    any distance. A cut is valued by ``- sum_{c in L} m_c mean_{r in L} a_cr - sum_{c in R} m_c mean_{r in R} a_cr``,
+    which is the gain but for a constant if all rows are references.
+    """
+    longest = longest_of(starts)
+    most = min(longest, REFERENCES)
+    tally = tally_for(n_codes, longest, most)
+    of_node = References(
+        np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most), np.empty((tally.vectors.shape[0], most))
+    )
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size = last - first
+        for k in range(values.shape[0]):
+            if not is_categorical[k, node]:
+                continue
+            n = number_categories(values[k, first:last], tally)
+            n_references = min(size, REFERENCES)
+            for j in range(most):
+                place = j * size // n_references if j < n_references else 0
+                c = tally.local[place] if j < n_references else -1
+                of_node.place[j], of_node.category[j] = place, c
+                of_node.share[j] = float(weights[first + place]) if c >= 0 else 0.0
+            for i in range(size):
+                c, w, row = tally.local[i], float(weights[first + i]), where.row_start[first + i]
+                if c >= 0:
+                    tally.mass[c] += w
+                    for j in range(n_references):
+                        tally.vectors[c, j] += w * where.cells[row + where.slot[first + of_node.place[j]]]
+            rank_by_mean_distances(n, of_node, tally)
+            write_ranks(tally, values[k, first:last])
+
+
+@borrowing
+def rank_by_mean_distances(n: int, of_node: References, tally: Tally) -> None:
+    """Rank n categories, of which ``vectors`` holds the sums of their distances to the reference rows."""
+    if not n:
+        return
+    mass, vectors, share, apart = tally.mass, tally.vectors, of_node.share, of_node.apart
+    known = 0.0
+    for j in range(share.shape[0]):
+        known += share[j]
+    for c in range(n):
+        mean = 0.0
+        for j in range(share.shape[0]):
+            apart[c, j] = vectors[c, j] / mass[c]
+            if share[j] > 0.0:
+                mean += share[j] * apart[c, j] / known
+        for j in range(share.shape[0]):
+            vectors[c, j] = mass[c] * (apart[c, j] - mean) if share[j] > 0.0 else 0.0
+    centre(n, tally)
+    first_direction(n, tally)
+    rank_along(n, tally)
+    value = -np.inf
+    for _ in range(ORDERS):
+        found = best_by_distances(n, of_node, tally)
+        if found == -np.inf or found <= value + ROUNDING * abs(value):
+            break
+        value = found
+        rank_scores(n, tally)
+
+
+@borrowing
+def best_by_distances(n: int, of_node: References, tally: Tally) -> float:
+    """The largest value of a cut in the order; ``score`` becomes the difference of means that follows from that cut.
+
+    A side without a reference row has no mean, so such a cut is none; -inf if all are.
+    """
+    share, apart, category = of_node.share, of_node.apart, of_node.category
+    mass, order, left, total, rank = tally.mass, tally.order, tally.left, tally.direction, tally.rank
+    known = 0.0
+    for j in range(share.shape[0]):
+        known += share[j]
+        left[j], total[j] = 0.0, 0.0
+        for c in range(n):
+            total[j] += mass[c] * apart[c, j]
+    best, best_rank = -np.inf, -1.0
+    for e in range(n - 1):
+        c, shared, inside_left, inside_right = order[e], 0.0, 0.0, 0.0
+        for j in range(share.shape[0]):
+            left[j] += mass[c] * apart[c, j]
+            if share[j] > 0.0 and rank[category[j]] <= rank[c]:
+                shared += share[j]
+                inside_left += share[j] * left[j]
+            else:
+                inside_right += share[j] * (total[j] - left[j])
+        if rank[order[e + 1]] == rank[c] or shared == 0.0 or shared == known:
+            continue
+        value = -inside_left / shared - inside_right / (known - shared)
+        if value > best:
+            best, best_rank = value, rank[c]
+    if best_rank < 0.0:
+        return best
+    for c in range(n):
+        near_left, near_right, shared = 0.0, 0.0, 0.0
+        for j in range(share.shape[0]):
+            if share[j] > 0.0 and rank[category[j]] <= best_rank:
+                shared += share[j]
+                near_left += share[j] * apart[c, j]
+            else:
+                near_right += share[j] * apart[c, j]
+        tally.score[c] = near_left / shared - near_right / (known - shared)
+    return best

@@ -1,0 +1,201 @@
+"""Draws of single columns of sparse features: columns that are constant in a node are passed over.
+
+In a small node nearly all of a million columns are constant. Where a column is, in the node's random order, shows
+whether a window of the order holds any other; only windows that do are handed out. Constant columns are never cut, so
+the cuts are those of `distforest.growth.draws.columns.Axis`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from distforest.growth.rng import Keys, below
+from distforest.jit import borrowing, kernel
+from distforest.sources.source import Int32s, Projections, offsets
+from distforest.sources.sparse_features import Lines, SparseFeatures
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.forest.frontier import Frontier, Nodes
+    from distforest.sources.source import Float32s, Ints
+
+MANY = 16
+"""Values of a node for each column of a window, above which the first window holds columns that vary in any case."""
+
+
+@dataclass(frozen=True)
+class VaryingColumns:
+    """As `Axis`, without columns that are constant in their node or have too few values other than 0 for a cut.
+
+    Attributes
+    ----------
+    source
+        The features.
+    width
+        Columns of a window.
+    min_leaf
+        Least in-bag weight of either side of a cut.
+    skips
+        Whether an attempt that would hold no column is passed over; if thresholds are drawn for each attempt, none is.
+    many
+        Values of a node for each column of a window, from which its first window is handed out as it is.
+    """
+
+    source: SparseFeatures
+    width: int
+    min_leaf: int
+    skips: bool = True
+    many: int = MANY
+
+    @property
+    def attempts(self) -> int:
+        """The number of attempts in which a node tries every column."""
+        return -(-self.source.shape[1] // self.width)
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """The columns of one window of each node; a width of 0 if no node has any left."""
+        columns = np.full((frontier.n_nodes, self.width), -1, np.int32)
+        rules = Rules(self.source.shape[1], attempt, self.min_leaf, self.skips, self.many)
+        has_more = draw_varying(self.source.by_row, frontier.nodes, keys, rules, columns)
+        if not has_more:
+            return Projections(0, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+        drawn = columns.reshape(-1)
+        is_drawn = drawn >= 0
+        kept = drawn[is_drawn]
+        return Projections(self.width, offsets(is_drawn), kept, np.ones(len(kept)))
+
+
+class Rules(NamedTuple):
+    """The number of columns, the attempt, and the rules of `VaryingColumns`."""
+
+    n_columns: int
+    attempt: int
+    min_leaf: int
+    skips: bool
+    many: int
+
+
+class SeenColumns(NamedTuple):
+    """What the rows of a node have in each column, shape (n_columns,) each; all 0 between nodes.
+
+    Attributes
+    ----------
+    weight
+        In-bag weight of the rows whose value is not 0.
+    first
+        One of these values.
+    differs
+        Whether there are two.
+    varies
+        Whether the column may be cut.
+    """
+
+    weight: Ints
+    first: Float32s
+    differs: NDArray[np.bool_]
+    varies: NDArray[np.bool_]
+
+
+@kernel
+def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns: Int32s) -> bool:
+    """columns[f] = the window of the attempt in the order of `axis_columns`, -1 for columns that are passed over.
+
+    Returns whether any node has columns in this attempt or, if no attempt is passed over, in a later one.
+    """
+    (starts, rows, weights), n, width = nodes, rules.n_columns, columns.shape[1]
+    seen = SeenColumns(np.zeros(n, np.int64), np.empty(n, np.float32), np.zeros(n, np.bool_), np.zeros(n, np.bool_))
+    order, swapped, has_more = np.arange(n).astype(np.int32), np.empty(n, np.int32), False
+    for f in range(keys.shape[0]):
+        of_rows, of_weights = rows[starts[f] : starts[f + 1]], weights[starts[f] : starts[f + 1]]
+        n_values = np.int64(0)
+        for row in of_rows:
+            n_values += by_row.start[row + 1] - by_row.start[row]
+        is_plain = n_values > rules.many * width
+        if is_plain and rules.attempt == 0:
+            n_drawn = shuffle_steps(keys[f], 0, min(width, n), order, swapped)
+            for t in range(n_drawn):
+                columns[f, t] = order[t]
+            has_more = True
+        else:
+            n_varying = look_through(by_row, of_rows, of_weights, rules.min_leaf, seen)
+            n_drawn, left = next_window(keys[f], rules, is_plain, n_varying, seen.varies, order, swapped, columns[f])
+            has_more = has_more or left > 0
+            for row in of_rows:
+                for v in range(by_row.start[row], by_row.start[row + 1]):
+                    seen.varies[by_row.number[v]] = False
+        for t in range(n_drawn - 1, -1, -1):
+            order[t], order[swapped[t]] = order[swapped[t]], order[t]
+    return has_more
+
+
+@borrowing
+def shuffle_steps(key: np.uint64, first: int, last: int, order: Int32s, swapped: Int32s) -> int:
+    """Steps first to last - 1 of a Fisher-Yates shuffle; returns ``last``."""
+    for t in range(first, last):
+        swapped[t] = t + below(key, t, order.shape[0] - t)
+        order[t], order[swapped[t]] = order[swapped[t]], order[t]
+    return last
+
+
+@borrowing
+def look_through(by_row: Lines, rows: Int32s, weights: Int32s, min_leaf: int, seen: SeenColumns) -> int:
+    """Mark the columns that may be cut, and return how many there are.
+
+    Zeros are all on one side of a cut, so on the other side there are at least ``min_leaf`` rows with other values.
+    """
+    whole, n_varying = np.int64(0), 0
+    for i in range(rows.shape[0]):
+        whole += weights[i]
+        for v in range(by_row.start[rows[i]], by_row.start[rows[i] + 1]):
+            column = by_row.number[v]
+            if seen.weight[column] == 0:
+                seen.first[column] = by_row.value[v]
+            seen.differs[column] |= seen.first[column] != by_row.value[v]
+            seen.weight[column] += weights[i]
+    for i in range(rows.shape[0]):
+        for v in range(by_row.start[rows[i]], by_row.start[rows[i] + 1]):
+            column = by_row.number[v]
+            if seen.weight[column] == 0:
+                continue
+            if seen.weight[column] >= min_leaf and (seen.weight[column] < whole or seen.differs[column]):
+                seen.varies[column] = True
+                n_varying += 1
+            seen.weight[column], seen.differs[column] = 0, False
+    return n_varying
+
+
+@borrowing
+def next_window(
+    key: np.uint64,
+    rules: Rules,
+    is_plain: bool,
+    n_varying: int,
+    varies: NDArray[np.bool_],
+    order: Int32s,
+    swapped: Int32s,
+    columns: Int32s,
+) -> tuple[int, int]:
+    """Fill the varying columns of the attempt's window; returns the steps taken, and the varying columns from there on.
+
+    If attempts are passed over, the window is the one before which ``attempt`` windows hold varying columns. The first
+    window of a node that is plain counts as one of them.
+    """
+    width, n_windows, n_left, t = columns.shape[0], 0, n_varying, 0
+    while n_left > 0 and t < order.shape[0]:
+        first, last = t, min(t + width, order.shape[0])
+        t = shuffle_steps(key, first, last, order, swapped)
+        n_inside = 0
+        for place in range(first, last):
+            n_inside += 1 if varies[order[place]] else 0
+        if n_windows == rules.attempt and (n_inside > 0 or not rules.skips):
+            for place in range(first, last):
+                if varies[order[place]]:
+                    columns[place - first] = order[place]
+            return t, n_left
+        n_left -= n_inside
+        n_windows += 1 if n_inside > 0 or not rules.skips or (is_plain and first == 0) else 0
+    return t, 0

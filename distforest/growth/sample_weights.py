@@ -1,0 +1,228 @@
+"""Sample weights: how much a row counts, as a user states it and as the integers that a tree adds.
+
+A row of weight 3 counts as three equal rows, and a row of weight 0 is absent: no tree draws it, and nothing that is
+computed of all rows reads it. Whole weights are the integers themselves. Fractional ones are relative: they are divided
+by their mean and rounded to a multiple of 1 / `SampleWeights.unit`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.sources.source import Floats, Int32s, Ints
+
+COARSEST = 1 << 4
+"""Least integer of the mean of fractional weights; weights that need a lower one are refused."""
+
+MOST_OF_TREE = 2**31 - 1
+"""Largest sum of the weights of a tree: the class counts of a node are 32-bit integers. Squares of sums fit 62 bits."""
+
+TOLD_SHARE = 0.01
+"""A share by which rounding changes a weight that is told."""
+
+
+class Bounds(NamedTuple):
+    """How large integers may be.
+
+    Attributes
+    ----------
+    tree
+        The largest sum of the weights of a tree.
+    row
+        The largest weight of a row.
+    finest
+        The largest integer of the mean of fractional weights.
+    """
+
+    tree: int
+    row: int
+    finest: int
+
+
+GENERAL = Bounds(MOST_OF_TREE, MOST_OF_TREE, 1 << 10)
+OF_DISTANCES = Bounds(1 << 23, 1 << 15, 1 << 8)
+"""The bounds in general; and if cuts are judged by given distances, which lose a bit for each bit of a weight (see
+`distforest.growth.cuts.mean_distance.digits`)."""
+
+
+@dataclass(frozen=True)
+class SampleWeights:
+    """A weight for each row.
+
+    Attributes
+    ----------
+    integers
+        The weights that trees add, shape (n_rows,); 0 for a row that is absent.
+    unit
+        The integer that counts as one row: 1 for whole weights, a power of two for fractional ones.
+
+    Examples
+    --------
+    >>> SampleWeights.of(np.array([1.0, 0.0, 3.0]), Draws(3, replace=False))
+    SampleWeights(integers=array([1, 0, 3], dtype=int32), unit=1)
+    >>> SampleWeights.of(np.array([0.25, 0.0, 0.75]), Draws(3, replace=False))
+    SampleWeights(integers=array([ 512,    0, 1536], dtype=int32), unit=1024)
+    """
+
+    integers: Int32s
+    unit: int = 1
+
+    @classmethod
+    def of(cls, weights: Floats, draws: Draws, bounds: Bounds = GENERAL) -> SampleWeights:
+        """The integers w_i if all are whole, otherwise max(1, rint(unit w_i / mean of the positive w)), 0 for 0.
+
+        Parameters
+        ----------
+        weights
+            Finite numbers that are not negative, not all 0, shape (n_rows,); see `checked_weights`.
+        draws
+            How many of the rows of positive weight a tree draws.
+        bounds
+            Bounds of the integers; the ``unit`` of fractional weights is halved until no tree can exceed them.
+
+        Raises
+        ------
+        InputError
+            A weight, or the sum of the weights of a tree, is too large.
+        """
+        if (weights == np.rint(weights)).all():
+            cls._check_whole(weights, draws, bounds)
+            return cls(weights.astype(np.int32))
+        positive = weights[weights > 0.0] / weights.max()
+        relative = np.zeros(len(weights))
+        relative[weights > 0.0] = positive / (math.fsum(positive) / len(positive))  # the same on any processor
+        unit = bounds.finest
+        while not (fits := draws.fit(_rounded(relative, unit), bounds)) and unit > COARSEST:
+            unit //= 2
+        if not fits:
+            limit = min(bounds.row, bounds.tree / draws.n_draws) / COARSEST
+            raise InputError(
+                f"sample_weight: for trees of {counted(draws.n_draws, 'row')} the largest weight may be {limit:.4g} "
+                f"times the mean, found {relative.max():.4g} times; clip it, or lower max_samples"
+            )
+        return cls(_rounded(relative, unit).astype(np.int32), unit)
+
+    @staticmethod
+    def _check_whole(weights: Floats, draws: Draws, bounds: Bounds) -> None:
+        """Refuse whole weights that are too large; raises InputError."""
+        what, most, found = "weight", bounds.row, float(weights.max())
+        if found <= most:
+            what, most, found = "sum of the weights of a tree", bounds.tree, draws.likely(weights)
+        if found > most:
+            cure = "divide whole weights by their mean, so that they are read as relative ones"
+            raise InputError(f"sample_weight: the largest {what} may be {most:,}, found {found:,.15g}; {cure}")
+
+    @cached_property
+    def present(self) -> Ints:
+        """Numbers of the rows of positive weight, shape (n_present,)."""
+        return np.flatnonzero(self.integers)
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether no row is absent."""
+        return len(self.present) == len(self.integers)
+
+    def of_trees(self, counts: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The weight of each row in each tree: its multiplicity ``counts``, shape (n_trees, n_rows), times its weight.
+
+        Raises
+        ------
+        InputError
+            The weights of a tree add up to more than `MOST_OF_TREE`.
+        """
+        weights = counts * self.integers.astype(np.int64)
+        heaviest = int(weights.sum(axis=1).max(initial=0))
+        if heaviest > MOST_OF_TREE:
+            raise InputError(
+                f"sample_weight: the weights of a tree may add up to {MOST_OF_TREE:,}, found {heaviest:,}; "
+                "divide them by their mean, or lower max_samples"
+            )
+        return weights.astype(np.int32)
+
+    def least(self, n_rows: int, binding: int) -> int:
+        """The sum of weights that counts as ``n_rows`` rows; below ``binding`` rows a limit binds nothing.
+
+        Without weights a limit of one row for a side, or of two for a node that is cut, keeps no cut from any node. So
+        it keeps none from rows of small fractional weights either.
+        """
+        return n_rows * self.unit if self.unit == 1 or n_rows >= binding else 1
+
+    def told(self, weights: Floats) -> str:
+        """A warning of ``weights`` that rounding has changed by more than the share `TOLD_SHARE`; else ""."""
+        if self.unit == 1:
+            return ""
+        exact = weights / (weights[self.present].mean() / self.unit)
+        changed = np.abs(self.integers - exact) > TOLD_SHARE * exact
+        if not changed.any():
+            return ""
+        row = int(np.argmax(np.where(changed, np.abs(self.integers - exact) / np.where(exact > 0.0, exact, 1.0), 0.0)))
+        found = f"{int(changed.sum()):,} of {counted(len(self.present), 'weight')}"
+        return (
+            f"sample_weight: fractional weights are rounded to multiples of 1/{self.unit} of their mean, which changes "
+            f"{found} by more than one per cent, most of all {weights[row]:.4g} in row {row}"
+        )
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How many rows a tree draws, and whether it may draw one more than once."""
+
+    n_draws: int
+    replace: bool
+
+    def most(self, weights: Floats | Int32s) -> float:
+        """The largest sum of the weights, shape (n_rows,), of any rows that a tree may draw."""
+        if self.replace:
+            return self.n_draws * float(weights.max())
+        return self.likely(weights)
+
+    def fit(self, weights: Floats, bounds: Bounds) -> bool:
+        """Whether weights, and all their sums in a tree, are within bounds."""
+        return weights.max() <= bounds.row and self.most(weights) <= bounds.tree
+
+    def likely(self, weights: Floats | Int32s) -> float:
+        """The largest sum of the weights of rows that are drawn once."""
+        return float(np.sort(weights)[-self.n_draws :].sum(dtype=np.float64))
+
+
+def _rounded(relative: Floats, unit: int) -> Floats:
+    """max(1, rint(unit w)) for each positive w, 0 for 0."""
+    rounded: Floats = np.maximum(np.rint(relative * unit), relative > 0.0)
+    return rounded
+
+
+def checked_weights(weights: object, n_rows: int) -> Floats:
+    """Read the weights of ``n_rows`` rows as float64, shape (n_rows,).
+
+    Raises
+    ------
+    InputError
+        They are not a vector of as many finite numbers that are not negative and not all zero.
+    """
+    try:
+        values = np.array(weights, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight must be numbers, found {weights!r}") from error
+    if values.shape != (n_rows,):
+        raise InputError(
+            f"sample_weight: shape ({n_rows},), a weight for each row, was expected, found {values.shape}: "
+            "inconsistent numbers of samples"
+        )
+    for fault, name in ((~np.isfinite(values), "finite"), (values < 0.0, "not negative")):
+        if fault.any():
+            row = int(np.argmax(fault))
+            raise InputError(f"sample_weight: numbers that are {name} were expected, found {values[row]} in row {row}")
+    if not values.any():
+        raise InputError("sample_weight: a positive weight was expected, found only weights of zero")
+    return values

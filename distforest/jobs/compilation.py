@@ -1,0 +1,72 @@
+"""What the methods of some jobs call, compiled on a cluster before they start; compiled kernels are kept on disk.
+
+A process compiles one kernel at a time, so workers share the kernels of a method only if they grow different parts of a
+tree. The search for cuts among distances takes more than half of all, so it is a part of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.forest.frontier import Frontier
+from distforest.growth.grower import Limits
+from distforest.growth.problem import Problem
+from distforest.jobs.cluster import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distforest.growth.methods import Bound
+    from distforest.jobs.cluster import Cluster, Watch
+    from distforest.jobs.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class CompileTask:
+    """A part of a method to be compiled, and the inputs of a job with that method."""
+
+    part: Callable[[Bound], None]
+    inputs: Inputs
+
+    def __str__(self) -> str:
+        return f"{self.part.__name__} of {self.inputs.method}"
+
+
+def search_root(problem: Bound) -> None:
+    """Search the root of a tree for a cut, among candidates whose values are all 0; there is none."""
+    if isinstance(problem, Problem):
+        root = Frontier.roots(np.ones((1, problem.n_rows), np.int32))
+        problem.growth.criterion.cut(root, np.zeros((problem.width, problem.n_rows)), 1)
+
+
+def grow_stump(problem: Bound) -> None:
+    """Grow a tree without a cut: all but drawing, reading and cutting, above all how rows walk, and the leaf table."""
+    if isinstance(problem, Problem):
+        replace(problem, growth=replace(problem.growth, limits=Limits(max_depth=0))).grow(np.arange(1))
+
+
+def grow_tree(problem: Bound) -> None:
+    """Grow a tree."""
+    problem.grow(np.arange(1))
+
+
+def compile_part(task: CompileTask) -> None:
+    """Compile a part of a method, or load its kernels from the cache; nothing that grows is kept."""
+    task.part(task.inputs.problem())
+
+
+def compile_kernels(first: Inputs, *others: Inputs, cluster: Cluster, watch: Watch | None = None) -> None:
+    """Compile the kernels of jobs on a cluster, or load them, so that the time of training does not include it.
+
+    The job whose search compiles longest should be the first. While a worker compiles that search, another one can
+    compile the others' methods. Then both compile the rest of the first.
+    """
+    rounds = (
+        [CompileTask(search_root, first), *(CompileTask(grow_tree, other) for other in others)],
+        [CompileTask(grow_tree, first), CompileTask(grow_stump, first)],
+    )
+    for tasks in rounds:
+        cluster.each(compile_part, tasks, Work("compile", watch=watch))

@@ -1,0 +1,427 @@
+"""Features of which most are 0, such as words in texts: only the others are kept. An absent value is 0, not unobserved.
+
+`distforest.sources.sparse` has the opposite: similarities, of which an absent one is unobserved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from distforest.amounts import counted
+from distforest.errors import InputError
+from distforest.jit import borrowing, kernel
+from distforest.sources.readings import FEATURES, check_shape
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, offsets
+from distforest.sources.sparse import frozen
+
+if TYPE_CHECKING:
+    from distforest.sources.sparse import SparseMatrix
+
+MOST_NUMBERED = 2**31 - 1
+"""Rows and columns are numbered by int32."""
+
+BY_ROW, BY_COLUMN, ONE_BY_ONE = range(3)
+"""The ways of `cheapest_way`."""
+
+
+class Lines(NamedTuple):
+    """The values other than 0 of each line of a matrix: of each row, or of each column.
+
+    Attributes
+    ----------
+    start
+        Place of each line's first value, and in the end the number of values, shape (n_lines + 1,).
+    number
+        The column of each value of a row, or the row of each value of a column, ascending within the line.
+    value
+        The values, none of them 0.
+    """
+
+    start: Ints
+    number: Int32s
+    value: Float32s
+
+
+class BothWays(NamedTuple):
+    """The values other than 0, row by row and once more column by column."""
+
+    rows: Lines
+    columns: Lines
+
+
+class Gathered(NamedTuple):
+    """The values other than 0 of a node's rows in some columns, column after column.
+
+    Attributes
+    ----------
+    start
+        Where each column's values begin, shape (n_columns + 2,); the last entry is of no meaning.
+    place
+        The place of each value's row in the node, ascending within a column.
+    value
+        The values.
+    """
+
+    start: Ints
+    place: Int32s
+    value: Float32s
+
+
+class Room(NamedTuple):
+    """Room of `gather_nonzero`, which stays as it is between nodes.
+
+    Attributes
+    ----------
+    head
+        Of each column the first of the gathered columns that is this one, -1 for none, shape (n_columns,).
+    where
+        A place in some node for each row, shape (n_rows,); any that is checked.
+    """
+
+    head: Int32s
+    where: Int32s
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFeatures:
+    """A feature matrix by its values other than 0, row by row.
+
+    Attributes
+    ----------
+    by_row
+        The values of each row.
+    shape
+        Rows and columns.
+
+    Examples
+    --------
+    >>> source = read_sparse_features(scipy.sparse.csr_array([[0.0, 5.0], [7.0, 0.0]]))
+    >>> source.block(np.array([0, 1], np.int32), np.array([0, 1], np.int32))
+    array([[0., 5.],
+           [7., 0.]])
+    """
+
+    by_row: Lines
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseFeatures:
+        """Make a source of read-only arrays: CSR, columns ascending within a row, no value 0."""
+        lines = Lines(frozen(indptr, np.int64), frozen(indices, np.int32), frozen(data, np.float32))
+        return cls(lines, shape)
+
+    @property
+    def indptr(self) -> Ints:
+        """Place of each row's first value, shape (n_rows + 1,)."""
+        return self.by_row.start
+
+    @property
+    def indices(self) -> Int32s:
+        """The column of each value, shape (n_values,)."""
+        return self.by_row.number
+
+    @property
+    def data(self) -> Float32s:
+        """The values, row by row, shape (n_values,)."""
+        return self.by_row.value
+
+    @cached_property
+    def both_ways(self) -> BothWays:
+        """The values row by row and column by column, as kernels take them; the second are sorted at the first use."""
+        start = offsets(np.bincount(self.indices, minlength=self.shape[1]))
+        rows, values = np.empty(len(self.data), np.int32), np.empty(len(self.data), np.float32)
+        turn(self.by_row, start[:-1].copy(), rows, values)
+        return BothWays(self.by_row, Lines(frozen(start, np.int64), frozen(rows, np.int32), frozen(values, np.float32)))
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the values and their places, both ways."""
+        return bytes_of_sparse(self.shape, len(self.data))
+
+    @property
+    def ranges(self) -> tuple[Floats, Floats]:
+        """The least and the greatest value of each column, shape (n_columns,) each."""
+        columns, n_rows = self.both_ways.columns, self.shape[0]
+        low, high = np.zeros(self.shape[1]), np.zeros(self.shape[1])
+        sizes = np.diff(columns.start)
+        has = sizes > 0
+        if has.any():
+            begin = columns.start[:-1][has]
+            low[has], high[has] = np.minimum.reduceat(columns.value, begin), np.maximum.reduceat(columns.value, begin)
+        lacks = sizes < n_rows
+        low[lacks], high[lacks] = np.minimum(low[lacks], 0.0), np.maximum(high[lacks], 0.0)
+        return low, high
+
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
+        values = np.empty(len(rows))
+        look_up(self.by_row, rows, columns, values)
+        return values
+
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+        return block_entries(self, rows, columns)
+
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows)."""
+        values = np.zeros((projections.width, len(rows)))
+        add_features(self.both_ways, rows, starts, projections, values)
+        return values
+
+
+def bytes_of_sparse(shape: tuple[int, ...], n_values: int) -> int:
+    """Size of the values and their places, row by row and column by column, in bytes."""
+    return 8 * (shape[0] + shape[1] + 2) + 16 * n_values
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def read_sparse_features(values: SparseMatrix) -> SparseFeatures:
+    """Read a sparse matrix of features; duplicates are summed, as SciPy does, and stored zeros are dropped.
+
+    Parameters
+    ----------
+    values
+        SciPy's sparse matrix or array of any format, shape (n_rows, n_columns); it is not changed.
+
+    Raises
+    ------
+    InputError
+        The matrix is not two-dimensional, is empty, does not hold numbers or contradicts itself; it has more than
+        2^31 - 1 rows or columns; or a value is NaN or infinite.
+
+    Examples
+    --------
+    >>> words = scipy.sparse.coo_array(([1, 2, 3, 0], ([0, 0, 1, 1], [2, 2, 0, 1])), (2, 3))
+    >>> source = read_sparse_features(words)
+    >>> source.indptr.tolist(), source.indices.tolist(), source.data.tolist()
+    ([0, 1, 2], [2, 0], [3.0, 3.0])
+    """
+    check_shape(values, FEATURES)
+    if max(values.shape) > MOST_NUMBERED:
+        expected = f"at most {MOST_NUMBERED:,} rows and as many columns were expected"
+        raise InputError(f"{FEATURES.name}: {expected}, found shape {tuple(values.shape)}")
+    if hasattr(values, "check_format"):
+        try:
+            values.check_format(full_check=True)
+        except ValueError as error:
+            raise InputError(
+                f"{FEATURES.name}: a sparse matrix ({values.format}) contradicts itself: {error}"
+            ) from error
+    given = scipy.sparse.csr_array(values)
+    matrix = scipy.sparse.csr_array((given.data, given.indices, given.indptr), given.shape)  # forgets flags
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()  # the user's matrix must not change
+        matrix.sum_duplicates()
+    data, kept = _checked(matrix), slice(None)
+    indptr = matrix.indptr
+    if not data.all():
+        kept = data != 0.0
+        indptr = offsets(kept)[indptr]
+    return SparseFeatures.of(indptr, matrix.indices[kept], data[kept], (matrix.shape[0], matrix.shape[1]))
+
+
+def _checked(matrix: scipy.sparse.csr_array) -> Float32s:
+    """The stored values as float32; raises InputError as for a dense matrix, with the first bad row and column."""
+    if matrix.dtype.kind not in "fiub":
+        raise InputError(f"{FEATURES.name} must be numbers, found dtype {matrix.dtype}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        data = matrix.data.astype(np.float32)
+    bad = np.flatnonzero(~np.isfinite(data))
+    if len(bad):
+        place = int(bad[0])
+        row = int(np.searchsorted(matrix.indptr, place, side="right")) - 1
+        found = f"found {counted(len(bad), 'stored value')} NaN or infinite (or beyond float32)"
+        at = f"the first at row {row}, column {matrix.indices[place]} ({float(matrix.data[place])!r})"
+        raise InputError(f"{FEATURES.name} must be finite: {found}, {at}; remove or impute them")
+    return data
+
+
+# --- kernels ----------------------------------------------------------------------------------------------
+
+
+@kernel
+def turn(lines: Lines, filled: Ints, numbers: Int32s, values: Float32s) -> None:
+    """The same values line by line of the other kind; ``filled`` is where each of its lines begins, and is changed."""
+    for line in range(lines.start.shape[0] - 1):
+        for e in range(lines.start[line], lines.start[line + 1]):
+            other = lines.number[e]
+            numbers[filled[other]], values[filled[other]] = line, lines.value[e]
+            filled[other] += 1
+
+
+@borrowing
+def value_at(lines: Lines, line: int, number: int) -> float:
+    """The value of a line at a number; 0 where there is none."""
+    low, high = lines.start[line], lines.start[line + 1]
+    last = high
+    while low < high:
+        middle = (low + high) // 2
+        if lines.number[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return np.float64(lines.value[low]) if low < last and lines.number[low] == number else 0.0
+
+
+@kernel
+def look_up(lines: Lines, rows: Int32s, columns: Int32s, values: Floats) -> None:
+    """values[e] = X[rows[e], columns[e]], 0 where nothing is stored."""
+    for e in range(rows.shape[0]):
+        values[e] = value_at(lines, rows[e], columns[e])
+
+
+@kernel
+def room_to_gather(stored: BothWays) -> Room:
+    """Room for `gather_nonzero`."""
+    return Room(
+        np.full(stored.columns.start.shape[0] - 1, -1, np.int32), np.zeros(stored.rows.start.shape[0] - 1, np.int32)
+    )
+
+
+@borrowing
+def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, int]:
+    """How the values of a node's rows in some columns are read with the fewest steps, and a bound on their number.
+
+    By row, all values of the rows are read, twice. By column, all values of the columns are; the rows must ascend, so
+    that each has one place. One by one, each is searched in its row.
+    """
+    of_rows, of_columns, ascend, before = np.int64(0), np.int64(0), True, -1
+    for row in rows:
+        of_rows += stored.rows.start[row + 1] - stored.rows.start[row]
+        ascend, before = ascend and row > before, row
+    for column in columns:
+        of_columns += stored.columns.start[column + 1] - stored.columns.start[column]
+    cells = np.int64(rows.shape[0]) * columns.shape[0]
+    halvings, length = np.int64(1), of_rows // max(1, rows.shape[0])
+    while length > 0:
+        halvings, length = halvings + 1, length // 2
+    way, least = BY_ROW, 2 * (of_rows + columns.shape[0])
+    if ascend and rows.shape[0] + of_columns < least:
+        way, least = BY_COLUMN, rows.shape[0] + of_columns
+    if cells * halvings < least:
+        way = ONE_BY_ONE
+    return way, min(cells, of_columns) if ascend else cells
+
+
+@borrowing
+def gather_nonzero(stored: BothWays, rows: Int32s, columns: Int32s, way: int, room: Room, found: Gathered) -> None:
+    """Fill ``found`` with X[rows[i], columns[e]] wherever it is not 0, for e = 0, 1, ... and ascending i."""
+    if way == BY_ROW:
+        _gather_by_row(stored.rows, rows, columns, room.head, found)
+    elif way == BY_COLUMN:
+        _gather_by_column(stored.columns, rows, columns, room.where, found)
+    else:
+        _gather_one_by_one(stored.rows, rows, columns, found)
+
+
+@borrowing
+def _gather_by_row(lines: Lines, rows: Int32s, columns: Int32s, head: Int32s, found: Gathered) -> None:
+    """Read all values of the rows, to count them and to place them; a column that comes again is copied.
+
+    start[e + 2] counts the values of column e; then start[e + 1] is the place that is filled next.
+    """
+    n_gathered = columns.shape[0]
+    for e in range(n_gathered):
+        if head[columns[e]] < 0:
+            head[columns[e]] = e
+    _count_by_row(lines, rows, columns, head, found.start)
+    for i in range(rows.shape[0]):
+        for v in range(lines.start[rows[i]], lines.start[rows[i] + 1]):
+            e = head[lines.number[v]]
+            if e >= 0:
+                at = found.start[e + 1]
+                found.place[at], found.value[at] = i, lines.value[v]
+                found.start[e + 1] = at + 1
+    for e in range(n_gathered):
+        first = head[columns[e]]
+        if first < e:
+            for at in range(found.start[first], found.start[first + 1]):
+                to = found.start[e + 1]
+                found.place[to], found.value[to] = found.place[at], found.value[at]
+                found.start[e + 1] = to + 1
+    for e in range(n_gathered):
+        head[columns[e]] = -1
+
+
+@borrowing
+def _count_by_row(lines: Lines, rows: Int32s, columns: Int32s, head: Int32s, start: Ints) -> None:
+    """start[e + 1] = how many values the columns before e have; a column that comes again has as many as at first."""
+    n_gathered = columns.shape[0]
+    for e in range(n_gathered + 2):
+        start[e] = 0
+    for row in rows:
+        for v in range(lines.start[row], lines.start[row + 1]):
+            e = head[lines.number[v]]
+            if e >= 0:
+                start[e + 2] += 1
+    for e in range(n_gathered):
+        start[e + 2] = start[head[columns[e]] + 2]
+    for e in range(n_gathered):
+        start[e + 2] += start[e + 1]
+
+
+@borrowing
+def _gather_by_column(lines: Lines, rows: Int32s, columns: Int32s, where: Int32s, found: Gathered) -> None:
+    """Read all values of the columns; a row is in the node if the node has it at the place that is kept for it."""
+    for i in range(rows.shape[0]):
+        where[rows[i]] = i
+    filled = np.int64(0)
+    for e in range(columns.shape[0]):
+        found.start[e] = filled
+        for v in range(lines.start[columns[e]], lines.start[columns[e] + 1]):
+            i = where[lines.number[v]]
+            if i < rows.shape[0] and rows[i] == lines.number[v]:
+                found.place[filled], found.value[filled] = i, lines.value[v]
+                filled += 1
+    found.start[columns.shape[0]] = filled
+
+
+@borrowing
+def _gather_one_by_one(lines: Lines, rows: Int32s, columns: Int32s, found: Gathered) -> None:
+    """Search each column in each row."""
+    filled = np.int64(0)
+    for e in range(columns.shape[0]):
+        found.start[e] = filled
+        for i in range(rows.shape[0]):
+            value = value_at(lines, rows[i], columns[e])
+            if value != 0.0:
+                found.place[filled], found.value[filled] = i, value
+                filled += 1
+    found.start[columns.shape[0]] = filled
+
+
+@kernel
+def add_features(stored: BothWays, rows: Int32s, starts: Ints, projections: Projections, values: Floats) -> None:
+    """values[k, r] += sum over e of weights[e] * X[rows[r], columns[e]], e in candidate k of the row's node.
+
+    Absent values are left out of a sum: to add 0 changes no bit of it.
+    """
+    width, offset, columns, weights = projections
+    room = room_to_gather(stored)
+    found = Gathered(np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.float32))
+    for node in range(starts.shape[0] - 1):
+        first, begin, end = starts[node], offset[node * width], offset[(node + 1) * width]
+        of_node, gathered = rows[first : starts[node + 1]], columns[begin:end]
+        way, bound = cheapest_way(stored, of_node, gathered)
+        if end - begin + 2 > found.start.shape[0] or bound > found.place.shape[0]:
+            found = more_room(found, end - begin, bound)
+        gather_nonzero(stored, of_node, gathered, way, room, found)
+        for k in range(width):
+            for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                for at in range(found.start[e - begin], found.start[e - begin + 1]):
+                    values[k, first + found.place[at]] += weights[e] * found.value[at]
+
+
+@kernel
+def more_room(found: Gathered, n_columns: int, bound: int) -> Gathered:
+    """Room for ``bound`` values of ``n_columns`` columns and some more, and for no fewer than ``found`` has."""
+    m = max(found.start.shape[0], n_columns + n_columns // 2 + 2)
+    n = max(found.place.shape[0], bound + bound // 2 + 64)
+    return Gathered(np.empty(m, np.int64), np.empty(n, np.int32), np.empty(n, np.float32))

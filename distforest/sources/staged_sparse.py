@@ -1,0 +1,61 @@
+"""Sparse sources that are staged: three arrays, which any host can open."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from distforest.sources.sparse import SparseSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from distforest.sources.array_files import Mapped
+    from distforest.sources.sparse_features import SparseFeatures
+    from distforest.sources.staging import Staged
+
+
+@dataclass(frozen=True)
+class StagedSparse:
+    """A sparse source that can be opened on any host: its three arrays are staged.
+
+    Attributes
+    ----------
+    indptr, indices, data
+        The staged arrays of the source.
+    shape
+        Rows and columns.
+    origin
+        The user's address of the matrix; None if it was given in memory.
+    opens
+        The kind of source.
+    """
+
+    indptr: Staged
+    indices: Staged
+    data: Staged
+    shape: tuple[int, int]
+    origin: str | None = None
+    opens: type[SparseSource | SparseFeatures] = SparseSource
+
+    @property
+    def address(self) -> str:
+        """Address of the values."""
+        return self.origin or self.data.address
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the three arrays' digests and the shape."""
+        parts = [self.indptr.sha256, self.indices.sha256, self.data.sha256, *map(str, self.shape)]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the three arrays."""
+        return self.indptr.n_bytes + self.indices.n_bytes + self.data.n_bytes
+
+    def open(self, scratch: Path, files: list[Mapped] | None = None) -> SparseSource | SparseFeatures:
+        """Open the source on this host, as memory maps; see `Staged.open`."""
+        arrays = [part.open(scratch, files) for part in (self.indptr, self.indices, self.data)]
+        return self.opens.of(arrays[0], arrays[1], arrays[2], self.shape)

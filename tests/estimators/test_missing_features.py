@@ -1,0 +1,163 @@
+"""Features that lack values, from the fit to the sealed forest, its job and its answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from distforest import SMERF, Embedding, Labels, Targets, load
+from distforest.jobs.cluster import Here
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.question import Question
+from distforest.jobs.score import score
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Options, fit
+from distforest.sources.arrays import open_array, write_array
+from distforest.stores.folder import Folder
+from tests.estimators.rows import DISTANCES, POINTS, TARGETS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from distforest.forest.forest import Forest
+
+CODES = np.digitize(TARGETS, np.quantile(TARGETS, [0.3, 0.7]))
+LOST = np.random.default_rng(5).random(POINTS.shape) < 0.25
+LOST[:, -1] &= ~LOST[:, :-1].all(axis=1)
+HOLES = np.where(LOST, np.nan, POINTS)
+QUERIES = np.where(np.roll(LOST, 7, axis=0), np.nan, POINTS + 0.1)
+
+TRUTHS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "labels": (Labels(CODES), {}),
+    "targets": (Targets(TARGETS), {"min_samples_leaf": 2}),
+    "embedding": (Embedding(POINTS[:, :2]), {}),
+    "distances": (DISTANCES, {"min_samples_split": 6}),
+    "bins": (Labels(CODES), {"max_bins": 4}),
+    "bins of targets": (Targets(TARGETS), {"max_bins": 256}),
+    "sums": (Labels(CODES), {"feature_combinations": 2.0, "coefficients": "normal"}),
+    "screened": (Targets(TARGETS), {"feature_weights": "dependence"}),
+    "at random": (DISTANCES, {"splitter": "random"}),
+}
+
+
+def grown(name: str, X: np.ndarray, **further: Any) -> SMERF:
+    truth, options = TRUTHS[name]
+    return SMERF(n_estimators=8, random_state=3, **options, **further).fit(X, truth)
+
+
+def walked(forest: Forest, X: np.ndarray) -> np.ndarray:
+    """The node of each row in each tree, step by step; a value of a sum is missing where one of its terms is."""
+    table, ends = forest.routed_table, np.empty((forest.n_trees, len(X)), np.int32)
+    assert table.missing_right is not None
+    for tree, start in enumerate(table.tree_start[:-1]):
+        for r, row in enumerate(X.astype(np.float32).astype(np.float64)):
+            node = 0
+            while table.left[start + node] >= 0:
+                at = start + node
+                terms = slice(table.offset[at], table.offset[at + 1])
+                value = sum(row[table.columns[terms]] * table.weights[terms])
+                is_right = table.missing_right[at] if np.isnan(value) else value > table.threshold[at]
+                node = table.right[at] if is_right else table.left[at]
+            ends[tree, r] = node
+    return ends
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_every_row_ends_in_a_leaf_and_queries_walk_as_training_rows_do(name: str) -> None:
+    estimator = grown(name, HOLES)
+    forest = estimator.forest_
+    assert forest.table.missing_right is not None
+    assert forest.table.is_leaf[(forest.table.tree_start[:-1, None] + forest.training_nodes)].all()
+    np.testing.assert_array_equal(estimator.apply(HOLES).T, forest.training_nodes)
+    expected = walked(forest, QUERIES)
+    np.testing.assert_array_equal(estimator.apply(QUERIES).T, expected)
+    for part in (QUERIES[:1], QUERIES[~np.isnan(QUERIES).any(axis=1)]):  # one row, and rows that lack nothing
+        own = walked(forest, part)
+        np.testing.assert_array_equal(estimator.apply(part).T, own)
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_a_forest_of_rows_that_lack_nothing_sends_what_is_missing_to_the_heavier_side(name: str) -> None:
+    estimator = grown(name, POINTS)
+    table = estimator.forest_.table
+    assert table.missing_right is None
+    assert "missing_right" not in estimator.forest_.arrays()
+    np.testing.assert_array_equal(estimator.apply(QUERIES).T, walked(estimator.forest_, QUERIES))
+    root = np.repeat(table.tree_start[:-1], table.tree_size)[~table.is_leaf]
+    right, left = (table.n_rows[root + child[~table.is_leaf]] for child in (table.right, table.left))
+    sends_right = estimator.forest_.routed_table.missing_right
+    assert sends_right is not None
+    assert sends_right[~table.is_leaf].tolist() == (right >= left).tolist()
+
+
+@pytest.mark.parametrize("name", ["labels", "bins of targets", "sums", "screened", "distances"])
+def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+    truth, options = TRUTHS[name]
+    values = getattr(truth, "values", truth)
+    kind = "distances" if name == "distances" else ("targets" if truth.__class__ is Targets else "labels")
+    group, output = str(tmp_path / "in.zarr"), str(tmp_path / "out.zarr")
+    for array, of in (("X", HOLES), ("Q", QUERIES), ("truth", np.asarray(values))):
+        write_array(group, array, of.shape, of.dtype, [of])
+    given: Any = f"{group}/truth" if kind == "distances" else {"kind": kind, "values": f"{group}/truth"}
+    spec = Spec.from_dict(
+        {
+            "format": 1,
+            "method": "smerf",
+            "seed": 3,
+            "output": output,
+            "input": {"features": f"{group}/X", "distances": given},
+            "params": {"n_estimators": 8, **options},
+        }
+    )
+    done = fit(stage_inputs(spec, str(tmp_path / "job")), output, Folder(str(tmp_path / "job")), Here(), Options())
+    estimator = grown(name, HOLES)
+    assert done.digest == estimator.digest_ == load(output).digest_
+    assert estimator.save(tmp_path / "own.zarr") == done.digest
+    np.testing.assert_array_equal(load(tmp_path / "own.zarr").distance(QUERIES), estimator.distance(QUERIES))
+    answers = str(tmp_path / "answers.zarr")
+    score(Question(output, f"{group}/Q", "distance"), answers, Here(2), True)
+    found = np.asarray(open_array(f"{answers}/distance")[...])
+    np.testing.assert_array_equal(found, estimator.transform(QUERIES).astype(found.dtype))
+
+
+@pytest.mark.parametrize("name", ["labels", "distances", "bins"])
+def test_a_monotone_scale_changes_no_side(name: str) -> None:
+    one, other = grown(name, HOLES), grown(name, np.exp(HOLES / 4.0))
+    assert one.forest_.table.missing_right is not None
+    for array in ("left", "right", "columns", "missing_right", "n_rows"):
+        np.testing.assert_array_equal(getattr(one.forest_.table, array), getattr(other.forest_.table, array))
+
+
+def test_what_is_missing_may_be_all_that_tells_classes_apart() -> None:
+    X = np.where(np.arange(40)[:, None] % 2 == 0, np.nan, np.random.default_rng(0).normal(size=(40, 1)))
+    forest = SMERF(20, random_state=0).fit(X, Labels(np.arange(40) % 2))
+    assert forest.predict([[1e30], [-1e30]]).tolist() == [1, 1]
+    with pytest.warns(UserWarning, match="row 0 of 1 has no value"):
+        assert forest.predict([[np.nan]]).tolist() == [0]
+
+
+def test_a_row_without_any_value_is_told() -> None:
+    forest = grown("labels", HOLES)
+    with pytest.warns(UserWarning, match="row 1 of 2 has no value"):
+        forest.distance(np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)]), POINTS)
+
+
+def test_a_column_without_any_value_is_never_cut() -> None:
+    X = np.insert(HOLES, 1, np.nan, axis=1)
+    for name in TRUTHS:
+        table = grown(name, X).forest_.table
+        single = (table.width == 1)[~table.is_leaf]
+        assert single.all() or name == "sums"
+        assert 1 not in table.columns
+
+
+def test_infinity_is_refused() -> None:
+    X = HOLES.copy()
+    X[3, 1] = np.inf
+    with pytest.raises(ValueError, match=r"features must be finite or NaN for missing: .* row 3, column 1"):
+        grown("labels", X)

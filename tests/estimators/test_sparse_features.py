@@ -1,0 +1,176 @@
+"""Forests of sparse features are those of the dense matrix, digest for digest, and answer sparse rows alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import distforest
+from distforest import RFD, SMERF, Distances, Embedding, Labels, SimForestClassifier, Targets, TreeRank, URerF
+from distforest.errors import InputError
+from tests.sources.test_sparse import CONTAINERS
+from tests.sources.test_sparse_features import words
+
+N = 60
+RNG = np.random.default_rng(0)
+X = words(N, 30, 3, 0.15)
+QUERIES = words(17, 30, 4, 0.15)
+Y = np.where(X[:, :4].sum(axis=1) > 0, RNG.integers(0, 3, N), 0)
+POINTS = np.column_stack([X[:, 0] + RNG.normal(size=N), X[:, 1]]).astype(np.float64)
+FAR = POINTS.copy()
+FAR[7] = 1e20
+TRUTHS = {
+    "labels": Labels(Y),
+    "targets": Targets(POINTS[:, 0]),
+    "embedding": Embedding(POINTS),
+    "far": Embedding(FAR),
+    "distances": Distances(np.abs(POINTS[:, :1] - POINTS[:, 0])),
+}
+PARAMS: list[dict[str, Any]] = [
+    {},
+    {"min_samples_leaf": 4},
+    {"max_features": 1},
+    {"max_features": None, "bootstrap": False},
+    {"feature_combinations": 2.5},
+    {"feature_combinations": 0.2, "max_depth": 4},
+    {"feature_weights": np.arange(30.0)},
+    {"splitter": "random"},
+    {"splitter": "random", "feature_combinations": 2.0},
+]
+PAPER: dict[str, Any] = {"feature_combinations": 3.0, "min_samples_split": 6}
+
+
+@pytest.mark.parametrize("params", PARAMS, ids=str)
+@pytest.mark.parametrize("truth", TRUTHS)
+@pytest.mark.filterwarnings("ignore:embedding:UserWarning")  # a far point is far
+def test_the_digest_is_that_of_the_dense_matrix(truth: str, params: dict[str, Any]) -> None:
+    forest = SMERF(5, random_state=2, **params)
+    dense, sparse = clone(forest).fit(X, TRUTHS[truth]), clone(forest).fit(scipy.sparse.csr_array(X), TRUTHS[truth])
+    assert sparse.digest_ == dense.digest_
+    queries = scipy.sparse.csc_matrix(QUERIES)
+    np.testing.assert_array_equal(sparse.apply(queries), dense.apply(QUERIES))
+    np.testing.assert_array_equal(sparse.distance(queries), dense.distance(QUERIES))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 999),
+    n_rows=st.integers(4, 40),
+    n_columns=st.integers(1, 60),
+    share=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
+    container=st.sampled_from(CONTAINERS),
+    truth=st.sampled_from(["labels", "targets", "distances"]),
+    params=st.sampled_from(PARAMS[:6]),
+)
+@pytest.mark.filterwarnings("ignore:.* trees have no split:UserWarning", "ignore:.*no cut.*:UserWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of data made at random
+def test_any_matrix_leads_to_the_digest_of_the_dense_one(
+    seed: int, n_rows: int, n_columns: int, share: float, container: Any, truth: str, params: dict[str, Any]
+) -> None:
+    rng, dense = np.random.default_rng(seed), words(n_rows, n_columns, seed, share)
+    y = rng.integers(0, 3, n_rows)
+    values = {"labels": Labels(y), "targets": Targets(rng.normal(size=n_rows)), "distances": np.abs(y[:, None] - y)}
+    params = {**params, "max_features": min(params.get("max_features") or n_columns, n_columns)}
+    forest = SMERF(2, random_state=seed, **params)
+    own = clone(forest).fit(container(dense), values[truth])
+    assert own.digest_ == clone(forest).fit(dense, values[truth]).digest_
+
+
+@pytest.mark.parametrize("criterion", ["fast_bic", "equal_bic", "two_means", "mclust_bic"])
+def test_urerf_grows_the_same_over_sparse_features(criterion: str) -> None:
+    forest = URerF.paper(4, criterion=criterion, random_state=1, **PAPER)
+    dense, sparse = clone(forest).fit(X), clone(forest).fit(scipy.sparse.coo_array(X))
+    assert sparse.digest_ == dense.digest_
+    np.testing.assert_array_equal(sparse.proximity(scipy.sparse.csr_array(QUERIES)), dense.proximity(QUERIES))
+
+
+@pytest.mark.parametrize(
+    ("forest", "changes"),
+    [
+        (URerF(), "coefficients='sign', n_witnesses=0, feature_weights=None"),
+        (SMERF(max_bins=16), "max_bins=None"),
+        (SMERF(feature_weights="dependence"), "feature_weights=None"),
+        (SMERF(feature_combinations=2.0, coefficients="normal"), "coefficients='sign'"),
+    ],
+)
+def test_what_needs_a_dense_matrix_is_refused_with_its_cure(forest: Any, changes: str) -> None:
+    assert not forest.__sklearn_tags__().input_tags.sparse
+    args = () if isinstance(forest, URerF) else (Labels(Y),)
+    with pytest.raises(InputError, match=f"features are sparse, but .* needs dense ones; give {changes}, or X.toarray"):
+        forest.fit(scipy.sparse.csr_array(X), *args)
+    changed = forest.set_params(**eval(f"dict({changes})"))
+    assert changed.__sklearn_tags__().input_tags.sparse
+    changed.set_params(n_estimators=2, min_samples_split=20).fit(scipy.sparse.csr_array(X), *args)
+
+
+@pytest.mark.parametrize("forest", [RFD(3), TreeRank(3), SimForestClassifier("rbf", n_estimators=3)])
+def test_methods_that_read_points_or_similarities_say_that_they_need_dense_features(forest: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"Sparse data was passed for X, but dense data is required. Use '.toarray\(\)'"
+    ):
+        forest.fit(scipy.sparse.csr_array(X), Y)
+
+
+def test_a_forest_is_the_same_for_any_number_of_threads_and_keeps_no_trace_of_zeros(tmp_path: Path) -> None:
+    matrix = scipy.sparse.csr_array(X)
+    forests = [SMERF(8, random_state=0, n_jobs=n).fit(matrix, Labels(Y)) for n in (1, 3)]
+    stored = matrix.copy()
+    stored.data[::3] = 0.0
+    explicit, without = (SMERF(8, random_state=0).fit(one, Labels(Y)) for one in (stored, stored.toarray()))
+    assert forests[0].digest_ == forests[1].digest_
+    assert explicit.digest_ == without.digest_ != forests[0].digest_
+    forests[0].save(tmp_path / "forest.zarr")
+    opened = distforest.load(tmp_path / "forest.zarr")
+    for rows in (QUERIES, scipy.sparse.csr_array(QUERIES)):
+        np.testing.assert_array_equal(opened.predict_proba(rows), forests[1].predict_proba(QUERIES))
+        np.testing.assert_array_equal(opened.kneighbors(rows, 3)[1], forests[1].kneighbors(QUERIES, 3)[1])
+        np.testing.assert_array_equal(opened.transform(rows), forests[1].transform(QUERIES))
+    assert opened.score(scipy.sparse.csr_array(X), Labels(Y)) == opened.score(X, Labels(Y))
+
+
+def test_bad_rows_are_refused() -> None:
+    bad = scipy.sparse.csr_array(X)
+    bad.data[4] = np.nan
+    with pytest.raises(InputError, match="features must be finite: found 1 stored value NaN"):
+        SMERF(2).fit(bad, Labels(Y))
+    forest = SMERF(2, random_state=0).fit(scipy.sparse.csr_array(X), Labels(Y))
+    with pytest.raises(ValueError, match="X has 29 features, but SMERF is expecting 30 features as input"):
+        forest.predict(scipy.sparse.csr_array(QUERIES[:, 1:]))
+
+
+def test_texts_of_no_word_that_varies_are_told() -> None:
+    with pytest.warns(UserWarning, match=r"all features are constant \(check how they were read\)"):
+        SMERF(4, random_state=0).fit(scipy.sparse.csr_array((N, 1000)), Labels(np.arange(N) % 2))
+
+
+def test_a_wide_matrix_costs_what_it_holds() -> None:
+    """A million columns and twelve rows: the dense matrix would take no more time, but each node a million draws."""
+    rows = np.repeat(np.arange(12), 5)
+    columns = np.random.default_rng(0).integers(0, 10**6, 60)
+    wide = scipy.sparse.csr_array((np.ones(60), (rows, columns)), (12, 10**6))
+    y = np.arange(12) % 2
+    forest = SMERF(3, random_state=0, bootstrap=False).fit(wide, Labels(y))
+    assert forest.predict(wide).tolist() == y.tolist()
+    used = np.unique(forest.forest_.table.columns)
+    assert set(used.tolist()) <= set(columns.tolist())
+    assert forest.digest_ == SMERF(3, random_state=0, bootstrap=False).fit(wide.toarray(), Labels(y)).digest_
+
+
+def test_scikit_learns_check_of_sparse_containers_passes_but_for_the_tags_of_a_classifier() -> None:
+    """What `check_estimator_sparse_array` and its twin do, with 64-bit places too."""
+    y = np.arange(N) % 4
+    for container in (*CONTAINERS, scipy.sparse.bsr_array, scipy.sparse.dia_array, scipy.sparse.dia_matrix):
+        matrix = container(X)
+        forest = SMERF(2, random_state=0).fit(matrix, y)
+        assert forest.predict(matrix).shape == (N,)
+        assert forest.predict_proba(matrix).shape == (N, 4)
+    large = scipy.sparse.csr_array(X)
+    large.indices, large.indptr = large.indices.astype(np.int64), large.indptr.astype(np.int64)
+    assert SMERF(2, random_state=0).fit(large, y).digest_ == forest.digest_

@@ -1,0 +1,127 @@
+"""Lists of categories: which side a category goes to, and which lists are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distforest.errors import ArtifactError
+from distforest.forest.category_sets import CategorySets, listed_of, side_of_category
+from distforest.forest.frontier import LEFT, RIGHT
+from distforest.forest.table import NodeTable, route
+from distforest.sources.arrays import ArraySource
+from tests import samples
+
+LISTS = st.lists(st.lists(st.integers(0, 65_535), unique=True).map(sorted), min_size=1, max_size=4)
+VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 7.0, 65_535.0, 1e30, -1.0, 1.5, np.nan]
+
+
+@pytest.mark.kernels
+@given(LISTS, st.data())
+def test_a_listed_category_goes_to_the_other_side_than_all_others(lists: list[list[int]], data: st.DataObject) -> None:
+    node = data.draw(st.integers(0, len(lists) - 1))
+    others_right = data.draw(st.booleans())
+    value = data.draw(st.sampled_from([*map(float, lists[node]), *VALUES]))
+    starts = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    codes = np.array([code for own in lists for code in own], np.uint16)
+    sets = CategorySets(starts, codes, np.full(len(lists), others_right))
+    goes_right = others_right != (value in lists[node])
+    assert side_of_category(node, value, sets) == (RIGHT if goes_right else LEFT)
+
+
+def test_a_node_lists_the_categories_that_go_where_others_do_not() -> None:
+    frontier = samples.level([[0, 1, 2, 3], [4, 5], [6, 7]], [[1] * 4, [1, 1], [1, 1]])
+    values = np.array([65_535.0, 2.0, 2.0, np.nan, 1.0, 0.0, 0.5, 3.0])
+    side = np.array([LEFT, RIGHT, RIGHT, LEFT, LEFT, RIGHT, LEFT, RIGHT], np.int8)
+    which, others = np.array([True, True, False]), np.array([True, False, False])
+    listed = listed_of(frontier, values, side, which, others)
+    assert (listed.size.tolist(), listed.codes.tolist()) == ([1, 1, 0], [65_535, 0])
+    assert listed.threshold.tolist() == [1.0, 0.0, 0.0]
+
+
+# --- a table by hand --------------------------------------------------------------------------------------
+
+
+def table() -> NodeTable:
+    """The root cuts categories 1 and 3 of column 0 from all others, which go right; its right child cuts column 1."""
+    return NodeTable(
+        tree_size=np.array([5]),
+        left=np.array([1, -1, 3, -1, -1], np.int32),
+        right=np.array([2, -1, 4, -1, -1], np.int32),
+        threshold=np.array([1.0, 0.0, 0.5, 0.0, 0.0]),
+        width=np.array([1, 0, 1, 0, 0], np.int32),
+        columns=np.array([0, 1], np.int32),
+        weights=np.ones(2),
+        gain=np.zeros(5),
+        n_rows=np.array([9, 4, 5, 2, 3]),
+        missing_right=np.array([True, False, False, False, False]),
+        category_size=np.array([2, 0, 0, 0, 0], np.int32),
+        category_codes=np.array([1, 3], np.uint16),
+    )
+
+
+ROWS = np.array([[1, 0], [3, 9], [0, 0], [2, 9], [np.nan, 9], [4, np.nan], [70_000, 0]], np.float32)
+ENDS = [1, 1, 3, 4, 4, 3, 3]
+
+
+class ByLevels:
+    """A source of which no twin knows, so that its rows are routed level by level."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.own = ArraySource.of(values)
+        self.shape, self.entries, self.block, self.project = (
+            self.own.shape,
+            self.own.entries,
+            self.own.block,
+            self.own.project,
+        )
+
+
+@pytest.mark.parametrize("kind", [ArraySource.of, ByLevels])
+def test_rows_walk_down_by_categories_and_numbers(kind: Callable[..., Any]) -> None:
+    table().check(2, (5, 0))
+    assert route(table(), kind(ROWS), np.arange(7, dtype=np.int32)).tolist() == [ENDS]
+    assert table().steps is None
+
+
+def of(**changes: Any) -> NodeTable:
+    return replace(table(), **changes)
+
+
+INTS, CODES = np.int32, np.uint16
+DAMAGES: dict[str, tuple[str, NodeTable]] = {
+    "no sizes": ("category_size: missing", of(category_size=None)),
+    "no codes": ("category_codes: missing", of(category_codes=None)),
+    "no lists": ("category_size: missing", of(category_size=None, category_codes=None)),
+    "a size short": ("category_size: tree_size announces 5", of(category_size=np.array([2, 0, 0, 0], INTS))),
+    "a negative size": (r"category_size\[1\]", of(category_size=np.array([3, -1, 0, 0, 0], INTS))),
+    "a code too many": ("category_codes: .* 2 codes, found 3", of(category_codes=np.array([1, 3, 4], CODES))),
+    "codes in no order": (r"category_codes\[1\]: .* ascend", of(category_codes=np.array([3, 1], CODES))),
+    "a code twice": (r"category_codes\[1\]", of(category_codes=np.array([3, 3], CODES))),
+    "a code too large": (r"category_codes\[1\]", of(category_codes=np.array([1, 5], CODES))),
+    "a list of numbers": (r"category_size\[2\]", of(category_size=np.array([1, 0, 1, 0, 0], INTS))),
+    "a list of a leaf": (r"category_size\[1\]", of(category_size=np.array([1, 1, 0, 0, 0], INTS))),
+    "categories without a list": (
+        r"category_size\[0\]",
+        of(category_size=np.zeros(5, INTS), category_codes=np.zeros(0, CODES)),
+    ),
+    "a weight of categories": (r"columns\[0\]: .* alone", of(weights=np.array([-1.0, 1.0]))),
+    "a sum with categories": (
+        r"columns\[0\]: .* alone",
+        of(width=np.array([2, 0, 1, 0, 0], INTS), columns=np.array([0, 1, 1], INTS), weights=np.ones(3)),
+    ),
+    "no side of others": (r"threshold\[0\]", of(threshold=np.array([0.5, 0.0, 0.5, 0.0, 0.0]))),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_list_is_refused_by_its_name(damage: str) -> None:
+    message, broken = DAMAGES[damage]
+    with pytest.raises(ArtifactError, match=f"^{message}"):
+        broken.check(2, (5, 0))

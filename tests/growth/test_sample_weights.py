@@ -1,0 +1,176 @@
+"""The weights of rows as integers: whole ones as they are, fractional ones rounded, within bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from distforest.errors import InputError
+from distforest.growth.methods import METHODS, problem, sampling, weights_of_rows
+from distforest.growth.parameters import complete
+from distforest.growth.problem import Sampling
+from distforest.growth.sample_weights import (
+    COARSEST,
+    GENERAL,
+    MOST_OF_TREE,
+    OF_DISTANCES,
+    Bounds,
+    Draws,
+    SampleWeights,
+    checked_weights,
+)
+from distforest.sources.truth import TruthKind
+from tests import samples
+from tests.reference import naive
+
+FRACTIONS = st.one_of(st.just(0.0), st.floats(1e-9, 1e9), st.floats(1e-3, 10.0))
+ALL = Draws(10, replace=False)
+
+
+@given(st.lists(st.integers(0, 2**20), min_size=1, max_size=10).filter(any))
+def test_whole_weights_are_used_as_they_are(weights: list[int]) -> None:
+    found = SampleWeights.of(np.array(weights, np.float64), ALL)
+    assert (found.integers.tolist(), found.unit) == (weights, 1)
+    assert found.present.tolist() == [row for row, w in enumerate(weights) if w]
+    assert found.is_everywhere == (0 not in weights)
+    assert not found.told(np.array(weights, np.float64))
+
+
+@given(st.lists(FRACTIONS, min_size=1, max_size=10).filter(any), st.integers(1, 1000), st.booleans())
+@example([0.5, 1e9], 1000, True)
+def test_fractional_weights_are_rounded(weights: list[float], n_draws: int, replace: bool) -> None:
+    assume(any(w % 1.0 for w in weights))
+    bounds, draws = Bounds(tree=1 << 20, row=1 << 18, finest=1 << 10), Draws(n_draws, replace)
+
+    def of(unit: int) -> list[int]:
+        exact = [naive.relative_weight(weights, row, unit) for row in range(len(weights))]
+        return [max(round(value), value > 0) for value in exact]
+
+    def fits(unit: int) -> bool:
+        integers = of(unit)
+        return max(integers) <= bounds.row and naive.heaviest_tree(integers, n_draws, replace) <= bounds.tree
+
+    units = [unit for unit in (1024, 512, 256, 128, 64, 32, 16) if fits(unit)]
+    if not units:
+        with pytest.raises(InputError, match="times the mean"):
+            SampleWeights.of(np.array(weights), draws, bounds)
+        return
+    found = SampleWeights.of(np.array(weights), draws, bounds)
+    for row, (value, expected) in enumerate(zip(found.integers.tolist(), of(units[0]), strict=True)):
+        half = abs(naive.relative_weight(weights, row, units[0]) % 1 - Fraction(1, 2))
+        assert value == expected or (half < 1e-9 and abs(value - expected) == 1)
+    assert found.unit == units[0]
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=3, max_size=8).filter(any),
+    st.integers(0, 2**40),
+    st.sampled_from([{}, {"bootstrap": False}, {"max_samples": 2}, {"max_samples": 0.5}, {"max_samples": 1.0}]),
+)
+def test_trees_draw_as_if_absent_rows_were_not_there(weights: list[int], seed: int, more: dict[str, Any]) -> None:
+    own, trees = np.array(weights, np.int32), np.arange(3)
+    params = {"max_samples": None, "bootstrap": True, **more}
+    present = np.flatnonzero(own)
+    assume(len(present) >= 2)
+    found = sampling(params, len(own), SampleWeights(own)).weights(seed, trees)
+    expected = sampling(params, len(present)).weights(seed, trees)
+    assert found[:, present].tolist() == expected.tolist()
+    assert not found[:, own == 0].any()
+    weighed = SampleWeights(own).of_trees(found)
+    assert weighed.tolist() == (found * own).tolist()
+    rows = sampling(params, len(own), SampleWeights(own))
+    assert rows.heaviest == naive.heaviest_tree(weights, rows.n_draws, rows.replace) >= weighed.sum(axis=1).max()
+
+
+@pytest.mark.parametrize(
+    ("weights", "bounds", "message"),
+    [
+        ([2.0**31, 1.0], GENERAL, "largest weight may be 2,147,483,647, found 2,147,483,648; divide whole weights"),
+        ([2.0**30, 2.0**30], GENERAL, "largest sum of the weights of a tree may be 2,147,483,647, found 2,147,483,648"),
+        ([1e308] * 20, GENERAL, "largest weight may be 2,147,483,647, found 1e\\+308"),
+        ([2.0**15 + 1, 1.0], OF_DISTANCES, "largest weight may be 32,768, found 32,769"),
+        ([0.1] * 30_000 + [1e9], OF_DISTANCES, "for trees of 10 rows the largest weight may be 2048 times the mean"),
+    ],
+)
+def test_weights_that_are_too_large_are_refused(weights: list[float], bounds: Bounds, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SampleWeights.of(np.array(weights), ALL, bounds)
+
+
+def test_a_tree_that_drew_too_much_weight_is_refused() -> None:
+    weights = SampleWeights(np.array([2**30, 1], np.int32))
+    assert weights.of_trees(np.array([[1, 3]], np.int32)).tolist() == [[2**30, 3]]
+    with pytest.raises(InputError, match="may add up to 2,147,483,647, found 2,147,483,648; divide them by their mean"):
+        weights.of_trees(np.array([[1, 1], [2, 0]], np.int32))
+    assert Sampling(2, 2, True, weights).heaviest == MOST_OF_TREE
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, 2.0], r"sample_weight: shape \(3,\), a weight for each row, was expected, found \(2,\)"),
+        ([[1.0], [1.0], [1.0]], r"found \(3, 1\): inconsistent numbers of samples"),
+        (2.0, r"found \(\)"),
+        ([1.0, -2.0, 0.0], "numbers that are not negative were expected, found -2.0 in row 1"),
+        ([1.0, 1.0, np.nan], "numbers that are finite were expected, found nan in row 2"),
+        ([np.inf, 1.0, 1.0], "numbers that are finite were expected, found inf in row 0"),
+        ([0.0, 0.0, 0.0], "a positive weight was expected, found only weights of zero"),
+        (["a", "b", "c"], "sample_weight must be numbers, found"),
+        ([None, 1.0, 1.0], "finite were expected, found nan in row 0"),
+    ],
+)
+def test_bad_weights_are_refused(weights: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        checked_weights(weights, 3)
+
+
+def test_limits_count_rows() -> None:
+    whole, parts = SampleWeights(np.array([3, 1], np.int32)), SampleWeights(np.array([900, 1100], np.int32), 1024)
+    assert [whole.least(n, 3) for n in (2, 5)] == [2, 5]
+    assert [parts.least(n, 3) for n in (2, 3)] == [1, 3072]
+    assert [parts.least(n, 2) for n in (1, 2)] == [1, 2048]
+
+
+def test_what_is_rounded_is_told() -> None:
+    weights = np.array([0.1] * 50 + [1.5] * 100 + [0.0])
+    assert not SampleWeights.of(weights, ALL).told(weights)
+    coarse = SampleWeights.of(weights, Draws(200_000, True))
+    assert coarse.unit == 1024
+    rough = SampleWeights.of(weights, ALL, Bounds(1 << 20, 1 << 20, COARSEST))
+    told = rough.told(weights)
+    assert "rounded to multiples of 1/16 of their mean" in told
+    assert "changes 50 of 150 weights by more than one per cent, most of all 0.1 in row 0" in told
+
+
+def params_of(method: str, **more: Any) -> dict[str, Any]:
+    return complete(METHODS[method].parameters, {"n_estimators": 2, **more})
+
+
+def test_class_weights_leave_room_for_weights() -> None:
+    codes = np.repeat([0, 1], [90, 10]).astype(np.int32)
+    weights = np.random.default_rng(0).random(100) + 0.5
+    params = params_of("simforest", class_weight={"a": 1.0, "b": 8000.0})
+    found = weights_of_rows(params, TruthKind.LABELS, codes, ["a", "b"], weights)
+    plain = weights_of_rows(params_of("simforest"), TruthKind.LABELS, codes, ["a", "b"], weights)
+    assert (plain.unit, found.unit) == (1024, 16)
+    params = params_of("simforest", class_weight={"a": 1.0, "b": 16000.0})
+    with pytest.raises(InputError, match="the largest weight may be"):
+        weights_of_rows(params, TruthKind.LABELS, codes, ["a", "b"], 10.0 * weights**6)
+
+
+def test_all_objects_must_vote_if_the_nearest_does() -> None:
+    params = params_of("simforest", voting="nearest")
+    with pytest.raises(InputError, match="leave out those with a weight of 0"):
+        weights_of_rows(params, TruthKind.LABELS, np.array([0, 1], np.int32), ["a", "b"], np.array([0.0, 1.0]))
+
+
+def test_a_method_without_weights_refuses_them() -> None:
+    data = replace(samples.data_of("votes"), sample_weights=SampleWeights(np.ones(samples.N_ROWS, np.int32)))
+    with pytest.raises(InputError, match="rfd knows no weights of rows, found sample_weight"):
+        problem(METHODS["rfd"], data, params_of("rfd"), 0)

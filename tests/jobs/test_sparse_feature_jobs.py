@@ -1,0 +1,163 @@
+"""Jobs that name sparse features: forest and answers of the estimator, and of the dense matrix with zeros."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import zarr
+
+from distforest import SMERF, Labels, URerF
+from distforest.errors import InputError, SpecError
+from distforest.jobs.cluster import Here
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.plan import plan
+from distforest.jobs.preview import check_and_stage, faults_of_metadata, preview
+from distforest.jobs.question import Question
+from distforest.jobs.score import score
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Fitted, Options, fit, size_of
+from distforest.sources.arrays import open_array, write_array
+from distforest.sources.files.ingest import ingest
+from distforest.sources.sparse_store import write_sparse
+from distforest.stores.folder import Folder
+from tests.sources.test_sparse_features import words
+
+X, NEW = words(50, 40, 1, 0.1), words(11, 40, 2, 0.1)
+Y = (X[:, :5].sum(axis=1) > 0).astype(np.int64)
+PARAMS = {"n_estimators": 6}
+
+
+def write_as_anndata_does(address: str, matrix: Any, zarr_format: Any = 3) -> None:
+    """Write a sparse matrix as anndata 0.12 lays it out: checked by hand against its files."""
+    group = zarr.create_group(address, zarr_format=zarr_format)
+    for name in ("data", "indices", "indptr"):
+        group.create_array(name, data=getattr(matrix, name))
+    encoding = {"encoding-type": f"{matrix.format}_matrix", "encoding-version": "0.1.0"}
+    group.attrs.update({**encoding, "shape": list(map(int, matrix.shape))})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the matrices in each layout, queries and labels; not to be written to."""
+    folder = tmp_path_factory.mktemp("made")
+    scipy.sparse.save_npz(folder / "X.npz", scipy.sparse.csr_array(X))
+    ingest(str(folder / "X.npz"), f"{folder}/own.zarr", chunk_bytes=400)
+    write_as_anndata_does(f"{folder}/csr.zarr", scipy.sparse.csr_matrix(X), 2)
+    shuffled = scipy.sparse.csc_matrix(X)
+    for first, last in zip(shuffled.indptr[:-1], shuffled.indptr[1:], strict=True):  # in any order within a column
+        shuffled.indices[first:last], shuffled.data[first:last] = (
+            part[first:last][::-1].copy() for part in (shuffled.indices, shuffled.data)
+        )
+    write_as_anndata_does(f"{folder}/csc.zarr", shuffled)
+    write_sparse(f"{folder}/new.zarr", scipy.sparse.csr_array(NEW), chunk_bytes=400)
+    write_as_anndata_does(f"{folder}/new_csc.zarr", scipy.sparse.csc_matrix(NEW))
+    for name, values in {"X": X, "y": Y, "new": NEW}.items():
+        write_array(f"{folder}/dense.zarr", name, values.shape, values.dtype, [values])
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> str:
+    """The test's own copy of that folder."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return str(tmp_path)
+
+
+def job(place: str, features: str, method: str = "smerf", **params: Any) -> Spec:
+    truth = {"distances": {"kind": "labels", "values": f"{place}/dense.zarr/y"}} if method == "smerf" else {}
+    return Spec.from_dict(
+        {
+            "format": 1,
+            "method": method,
+            "seed": 3,
+            "output": f"{place}/out.forest.zarr",
+            "input": {"features": f"{place}/{features}", **truth},
+            "params": {**PARAMS, **params},
+            "run": {"scratch": f"{place}/scratch", "overwrite": True},
+        }
+    )
+
+
+def run_job(spec: Spec) -> Fitted:
+    folder = Folder(f"{spec.output}.job")
+    return fit(stage_inputs(spec, folder.address), spec.output, folder, Here(2), Options(batch=3, overwrite=True))
+
+
+@pytest.mark.parametrize("features", ["own.zarr", "csr.zarr", "csc.zarr", "dense.zarr/X"])
+def test_the_forest_is_that_of_the_dense_matrix_in_each_layout(features: str, place: str) -> None:
+    done = run_job(job(place, features))
+    estimator = SMERF(6, random_state=3)
+    assert done.digest == estimator.fit(X, Labels(Y)).digest_ == estimator.fit(f"{place}/{features}", Labels(Y)).digest_
+    for answer in ("predict", "neighbors"):
+        found = []
+        for queries in ("new.zarr", "new_csc.zarr", "dense.zarr/new"):
+            question = Question(done.address, f"{place}/{queries}", answer)
+            answered = score(question, f"{place}/answers.zarr", Here(2), overwrite=True)
+            name = min(answered.shapes)
+            found.append(np.asarray(open_array(f"{place}/answers.zarr/{name}")[...]))
+        assert all((one == found[0]).all() for one in found)
+
+
+def test_a_preview_knows_the_size_from_metadata_and_the_staged_inputs_have_it(place: str) -> None:
+    spec = job(place, "csc.zarr")
+    seen, problem = preview(spec), stage_inputs(spec, f"{place}/job").problem()
+    [features] = [array for array in seen.inputs if array.matrix]
+    assert (features.shape, features.n_stored) == (X.shape, np.count_nonzero(X))
+    assert seen.plan == plan(size_of(problem), (), 4, None, 1) or seen.plan.projected_bytes > 0
+    assert size_of(problem).matrix_bytes == problem.data.matrix.nbytes
+    assert size_of(problem).width == 1
+
+
+def test_urerf_reads_sparse_features_without_what_needs_dense_ones(place: str) -> None:
+    params = {"coefficients": "sign", "n_witnesses": 0, "feature_weights": None, "min_samples_split": 8}
+    spec = job(place, "csr.zarr", "urerf", **params)
+    assert run_job(spec).digest == URerF(6, random_state=3, **params).fit(X).digest_
+    with pytest.raises(
+        SpecError, match=r"params: features are sparse, but coefficients='normal', n_witnesses=3, .* give"
+    ):
+        check_and_stage(job(place, "csr.zarr", "urerf"), f"{place}/job")
+    with pytest.raises(InputError, match="features are sparse, but max_bins=8 needs dense ones; give max_bins=None"):
+        stage_inputs(job(place, "csr.zarr", max_bins=8), f"{place}/job")
+
+
+@pytest.mark.parametrize("method", ["rfd", "treerank"])
+def test_methods_over_points_refuse_a_sparse_matrix(method: str, place: str) -> None:
+    spec = Spec.from_dict(
+        {
+            "format": 1,
+            "method": method,
+            "output": f"{place}/out.forest.zarr",
+            "input": {"features": f"{place}/own.zarr", "labels": f"{place}/dense.zarr/y"},
+        }
+    )
+    with pytest.raises(SpecError, match=r"a dense Zarr array was expected, found a sparse matrix, which only a given"):
+        preview(spec)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("indices", lambda old: old + 1000, r"rows from 0 to 49 were expected, found 10\d\d in column \d+"),
+        ("indptr", lambda old: old[::-1], r"indptr from 0 to \d+, the number of entries, was expected"),
+        ("data", lambda old: old * np.nan, r"csc.zarr: features must be finite: found \d+ stored values NaN"),
+    ],
+)
+def test_a_damaged_group_of_anndata_is_refused(name: str, change: Any, message: str, place: str) -> None:
+    array = zarr.open_group(f"{place}/csc.zarr")[name]
+    array[...] = change(np.asarray(array[...]))
+    with pytest.raises(InputError, match=message):
+        stage_inputs(job(place, "csc.zarr"), f"{place}/job")
+
+
+@pytest.mark.parametrize("shape", [[50], [50, 0], [50, 2**31], "50 x 40", [49, 40], [50, 41]])
+def test_a_shape_that_contradicts_the_arrays_is_refused(shape: Any, place: str) -> None:
+    for name in ("csr", "csc"):
+        zarr.open_group(f"{place}/{name}.zarr").attrs["shape"] = shape
+    faults = [fault for name in ("csr", "csc") for fault in faults_of_metadata(job(place, f"{name}.zarr"))]
+    assert faults
+    assert all(f"{place}/c" in fault for fault in faults)
