@@ -445,7 +445,7 @@ def _previewed(job: AnySpec) -> Report:
 @click.option("--label", metavar="COLUMN", help="Column that holds the labels.")
 @click.option("--target", metavar="COLUMN", help="Column that holds the numbers to predict.")
 @click.option("--weight", metavar="COLUMN", help="Column that holds the weights of the rows.")
-@click.option("--id", metavar="COLUMN", help="Column that names the rows; answers of `score` carry it.")
+@click.option("--id", metavar="COLUMN", help="Column that names the rows, the array ids.")
 @click.option("--header/--no-header", default=None, help="Whether the first row of a csv file names its columns.")
 @_text_options
 @click.option(

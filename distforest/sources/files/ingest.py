@@ -161,7 +161,7 @@ def ingest(
     weight
         Column that holds the weights of the rows, ``weights``, float64.
     id
-        Column that names the rows, ``ids``; answers of `distforest score` carry them. None: a first column without a
+        Column that names the rows, ``ids``, beside ``X`` and in its order. None: a first column without a
         name, or the index that pandas has written; a warning says so.
     header
         Whether the first row of a csv file names its columns. None: it does if none of its cells looks like a value, if
