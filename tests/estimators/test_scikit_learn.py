@@ -40,8 +40,10 @@ def _expected(estimator: BaseEstimator) -> dict[str, str]:
     if isinstance(estimator, SMERF):
         checks = ("check_fit_score_takes_y", "check_n_features_in_after_fitting", _EQUIVALENCE)
         named = dict.fromkeys(checks, _NAMED_Z)
-        sparse = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
-        return named | (dict.fromkeys(sparse, _NO_CLASSIFIER) if estimator.__sklearn_tags__().input_tags.sparse else {})
+        if not estimator.__sklearn_tags__().input_tags.sparse:
+            return named
+        sparse = dict.fromkeys(("check_estimator_sparse_array", "check_estimator_sparse_matrix"), _NO_CLASSIFIER)
+        return {**named, **sparse, "check_sample_weight_equivalence_on_sparse_data": _NAMED_Z}
     drawn = {_EQUIVALENCE: _DRAWN}
     if isinstance(estimator, SimForestClassifier):
         return {"check_class_weight_classifiers": _FAR_APART, **drawn}

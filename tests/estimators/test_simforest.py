@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from distforest import SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, load
+from distforest import SimForestClassifier, SimForestOutlier, SimForestRegressor, load
 from distforest.errors import InputError
 from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.growth.methods import METHODS
@@ -145,7 +145,7 @@ def test_cross_validation_takes_rows_and_columns_of_a_sparse_matrix() -> None:
 @pytest.mark.parametrize(
     ("estimator", "rows", "error", "message"),
     [
-        (SMERF(), HOLES, TypeError, "Sparse data was passed"),
+        (SimForestClassifier("rbf"), HOLES, TypeError, "Sparse data was passed"),
         (SimForestClassifier("linear"), HOLES, TypeError, "Sparse data was passed"),
         (SimForestClassifier("feature_subsets"), HOLES, TypeError, "Sparse data was passed"),
         (SimForestClassifier(), HOLES[:, :9], InputError, r"must be square, .* found shape \(40, 9\)"),
