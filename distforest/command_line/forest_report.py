@@ -48,7 +48,8 @@ def report(forest: str, output: str, truth: str | None, overwrite: bool, where: 
         raise InputError(f"{output} is there already; choose another output, or allow it (`overwrite`)")
     is_job = "/" not in forest and not forest.endswith(".zarr") and not names_in(forest)
     address, run = _forest_of_job(where.jobs(printer_of_notes()).job(forest)) if is_job else (forest, [])
-    parts = ["distforest", "report", forest, output, *(["--truth", truth] if truth else [])]
+    options = [*(["--truth", truth] if truth else []), *(where.options if is_job else [])]
+    parts = ["distforest", "report", forest, output, *options]
     page, found = report_page(address, truth=truth, run=run, made_by=shlex.join(parts))
     content = page.encode()
     put_file(output, content)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from distforest.command_line.reports import Report
-    from distforest.service.whereabouts import Jobs, Whereabouts
+    from distforest.service.whereabouts import Whereabouts
 
     Command = Callable[..., object]
     Option = Callable[[Command], Command]
@@ -127,9 +128,9 @@ def submit(spec: str, name: str | None, sets: tuple[str, ...], waits: bool, wher
     job_id = str(job["id"])
     if waits:
         click.echo(f"{job_id} is submitted", err=True)
-        report = _awaited(where.jobs(printer_of_notes()), job_id, None)
+        report = _awaited(where, job_id, None)
         return Report({**report.answer, "created": created}, report.lines)
-    lines = [("id", job_id), ("state", str(job["state"])), ("follow", f"distforest wait {job_id}")]
+    lines = [("id", job_id), ("state", str(job["state"])), ("follow", _waiting(where, job_id))]
     if not created:
         lines.append(("note", "the same job was submitted before; no second one is created"))
     return Report({"id": job_id, "state": job["state"], "created": created}, lines)
@@ -148,10 +149,15 @@ def wait(name: str, timeout: float | None, where: Whereabouts) -> Report:
     after --timeout. A scheduler that restarts meanwhile has a minute to answer again. Ctrl-C ends the waiting; the job
     continues.
     """
-    return _awaited(where.jobs(printer_of_notes()), name, timeout)
+    return _awaited(where, name, timeout)
 
 
-def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
+def _waiting(where: Whereabouts, name: str) -> str:
+    """The command that waits for a job, at the scheduler that this command was given."""
+    return shlex.join(["distforest", "wait", name, *where.options])
+
+
+def _awaited(where: Whereabouts, name: str, seconds: float | None) -> Report:
     """Show the progress of a job on stderr until it has ended; report it, or raise NotDoneError if it has failed."""
     from distforest.command_line.job_reports import reported
     from distforest.jobs.progress import shown_progress
@@ -159,9 +165,9 @@ def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
 
     try:
         with shown_progress() as watch:
-            job = shown_to_its_end(jobs, name, seconds, (watch, _tell))
+            job = shown_to_its_end(where.jobs(printer_of_notes()), name, seconds, (watch, _tell))
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{name} continues; `distforest wait {name}` waits again, `cancel` stops it") from None
+        raise KeyboardInterrupt(f"{name} continues; `{_waiting(where, name)}` waits again, `cancel` stops it") from None
     check_succeeded(job)
     return reported(job)
 

@@ -58,6 +58,7 @@ SIMILARITY = (
         "precomputed",
         "given as a matrix, computed from features, or evaluated when needed by a `Lazy` function",
         words=("precomputed", *KERNELS, SUBSETS),
+        lazy=True,
     ),
     Parameter("kind", "similarity", "what a precomputed matrix holds", words=("similarity", "distance")),
     Parameter("gamma", None, "scale of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),

@@ -29,6 +29,9 @@ LEAST = math.ulp(0.0)
 SHARE_OF_ALL = (LEAST, 1.0)
 """The range of a share: above 0, since something must be drawn."""
 
+SAID = {"n_trees": "n_estimators", "num_trees": "n_estimators", "ntree": "n_estimators", "mtry": "max_features"}
+"""What other packages call a parameter of ours whose name is not like theirs."""
+
 Value = int | float | bool | str | None | Mapping[str, float]
 
 
@@ -48,6 +51,8 @@ class Parameter:
         Whether a table of positive numbers by label is allowed.
     later
         Whether forests were grown before the parameter existed, see `parameters_told`.
+    lazy
+        Whether a `Lazy` function may stand in its place, which the estimator reads before it checks parameters.
     """
 
     name: str
@@ -58,6 +63,7 @@ class Parameter:
     words: tuple[bool | str | None, ...] = ()
     table: bool = False
     later: bool = False
+    lazy: bool = False
 
     def accepts(self, value: object) -> bool:
         """Whether ``value`` is allowed."""
@@ -87,7 +93,8 @@ class Parameter:
         """Why ``value`` is not allowed, or None if it is."""
         if self.accepts(value):
             return None
-        return f"{self.name} must be {self.allowed()}, found {value!r}"
+        cure = "; give the function as Lazy(pairwise(f))" if self.lazy and callable(value) else ""
+        return f"{self.name} must be {self.allowed()}, found {value!r}{cure}"
 
 
 def _is_positive(value: object) -> bool:
@@ -114,7 +121,7 @@ def faults(parameters: Iterable[Parameter], given: Mapping[str, object]) -> dict
         if name in known:
             fault = known[name].fault(value)
         else:
-            near = difflib.get_close_matches(name, known, n=1)
+            near = [SAID[name]] if SAID.get(name) in known else difflib.get_close_matches(name, known, n=1)
             fault = f"unknown parameter {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
         if fault:
             fault_of[name] = fault

@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
 
 
+ZARR = ("zarr.json", ".zgroup", ".zarray")
+"""Files of metadata that make a folder an array or a group."""
+
+
 class Wanted(NamedTuple):
     """An input by its place in a spec: its reading, whether it is the matrix, has one value per row, may be sparse."""
 
@@ -149,8 +153,8 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) ->
 
 
 def absent_inputs(spec: Spec) -> list[str]:
-    """The addresses of inputs that do not exist, as far as this host can see."""
-    return [address for address in input_addresses(spec) if not _is_there(address)]
+    """The addresses of inputs that may exist elsewhere: neither they nor groups that lack them are on this host."""
+    return [address for address in input_addresses(spec) if not (_is_there(address) or _group_of(address))]
 
 
 def _is_there(address: str) -> bool:
@@ -158,6 +162,12 @@ def _is_there(address: str) -> bool:
         return Folder(address).exists()
     except OSError:
         return False
+
+
+def _group_of(address: str) -> str | None:
+    """The group that should hold an array, if it is on this host; None: nobody here can tell."""
+    group, _, name = address.rstrip("/").rpartition("/")
+    return group if name and any(_is_there(f"{group}/{metadata}") for metadata in ZARR) else None
 
 
 def preview(spec: Spec) -> Preview:
@@ -205,7 +215,7 @@ def faults_of_metadata(spec: Spec) -> list[str]:
             with naming(wanted.place, wanted.address):
                 seen.append(_read_metadata(wanted))
         except InputError as error:
-            is_there = _is_there(wanted.address)
+            is_there = _is_there(wanted.address) or _group_of(wanted.address) is not None
             is_all &= is_there
             faults += [str(error)] if is_there else []
         except OSError:
@@ -279,6 +289,10 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
 def _read_metadata(wanted: Wanted) -> Seen:
     """Read the metadata of an input; raises InputError for a wrong shape or dtype."""
     address, reading = wanted.address, wanted.reading
+    if not _is_there(address) and (group := _group_of(address)):
+        names = [name for name in Folder(group).folders() if any(_is_there(f"{group}/{name}/{held}") for held in ZARR)]
+        inside = ", ".join(names) or "no array"
+        raise InputError(f"{address}: a Zarr array was expected, found none; {group} holds {inside}")
     array = open_matrix(address) if wanted.may_be_sparse else open_array(address)
     shape = tuple(map(int, array.shape))
     check_shape(array, reading)

@@ -278,6 +278,9 @@ def read_toml(source: str | os.PathLike[str]) -> tuple[dict[str, object], dict[P
         at = re.match(r"(\d+), column (\d+)", column)
         line = int(at[1]) if at else content.count("\n") + 1
         what = f"is not TOML: {fault}" + (f" (column {at[2]})" if at else "")
+        told = content.splitlines()[line - 1 : line]
+        if at and told and re.match(r"(None|null|nil)\b", told[0][int(at[2]) - 1 :]):
+            what += "; TOML has no None: leave the key out"
         raise SpecError([sentence((), line, what)]) from None
     except (ValueError, RecursionError) as error:
         raise SpecError([sentence((), 0, f"is not TOML that can be read: {error}")]) from None

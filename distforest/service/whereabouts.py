@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import dask.config
@@ -63,6 +63,18 @@ class Whereabouts:
     tls_cert: str | None = None
     tls_key: str | None = None
     job_root: str | None = None
+
+    @property
+    def options(self) -> list[str]:
+        """The options that were given, as a command takes them; a command that is proposed carries them on.
+
+        Examples
+        --------
+        >>> Whereabouts("tcp://127.0.0.1:8786").options
+        ['--scheduler', 'tcp://127.0.0.1:8786']
+        """
+        given = [(f"--{name.replace('_', '-')}", value) for name, value in asdict(self).items() if value]
+        return [part for option in given for part in option]
 
     @property
     def names_scheduler(self) -> bool:

@@ -308,6 +308,14 @@ def test_validate_strict_names_every_missing_input(spec):
     assert [line.split(":")[1].strip() for line in err.splitlines()] == ["input.features", "input.distances"]
 
 
+def test_validate_refuses_an_array_that_its_group_lacks(spec):
+    spec.write_text(spec.read_text().replace("data.zarr/Z", "data.zarr/z"))
+    code, _, err = run("validate", spec)
+    assert code == 2
+    assert "input.distances" in err
+    assert " holds " in err
+
+
 def test_validate_refuses_a_job_that_cannot_fit(spec):
     spec.write_text(spec.read_text() + '[run]\nmemory_limit = "1MiB"\n')
     code, found = run_json("validate", spec)

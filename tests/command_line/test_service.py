@@ -88,7 +88,12 @@ def sent(fake):
 def test_submit_prints_the_id_and_how_to_follow_it(spec, taking):
     code, out, err = run("submit", spec, "--scheduler", taking.address)
     assert (code, err) == (0, "")
-    assert lines_of(out) == {"id": ID, "state": "QUEUED", "follow": f"distforest wait {ID}"}
+    assert lines_of(out) == {
+        "id": ID,
+        "state": "QUEUED",
+        "follow": f"distforest wait {ID} --scheduler {taking.address}",
+    }
+    assert run(*lines_of(out)["follow"].split()[1:])[0] == 0
     code, found = run_json("submit", spec, "--scheduler", taking.address)
     assert (code, found) == (0, {"id": ID, "state": "QUEUED", "created": True})
 

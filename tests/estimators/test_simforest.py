@@ -408,3 +408,9 @@ def test_zeros_that_blocks_add_and_diagonals_drop_are_told() -> None:
         UserWarning, match=r"^1 zero of the diagonals \(DIA\) is taken as not observed; give the entries"
     ):
         forest.fit(scipy.sparse.dia_array(S), Y)
+
+
+@pytest.mark.parametrize("kind", [SimForestClassifier, SimForestRegressor])
+def test_a_bare_function_is_refused_with_the_way_to_give_it(kind: type[SimForestClassifier]) -> None:
+    with pytest.raises(InputError, match=r"similarity must be .*; give the function as Lazy\(pairwise\(f\)\)$"):
+        kind(min).fit(X, Y)  # type: ignore[arg-type]  # what is asked here

@@ -290,3 +290,9 @@ def test_an_object_of_which_nothing_is_observed_stays_at_the_root() -> None:
     assert forest.leaves[:, 5].tolist() == [0] * forest.n_trees
     assert 5 not in forest.table.columns
     assert (forest.table.tree_size > 1).all()
+
+
+@pytest.mark.parametrize(("said", "ours"), [("n_trees", "n_estimators"), ("mtry", "max_features")])
+def test_a_name_of_other_packages_leads_to_ours(said: str, ours: str) -> None:
+    with pytest.raises(InputError, match=f"unknown parameter '{said}'; did you mean '{ours}'"):
+        complete(METHODS["smerf"].parameters, {said: 5})

@@ -6,7 +6,7 @@ import pytest
 from distforest.errors import SpecError
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.plan import plan
-from distforest.jobs.preview import faults_of_metadata, preview
+from distforest.jobs.preview import absent_inputs, faults_of_metadata, preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import write_array
@@ -125,10 +125,22 @@ def test_labels_under_distances_are_named_by_their_key(data):
 
 
 def test_inputs_that_are_elsewhere_are_no_fault_of_who_hands_in_the_job(data):
-    elsewhere = spec_of(data, "smerf", {"features": "X", "distances": "nowhere"})
+    elsewhere = spec_of(data, "smerf", {"features": "X", "distances": "../nowhere.zarr/Z"})
     assert faults_of_metadata(elsewhere) == []
     assert faults_of_metadata(spec_of(data, "smerf", {"features": "X", "distances": "Z"})) == []
-    faults = faults_of_metadata(spec_of(data, "smerf", {"features": "cube", "distances": "nowhere"}))
+    faults = faults_of_metadata(spec_of(data, "smerf", {"features": "cube", "distances": "../nowhere.zarr/Z"}))
     assert [fault.partition(":")[0] for fault in faults] == ["input.features"]
     faults = faults_of_metadata(spec_of(data, "smerf", {"features": "short", "distances": "Z"}))
     assert [fault.partition(":")[0] for fault in faults] == ["input"]
+
+
+def test_an_array_that_its_group_lacks_is_a_fault_that_names_what_is_there(data):
+    mistyped = spec_of(data, "smerf", {"features": "X", "distances": "z"})
+    assert absent_inputs(mistyped) == []
+    inside = "A, E, S, X, Z, complex, cube, short, t, w, wide, y"
+    told = f"{data}/z: a Zarr array was expected, found none; {data} holds {inside}"
+    assert [fault.partition(": ")[2] for fault in faults_of_metadata(mistyped)] == [told]
+    with pytest.raises(SpecError, match=r"^input\.distances: .* holds A, E, "):
+        preview(mistyped)
+    [fault] = faults_of_metadata(spec_of(data, "smerf", {"features": "X", "distances": "X/z"}))
+    assert fault.endswith(f"{data}/X holds no array")

@@ -411,6 +411,10 @@ distances = { kind = "labels", values = "" }
             "spec (line 2): is not TOML: Expected '=' after a key in a key/value pair (colu",
         ),
         ("format = 1\nformat = 1\n", "spec (line 2): is not TOML: Cannot overwrite a value"),
+        (
+            "format = 1\n[params]\nmax_depth = None\n",
+            "spec (line 3): is not TOML: Invalid value (column 13); TOML has no None: leave the key out",
+        ),
         ("format = 1\n\nmethod = 'sme", 'spec (line 3): is not TOML: Expected "\'" (at end of document)'),
         ("format = 1\nx = " + "[" * 100_000, "spec: is not TOML that can be read: maximum recursion"),
         ("format = 1\n\n" + "a." * 500_000, "spec (line 3): has a key of more than 8 parts"),

@@ -157,6 +157,7 @@ def test_a_report_on_a_job_tells_of_its_run(home, tmp_path):
     assert "<dt>Seconds</dt><dd>12.5</dd>" in page
     assert "<dt>Memory</dt><dd>3.0 MiB at the peak of a worker</dd>" in page
     assert "keeps neither" not in page
+    assert f"wines {tmp_path}/a.html --job-root {tmp_path}/jobs" in page
     code, _, err = run("report", "young", tmp_path / "b.html", *asked)
     assert (code, "has no forest yet; `distforest wait young` waits for it" in err) == (6, True)
     code, _, err = run("report", "asking", tmp_path / "b.html", *asked)

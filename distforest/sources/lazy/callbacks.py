@@ -265,6 +265,8 @@ class _Asking:
             error = error.cause
         self.tries += 1
         self.reason = reason_of(error)
+        if isinstance(error, TypeError) and not self.kept and not isinstance(self.function, Pairwise):
+            self.reason += "; it gets two sequences of objects: a function of two objects is given as pairwise(f)"
 
     def _keep(self, values: Floats) -> None:
         self.kept.append(values)

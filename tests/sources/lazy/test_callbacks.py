@@ -333,3 +333,14 @@ def test_a_coroutine_that_the_consumer_cancels_is_not_asked_again(error: type[Ba
     entered.wait()
     found.close()  # waits for the loop's end
     assert calls == ["began", "cancelled"]
+
+
+def test_a_function_of_two_objects_is_led_to_pairwise() -> None:
+    def of_objects(a: Any, b: Any) -> Any:
+        return len({a} | {b})
+
+    batch = Batch(["a", "b"], ["c", "d"], [(0, 2), (1, 3)])
+    error = answer_batch(of_objects, batch, AskingPolicy(retries=0)).error or ""
+    assert error.endswith("two sequences of objects: a function of two objects is given as pairwise(f)")
+    of_pairs = answer_batch(pairwise(lambda a, b: a - b), batch, AskingPolicy(retries=0)).error or ""
+    assert "pairwise(f)" not in of_pairs
