@@ -97,7 +97,7 @@ class Reader:
 
     def _type(self, command: str, shown: str, where: str) -> None:
         for known, free in self.ports.items():
-            command = command.replace(known, free)
+            command, shown = command.replace(known, free), shown.replace(known, free)
         if command.endswith("&"):
             started = subprocess.Popen(
                 shlex.split(command.removesuffix("&")),
