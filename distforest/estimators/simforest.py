@@ -34,7 +34,7 @@ from distforest.sources.lazy.source import items_of
 from distforest.sources.opening import opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind
-from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
+from distforest.sources.sparse import SparseSource, read_sparse, told_of_one_direction, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
@@ -107,7 +107,10 @@ class OnSimilarities(OnRows):
             matrix = self._distances(values)
         else:
             matrix = read_sparse(values, SIMILARITIES) if is_sparse(values) else read(values, SIMILARITIES)
-        return TrainingMatrix(Dense.of(matrix.shape, self.kind), matrix)
+        rows = Dense.of(matrix.shape, self.kind)
+        if isinstance(matrix, SparseSource) and (warning := told_of_one_direction(matrix)):
+            warn_caller(f"{self.kind}: {warning}")
+        return TrainingMatrix(rows, matrix)
 
     def _distances(self, values: Matrix | scipy.sparse.spmatrix) -> np.ndarray | SparseSource:
         """Read distances; warns of negative ones, and of objects whose distance to themselves is not 0."""

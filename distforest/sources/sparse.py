@@ -184,7 +184,32 @@ def canonical_csr(values: SparseMatrix) -> scipy.sparse.csr_array:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()  # the user's matrix must not change
         matrix.sum_duplicates()
+    if values.format in ("coo", "csr", "csc") and (summed := int(values.nnz - matrix.nnz)):
+        cure = "if one pair was observed several times, give the mean"
+        found = counted(summed, "entry repeats a place", "entries repeat a place")
+        warn_caller(f"sparse matrix: {found} stored before, and SciPy adds them up; {cure}")
     return matrix
+
+
+def told_of_one_direction(matrix: SparseSource) -> str | None:
+    """A warning about a square matrix that stores each pair of different objects in one direction only, or None.
+
+    Examples
+    --------
+    >>> indptr, indices, data = np.array([0, 1, 1]), np.array([1], np.int32), np.array([5], np.float32)
+    >>> told_of_one_direction(SparseSource.of(indptr, indices, data, (2, 2)))[:40]
+    'each pair is stored in one direction onl'
+    """
+    n = matrix.shape[0]
+    rows, columns = np.repeat(np.arange(n), np.diff(matrix.indptr)), matrix.indices.astype(np.int64)
+    between = rows != columns
+    stored, mirrored = (rows * n + columns)[between], (columns * n + rows)[between]
+    if matrix.shape[0] != matrix.shape[1] or not len(stored) or np.isin(mirrored, stored).any():
+        return None
+    return (
+        "each pair is stored in one direction only, so that the other one is not observed; "
+        "mirror a symmetric matrix: S + S.T (its diagonal is added to itself)"
+    )
 
 
 def warn_of_zeros(values: SparseMatrix) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -414,3 +415,18 @@ def test_zeros_that_blocks_add_and_diagonals_drop_are_told() -> None:
 def test_a_bare_function_is_refused_with_the_way_to_give_it(kind: type[SimForestClassifier]) -> None:
     with pytest.raises(InputError, match=r"similarity must be .*; give the function as Lazy\(pairwise\(f\)\)$"):
         kind(min).fit(X, Y)  # type: ignore[arg-type]  # what is asked here
+
+
+@pytest.mark.parametrize("kind", ["similarity", "distance"])
+def test_a_matrix_that_is_stored_in_one_direction_is_told(kind: str) -> None:
+    apart = np.linalg.norm(X[:, None] - X, axis=2)
+    whole = scipy.sparse.csr_array(apart if kind == "distance" else 1 / (1 + apart))
+    forest = SimForestClassifier(kind=kind, n_estimators=3, random_state=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        forest.fit(scipy.sparse.triu(whole), Y)
+    assert any("stored in one direction only" in str(warning.message) for warning in told)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        forest.fit(whole, Y)
+    assert not any("stored in one direction only" in str(warning.message) for warning in told)

@@ -97,7 +97,8 @@ def test_projections_are_those_of_the_dense_matrix(level: Level, seed: int, miss
 def test_duplicates_are_summed_before_they_are_squared_and_what_was_given_stays() -> None:
     given_matrix = scipy.sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([2, 0, 2]), np.array([0, 3, 3])), (2, 3))
     before = pickle.dumps((given_matrix.data, given_matrix.indices, given_matrix.indptr))
-    source = read_sparse(given_matrix, DISSIMILARITIES)
+    with pytest.warns(UserWarning, match="1 entry repeats a place stored before, .* give the mean$"):
+        source = read_sparse(given_matrix, DISSIMILARITIES)
     np.testing.assert_array_equal(whole(source), [[-2.0, np.nan, -8.0], [np.nan] * 3])
     assert (source.indptr.tolist(), source.indices.tolist()) == ([0, 2, 2], [0, 2])
     assert pickle.dumps((given_matrix.data, given_matrix.indices, given_matrix.indptr)) == before
