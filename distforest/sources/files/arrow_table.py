@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from distforest.errors import InputError
 from distforest.sources.files.bounds import brief, check_unfolded
 from distforest.sources.files.cells import is_text
-from distforest.sources.files.ipc import announced_bytes
+from distforest.sources.files.ipc import MAGIC, announced_bytes
 from distforest.sources.files.tables import column_names, readable
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _ipc(file: str) -> Iterator[pa.RecordBatchFileReader | pa.RecordBatchStreamR
         source.seek(0)
         if magic[:4] == b"FEA1":
             raise InputError(f"{file}: Arrow's file format was expected, found Feather's first version; write it anew")
-        yield pa.ipc.open_file(source) if magic == b"ARROW1" else pa.ipc.open_stream(source)
+        yield pa.ipc.open_file(source) if magic == MAGIC else pa.ipc.open_stream(source)
 
 
 def _arrow_batches(file: str, _schema: pa.Schema, positions: Sequence[int]) -> Iterator[list[pa.Array]]:

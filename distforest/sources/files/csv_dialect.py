@@ -98,9 +98,9 @@ def is_headed(path: str, label: str | None, cells: list[str], below: list[str]) 
     numbers = [cell for cell in cells if is_number(cell)]
     if not any(re.fullmatch(VALUE, cell) for cell in cells) or (label in cells and not is_number(str(label))):
         return True
+    if len(cells) > 1 and not cells[0] and below and below[0].strip():
+        return True  # with a first column without a name, which is told
     counts = bool(numbers) and numbers == [str(place) for place in range(len(numbers))]
-    if counts and "" in cells:
-        return True  # with a column of an index, which is refused next
     if counts and below and len(numbers) > 1 and (label is None or label in cells):
         text = f"the first row, {in_short(cells)}, counts the columns, as pandas names them, and is taken as a header"
         warn_caller(f"{path}: {text}; give header=False if it is data, else header=True")
@@ -113,8 +113,10 @@ def is_headed(path: str, label: str | None, cells: list[str], below: list[str]) 
 
 def _look_like_names(numbers: list[str], below: list[str]) -> bool:
     """Whether the numbers of a first row are whole while those below are not, or rise by one while those do not."""
-    if len(numbers) < 2 or not all(map(_is_whole, numbers)):
+    if not numbers or not all(map(_is_whole, numbers)):
         return False
+    if len(numbers) == 1:
+        return len(below) == 1 and not _is_whole(below[0])
     return not any(map(_is_whole, below)) or (len(numbers) > 2 and _rise_by_one(numbers) and not _rise_by_one(below))
 
 

@@ -20,6 +20,12 @@ HEADER, BODY_LENGTH = 2, 3
 BUFFERS, COMPRESSION = 2, 3
 """Fields of a record batch."""
 
+DICTIONARIES, BATCHES = 2, 3
+"""Fields of the footer of a file."""
+
+MAGIC = b"ARROW1"
+"""With which a file begins and ends; a stream of batches does not."""
+
 BATCH_OF_DICTIONARY = 1
 """The field of a dictionary batch that holds a record batch."""
 
@@ -46,30 +52,51 @@ class _Flat:
         place = self._place(field)
         return _Flat(self.data, place + struct.unpack_from("<I", self.data, place)[0]) if place else None
 
-    def buffers(self, field: int) -> Iterator[tuple[int, int]]:
-        """Offset and length of each buffer."""
+    def vector(self, field: int, form: str, size: int) -> Iterator[tuple[int, ...]]:
+        """The structs in a vector, each of ``size`` bytes that begin as ``form`` says."""
         place = self._place(field)
         if place:
             start = place + struct.unpack_from("<I", self.data, place)[0]
             for number in range(struct.unpack_from("<I", self.data, start)[0]):
-                yield struct.unpack_from("<qq", self.data, start + 4 + 16 * number)
+                yield struct.unpack_from(form, self.data, start + 4 + size * number)
+
+    def buffers(self, field: int) -> Iterator[tuple[int, ...]]:
+        """Offset and length of each buffer."""
+        return self.vector(field, "<qq", 16)
+
+    def blocks(self, field: int) -> Iterator[int]:
+        """Where in the file each batch is."""
+        return (offset for (offset,) in self.vector(field, "<q", 24))
 
 
 def announced_bytes(path: str) -> int:
     """The bytes to which all batches of an Arrow file unfold; raises errors of Arrow or struct for a damaged file."""
     with pa.memory_map(path) as source:
-        if source.read(6) == b"ARROW1":
-            source.seek(8)  # what follows is a stream, up to its footer
-        else:
-            source.seek(0)
-        n_bytes = 0
-        while True:
-            try:
-                message = pa.ipc.read_message(source)
-            except EOFError:
-                return n_bytes
-            if message.type in ("record batch", "dictionary"):
-                n_bytes += _of_message(message)
+        messages = _messages_of_file(source) if source.read(6) == MAGIC else _messages_of_stream(source)
+        return sum(_of_message(message) for message in messages if message.type in ("record batch", "dictionary"))
+
+
+def _messages_of_stream(source: pa.NativeFile) -> Iterator[pa.Message]:
+    source.seek(0)
+    while True:
+        try:
+            yield pa.ipc.read_message(source)
+        except EOFError:
+            return
+
+
+def _messages_of_file(source: pa.NativeFile) -> Iterator[pa.Message]:
+    """The batches that the footer lists; it is what readers of a file go by."""
+    size = source.size()
+    source.seek(size - 10)
+    length = struct.unpack("<i", source.read(4))[0]
+    if not 0 < length <= size - 10:
+        raise ValueError("its footer has no size")
+    source.seek(size - 10 - length)
+    footer = _Flat.root(source.read(length))
+    for offset in (*footer.blocks(DICTIONARIES), *footer.blocks(BATCHES)):
+        source.seek(offset)
+        yield pa.ipc.read_message(source)
 
 
 def _of_message(message: pa.Message) -> int:

@@ -31,8 +31,8 @@ FIRST_VALUES = 3
 EXACT = float(2**53)
 """Whole numbers from here on are not all float64 numbers."""
 
-LIKE_NUMBERS = r"[$€£(+-]*[.,]?\d[\d\s.,:/%$€£()+-]*"
-"""What is written with digits and marks, and is no number: 1,5 and 1,234, 12%, $5, 10:30, 31/12/2024, 1.2.3."""
+LIKE_NUMBERS = r"[$€£(+-]*[.,]?\d[\d\s.,:/%$€£()_+-]*"
+"""What is written with digits and marks, and is no number: 1,5 and 1,234, 12%, $5, 10:30, 1_000, 31/12/2024, 1.2.3."""
 
 FEW = 20
 """The most categories of a column of whole numbers in a message that suggests that they are categories."""
@@ -112,6 +112,7 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
     for arrays in table.batches(roles.features):
         for (position, own), array in zip(seen.items(), arrays, strict=True):
             as_category = position in roles.categorical or (table.typed and is_text(array.type))
+            as_category |= arrow.is_dictionary(array.type)
             _see(own, array, as_category, cells)
     n_rows = next(iter(seen.values())).n_rows
     if n_rows == 0:
@@ -158,6 +159,8 @@ def _see_categories(own: _Seen, array: pa.Array, cells: CellFormat) -> None:
     missing = cells.is_missing(words).to_pylist()
     codes = each.indices.drop_null().to_numpy(zero_copy_only=False)
     own.n_missing += each.indices.null_count
+    if array.type == each.type and array.type.ordered:  # also categories that nothing has, in their order
+        own.words.update({word: own.words.get(word, 0) for word in words.to_pylist() if word})
     for place, count in enumerate(np.bincount(codes.astype(np.int64), minlength=len(words)).tolist()):
         word = words[place].as_py() or ""
         if missing[place]:
@@ -280,8 +283,8 @@ class _Decision:
                 return another
             if re.fullmatch(LIKE_NUMBERS, text):
                 return self._cure_of_marks(text)
-            if not row and table.guessed and not table.headed:
-                return "; if this row names the columns, give header=True"
+        if not row and table.guessed and not table.headed:
+            return "; if this row names the columns, give header=True"
         name = f"`categorical={quoted(self.name)}`"
         means = f", or `missing={quoted(text)}` if it means that a value is missing" if rare == "word" else ""
         return f"; correct it, or give {name} if the column holds categories{means}"
@@ -314,13 +317,17 @@ class _Decision:
                 raise self._refused(row, f"a number was expected, found {quoted(text)}{another}")
         if not as_category and not self.table.typed and marked:
             row, text = own.first_of["word"]
-            if all(re.fullmatch(LIKE_NUMBERS, word) for word in own.words):
+            if len(marked) == len(own.words) or any(re.fullmatch(r"[+-]?\d[\d.,]*", word) for word in marked):
                 raise self._refused(row, f"a number was expected, found {quoted(text)}{self._cure_of_marks(text)}")
         if len(own.words) > MAX_CATEGORIES:
             found = f"at most {MAX_CATEGORIES:,} categories were expected, found more"
             raise InputError(f"{self.table.path}: column {quoted(self.name)}: {found}; {self._cure_of_names}")
         self._told_of_words()
-        return FeatureColumn(self.name, ColumnKind.CATEGORY, dtype, _in_order(own.words))
+        kind = self.table.types[self.position]
+        is_ordered = arrow.is_dictionary(kind) and kind.ordered
+        return FeatureColumn(
+            self.name, ColumnKind.CATEGORY, dtype, tuple(own.words) if is_ordered else _in_order(own.words)
+        )
 
     def _told_of_words(self) -> None:
         """Tell what may be read otherwise than it was meant."""

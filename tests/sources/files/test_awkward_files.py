@@ -1,0 +1,300 @@
+"""Files as other programs write them: each is read right, or refused by line and column; none is read wrongly.
+
+The files of pandas are written by pandas; those of other programs are what they write, by their documentation:
+polars 1 to 2 (`write_csv`), R (`write.csv`, `write.csv2`, `write.table`), spreadsheets (Excel's "CSV", "CSV UTF-8" and
+"Unicode text", in English and in German), SQLite (`.mode csv`), PostgreSQL (`COPY`), MySQL (`INTO OUTFILE`).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from distforest.errors import InputError
+from distforest.sources.files.ids import names_of_rows
+from distforest.sources.files.ingest import ingest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NAN = float("nan")
+FRAME = pd.DataFrame(
+    {
+        "size": [1.5, NAN, -2e5],
+        "colour": ["red", 'light "blue"', "red"],
+        "seen": pd.to_datetime(["2024-01-31", "2024-02-29", "2024-02-01"]),
+        "alive": [True, False, True],
+    }
+)
+COLUMNS = {"size": [1.5, NAN, -2e5], "colour": ["red", 'light "blue"', "red"], "seen": [0, 29, 1], "alive": [1, 0, 1]}
+"""The frame, and what is to be read of it."""
+
+SQLITE = 'id,"the name",size\r\n1,"a ""b""",1.5\r\n2,,\r\n'
+R = '"","size","colour"\n"1",1.5,"red"\n"2",NA,NA\n"3",-2e+05,"blue"\n'
+
+
+def written(frame: pd.DataFrame, **options: Any) -> Callable[[Path], None]:
+    return lambda path: frame.to_csv(path, **{"index": False, **options})
+
+
+def as_it_is(content: str | bytes, encoding: str = "utf-8") -> Callable[[Path], None]:
+    return lambda path: path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding)) and None
+
+
+def read(path: Path, target: Path, options: dict[str, Any]) -> tuple[dict[str, list[Any]], list[str]]:
+    """The columns of a file by name, categories as words; and what was told."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        records = ingest(str(path), str(target), **options)
+    group = zarr.open_group(str(target), mode="r")
+    attributes = dict(group["X"].attrs)
+    names = attributes.get("feature_names", [str(k) for k in range(group["X"].shape[1])])
+    columns = dict(zip(names, group["X"][:].T.tolist(), strict=True))
+    for place, encoding in attributes.get("feature_encodings", {}).items():
+        if encoding["kind"] == "category":
+            name, words = names[int(place)], encoding["categories"]
+            columns[name] = [NAN if code != code else words[int(code)] for code in columns[name]]
+    if "ids" in records:
+        columns["ids"] = names_of_rows(group["ids"][:], dict(group["ids"].attrs))
+    return columns, [str(own.message) for own in told]
+
+
+READ_RIGHT: dict[str, tuple[str, Callable[[Path], None], dict[str, Any], dict[str, list[Any]], str]] = {
+    "pandas": ("a.csv", written(FRAME), {}, COLUMNS, ""),
+    "pandas, with its index": ("a.csv", written(FRAME, index=True), {}, {**COLUMNS, "ids": ["0", "1", "2"]}, "no name"),
+    "pandas, all in quotes": ("a.csv", written(FRAME, quoting=csv.QUOTE_ALL), {}, COLUMNS, ""),
+    "pandas, words in quotes": ("a.csv", written(FRAME, quoting=csv.QUOTE_NONNUMERIC, na_rep="NA"), {}, COLUMNS, ""),
+    "pandas, packed": ("a.csv.gz", written(FRAME), {}, COLUMNS, ""),
+    "pandas, with carriage returns": ("a.csv", written(FRAME, lineterminator="\r\n"), {}, COLUMNS, ""),
+    "pandas, utf-16": ("a.csv", written(FRAME, encoding="utf-16"), {}, COLUMNS, ""),
+    "pandas, German": ("a.csv", written(FRAME, sep=";", decimal=","), {"separator": ";", "decimal": ","}, COLUMNS, ""),
+    "pandas, names of digits": (
+        *("a.csv", written(pd.DataFrame([[5.5, 6.5], [7.5, 8.5]])), {}),
+        *({"0": [5.5, 7.5], "1": [6.5, 8.5]}, "counts the columns"),
+    ),
+    "pandas, a named index": (
+        *("a.csv", written(FRAME.set_index(pd.Index(["x", "y", "z"], name="who")), index=True), {"id": "who"}),
+        *({**COLUMNS, "ids": ["x", "y", "z"]}, ""),
+    ),
+    "pandas, time zones": (
+        *("a.csv", written(pd.DataFrame({"t": pd.to_datetime(["2024-03-31", "2024-04-01"]).tz_localize("CET")})), {}),
+        *({"t": [23 * 3600.0, 46 * 3600.0]}, ""),  # in the night between, clocks go forward; counted from 30 March, UTC
+    ),
+    "pandas, a cell of several lines": (
+        *("a.csv", written(pd.DataFrame({"a": ["one\ntwo", "three"], "b": [1, 2]})), {}),
+        *({"a": ["one\ntwo", "three"], "b": [1, 2]}, ""),
+    ),
+    "pandas, one column with a hole": (
+        *("a.csv", written(pd.DataFrame({"a": [1.5, NAN, 2.5]})), {}, {"a": [1.5, NAN, 2.5]}, ""),
+    ),
+    "pandas, Parquet": ("a.parquet", FRAME.to_parquet, {}, COLUMNS, ""),
+    "pandas, Parquet with an index": (
+        *("a.parquet", lambda path: FRAME.set_index("size").fillna(0).to_parquet(path), {"drop": ["size"]}),
+        *({name: COLUMNS[name] for name in ("colour", "seen", "alive")}, "is left out"),
+    ),
+    "pandas, Feather": ("a.feather", FRAME.to_feather, {}, COLUMNS, ""),
+    "pandas, an ordered categorical": (
+        "a.parquet",
+        lambda path: pd.DataFrame(
+            {"a": pd.Categorical(["lo", "hi", None], ["lo", "mid", "hi"], ordered=True)}
+        ).to_parquet(path),
+        *({}, {"a": ["lo", "hi", NAN]}, ""),
+    ),
+    "Arrow, a stream of words in dictionaries": (
+        "a.arrow",
+        lambda path: _stream(path, pa.table({"a": pa.array(["x", None, "y"]).dictionary_encode(), "b": [1, 2, None]})),
+        *({}, {"a": ["x", NAN, "y"], "b": [1, 2, NAN]}, ""),
+    ),
+    "Arrow, decimals and dates": (
+        "a.parquet",
+        lambda path: pq.write_table(
+            pa.table({"a": pa.array(["1.50", None]).cast(pa.decimal128(5, 2)), "d": pa.array([3, 1], pa.date32())}),
+            path,
+        ),
+        *({}, {"a": [1.5, NAN], "d": [2, 0]}, ""),
+    ),
+    "polars": (
+        "a.csv",
+        as_it_is(
+            'size,colour,seen,alive\n1.5,red,2024-01-31,true\n,"light ""blue""",2024-02-29,false\n'
+            "-200000.0,red,2024-02-01,true\n"
+        ),
+        *({}, COLUMNS, ""),
+    ),
+    "polars, times": (
+        *("a.csv", as_it_is("t\n2024-01-01T10:00:00.000000\n2024-01-01T12:00:00.500000\n"), {}),
+        *({"t": [36000.0, 43200.5]}, ""),
+    ),
+    "R, write.csv": (
+        *("a.csv", as_it_is(R), {}),
+        *({"size": [1.5, NAN, -2e5], "colour": ["red", NAN, "blue"], "ids": ["1", "2", "3"]}, "no name|'NA' in 1 row"),
+    ),
+    "R, write.csv2": (
+        *("a.csv", as_it_is(R.replace(",", ";").replace(".", ",")), {"separator": ";", "decimal": ","}),
+        *({"size": [1.5, NAN, -2e5], "colour": ["red", NAN, "blue"], "ids": ["1", "2", "3"]}, "no name|'NA' in 1 row"),
+    ),
+    "R, logicals and factors": (
+        *("a.csv", as_it_is('"a","b"\nTRUE,"u"\nNA,"v"\nFALSE,"u"\n'), {}),
+        *({"a": [1, NAN, 0], "b": ["u", "v", "u"]}, ""),
+    ),
+    "Excel, CSV UTF-8": (
+        *("a.csv", as_it_is("\ufeffgröße,kind\r\n1.5,x\r\n,y\r\n"), {}, {"größe": [1.5, NAN], "kind": ["x", "y"]}, ""),
+    ),
+    "Excel, CSV in German": (
+        *("a.csv", as_it_is("größe;kind\r\n1.234,5;x\r\n0,25;y\r\n", "cp1252")),
+        {"separator": ";", "decimal": ",", "thousands": ".", "encoding": "cp1252"},
+        *({"größe": [1234.5, 0.25], "kind": ["x", "y"]}, ""),
+    ),
+    "Excel, Unicode text": (
+        *("a.tsv", as_it_is("\ufeffgröße\tkind\r\n1\tx\r\n#N/A\ty\r\n", "utf-16-le"), {}),
+        *({"größe": [1, NAN], "kind": ["x", "y"]}, ""),
+    ),
+    "Excel, dates of the day first": (
+        *("a.csv", as_it_is("d,n\r\n31.12.2024,1\r\n01.02.2025,2\r\n"), {"date_format": "%d.%m.%Y"}),
+        *({"d": [0, 32], "n": [1, 2]}, ""),
+    ),
+    "Excel, faults of formulas": (
+        *("a.csv", as_it_is("a,b\r\n1.5,1\r\n#DIV/0!,2\r\n"), {}, {"a": [1.5, NAN], "b": [1, 2]}, ""),
+    ),
+    "a spreadsheet, with a column of nothing at the end": (
+        *("a.csv", as_it_is("a,b,\n1,2,\n3,4,\n"), {}, {"a": [1, 3], "b": [2, 4]}, "lines end with a separator"),
+    ),
+    "SQLite": (
+        *("a.csv", as_it_is(SQLITE), {"id": "id"}),
+        *({"the name": ['a "b"', NAN], "size": [1.5, NAN], "ids": ["1", "2"]}, ""),
+    ),
+    "PostgreSQL, CSV": (
+        *("a.csv", as_it_is("a,b,t\n1,t,2024-01-01 10:00:00+00\n,f,2024-01-01 12:00:00.5+02\n"), {}),
+        *({"a": [1, NAN], "b": ["t", "f"], "t": [36000, 36000.5]}, ""),
+    ),
+    "MySQL, text": (
+        *("a.tsv", as_it_is('a\tb\n1\tone "and" two\n\\N\t"\n'), {"quote": "none"}),
+        *({"a": [1, NAN], "b": ['one "and" two', '"']}, ""),
+    ),
+    "numpy.savetxt": (
+        *("a.csv", as_it_is("# a,b\n1.000000000000000000e+00,nan\n-inf,1e5\n".replace("-inf", "2.5")), {}),
+        *({"a": [1, 2.5], "b": [NAN, 1e5]}, ""),
+    ),
+    "UCI, question marks, no header": (
+        *("a.csv", as_it_is("5.1,?,x\n4.9,3.0,y\n"), {"header": False}),
+        *({"0": [5.1, 4.9], "1": [NAN, 3.0], "2": ["x", "y"]}, ""),
+    ),
+    "codes with zeros": (
+        *("a.csv", as_it_is("zip,n\n00123,1\n12345,2\n"), {"categorical": ["zip"]}),
+        *({"zip": ["00123", "12345"], "n": [1, 2]}, ""),
+    ),
+}
+"""By who writes it: the name of the file, what writes it, options, its columns, and what is told, one by one."""
+
+
+def _stream(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+
+
+@pytest.mark.parametrize("case", READ_RIGHT)
+def test_a_file_is_read_right(case: str, tmp_path: Path) -> None:
+    name, write, options, expected, told = READ_RIGHT[case]
+    write(tmp_path / name)
+    columns, found = read(tmp_path / name, tmp_path / "a.zarr", options)
+    assert list(columns) == list(expected)
+    for column, values in expected.items():
+        wanted = [np.float32(value).item() if isinstance(value, (int, float)) else value for value in values]
+        assert repr(columns[column]) == repr(wanted), column
+    parts = told.split("|") if told else []
+    assert len(found) == len(parts), found
+    assert all(part in message for part, message in zip(parts, found, strict=True)), found
+
+
+REFUSED = {
+    "too few cells": ("a,b\n1,2\n3\n", "row 1 (line 3): as many cells as the first row has, 2, were expected, found 1"),
+    "words among numbers": (
+        "a,b\n1,2\n3,4\n5,four\n",
+        "row 2 (line 4), column 'b': a number was expected, found 'four'",
+    ),
+    "a number among words": ("a\nx\ny\n3\n", "row 2 (line 4), column 'a': a word was expected, found '3'"),
+    "decimal commas": ('a,b\n"1,5",2\n', "row 0 (line 2), column 'a': a number was expected, found '1,5'"),
+    "a decimal comma and words": (
+        'a,b\n"1,5",2\nx,3\n',
+        "row 0 (line 2), column 'a': a number was expected, found '1,5'",
+    ),
+    "thousands or a decimal comma": ('a,b\n"1,234",2\n', "give `thousands=','` or, if the comma is a decimal one"),
+    "German thousands": ("a;b\n1.234,5;2\n", "give `thousands='.'` and `decimal=','`"),
+    "dates of two forms": (
+        "d\n2024-01-31\n2024-02-01\n31/01/2024\n",
+        "row 2 (line 4), column 'd': a date was expected",
+    ),
+    "a date that does not exist": ("d\n2024-01-31\n2023-02-29\n", "row 1 (line 3), column 'd': a date was expected"),
+    "dates with and without a zone": ("d\n2024-01-31T10:00Z\n2024-01-31T10:00\n2024-01-31T11:00\n", "row 0 (line 2)"),
+    "dates of unknown form": ("d,n\n31/12/2024,1\n", "such as `date_format='%d/%m/%Y'`"),
+    "times of the day": ("t,n\n10:30,1\n11:45,2\n", "row 0 (line 2), column 't': a number was expected, found '10:30'"),
+    "shares in per cent": ("a,n\n5%,1\n7%,2\n", "row 0 (line 2), column 'a': a number was expected, found '5%'"),
+    "amounts of money": ('a,n\n"$1,000",1\n', "row 0 (line 2), column 'a': a number was expected, found '$1,000'"),
+    "a name twice": ("a,a\n1,2\n", "different column names were expected, found 'a' twice"),
+    "zero bytes": ("a,b\n1,x\0\n", "row 0 (line 2), column 1: text was expected, found 'x\\x00'"),
+    "a quote that does not end": ('a,b\n1,"2\n3,4\n', "line 3: cannot be read (unexpected end of data)"),
+    "text after a quote": ('a,b\n1,"2"x\n', "line 2: cannot be read (',' expected after '\"')"),
+    "inches after a quote": ('a,b\n"5" pipe",1\n', "line 2: cannot be read (',' expected after '\"')"),
+    "another separator": ("a;b\n1;2\n", "cells are read as separated by commas; if they are by semicolons"),
+    "an empty file": ("", "a csv file with rows was expected, found an empty file"),
+    "only a header": ("a,b\n", "rows were expected, found none below the first, a,b"),
+    "a line above the table": ("made by hand\na,b\n1,2\n", "if the first line is above the table, leave it out"),
+    "names of rows without a name, of R": ('"a","b"\n"r1",1,2\n', "if the first one names the row, as R writes it"),
+    "infinity": ("a,b\n1,2\ninf,3\n", "found 1 that is not, the first inf in row 1 (line 3), column 0 (a)"),
+    "a number too large": (
+        "a,b\n1,2\n1e39,3\n",
+        "found 1 that is not, the first 1e+39 in row 1 (line 3), column 0 (a)",
+    ),
+    "digits of Python": ("a,b\n1_000,2\n", "row 0 (line 2), column 'a': a number was expected, found '1_000'"),
+    "latin-1": ("a,b\n1,größe\n".encode("latin-1"), "line 2: text in UTF-8 was expected, found the byte 0xf6"),
+    "half a packed file": (gzip.compress(b"a,b\n1,2\n" * 99)[:-12], "cannot be read (Compressed file ended"),
+}
+"""What is refused, and how."""
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_file_that_could_be_read_wrongly_is_refused(case: str, tmp_path: Path) -> None:
+    content, told = REFUSED[case]
+    path = tmp_path / ("a.csv.gz" if "packed" in case else "a.csv")
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    options = {"separator": ";"} if "German" in case else {}
+    with pytest.raises(InputError) as caught:
+        ingest(str(path), str(tmp_path / "a.zarr"), **options)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "told"),
+    [
+        ("a,b\n007,1\n8,2\n", {}, "'007' is read as a number, without its zeros"),
+        ("id,b\n1234567890123456789,1\n1234567890123456788,2\n", {}, "so many digits are not all different"),
+        ("id,b\n16777216,1\n16777217,2\n16777220,3\n", {}, "float32"),
+        ("a,b\nNA,1\nx,2\n", {}, "'NA' in 1 row is read as missing"),
+        ("a,b\nNone,1\nx,2\n", {}, "'None' is read as a category"),
+        ("a,b\n-,1\n+,2\n", {}, "'-' is read as a category"),
+        ('a,b\n1, "x"\n2, "y"\n', {}, "quotes are read as part of"),
+        ("a,b\n1,\n2,\n", {}, "column 'b' has no value at all"),
+        ("red,1\nblue,2\n", {}, "is taken as data; give header=True"),
+        ("red,blue\nblue,red\nred,red\n", {}, "is also a value of its column"),
+        ("id,b\n1,2\n1,3\n", {"id": "id"}, "1 row has the name of an earlier one"),
+        ("a,b\n" + "".join(f"w{k},{k}.5\n" for k in range(30)), {}, "has another word in each row"),
+    ],
+)
+def test_what_is_read_and_may_be_meant_otherwise_is_told(
+    content: str, options: dict[str, str], told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.warns(UserWarning, match=re.escape(told)):
+        ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), **options)
