@@ -146,7 +146,7 @@ class FieldCosine:
     def __init__(self, field):
         self.columns = slice(field * WIDTH, (field + 1) * WIDTH)
 
-    def fit_transform(self, X, y):  # noqa: ARG002  (nothing is learned)
+    def fit_transform(self, X, _y=None):
         """The field's part of each row."""
         return self.transform(X)
 
