@@ -22,19 +22,30 @@ from tests.service.processes import until
 DRIVER, CHROMIUM = program("chromedriver"), program("chromium") or program("google-chrome")
 MISSING = "" if DRIVER and CHROMIUM else "needs chromium and chromedriver (Debian: chromium, chromium-driver)"
 
+STYLED = "return [...document.querySelectorAll('link[rel=stylesheet]')].every(link => link.sheet?.cssRules.length)"
+
 
 class Browser:
     """One tab of a browser."""
 
     def __init__(self, session: str) -> None:
         self._session = session
+        self._runs = True
 
     def _post(self, command: str, **asked: Any) -> Any:
         return post(f"{self._session}/{command}", asked)
 
     def open(self, url: str) -> None:
-        """Load a page and wait until it is there."""
-        self._post("url", url=url)
+        """Load a page and wait until it is there with its styles.
+
+        A browser gives up what it is loading when an interface of this machine comes or goes, as other tests' hosts do;
+        the page is then loaded once more.
+        """
+        for _ in range(4):
+            self._post("url", url=url)
+            if not self._runs or self.run(STYLED):
+                return
+        raise AssertionError(f"{url}: its styles were not loaded, {self.complaints()}")
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What a script returns that runs in the page."""
@@ -53,6 +64,7 @@ class Browser:
 
     def scripts(self, run: bool) -> None:
         """Whether scripts of pages are run from now on."""
+        self._runs = run
         self.protocol("Emulation.setScriptExecutionDisabled", value=not run)
 
     def seen(self) -> str:
