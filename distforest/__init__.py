@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ _HOME = {
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that a worker loads only the modules that it needs."""
     if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415  (slow, and few ask)
+
         return version("distforest")
     if name not in _HOME:
         raise AttributeError(f"module 'distforest' has no attribute {name!r}")

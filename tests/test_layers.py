@@ -57,6 +57,7 @@ ONLY_IN = {
 }
 INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {
+    "": {"importlib.metadata"},  # slow, and few ask for the version
     "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
     # slow, and a fit in threads does without
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
