@@ -352,7 +352,7 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
 
 def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s) -> None:
     """Route level by level over all trees at once, so that the source is read once per level; fills ``ends``."""
-    frontier = Frontier.roots(wanted.astype(np.int32))
+    frontier, on_missing, sets = Frontier.roots(wanted.astype(np.int32)), table.on_missing, table.category_sets
     while len(frontier.rows):
         here = frontier.place
         ends[frontier.tree[here], frontier.rows] = frontier.node[here]
@@ -363,10 +363,10 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
         side = frontier.sides(values, table.threshold[nodes])
         if table.surrogate is not None:
             send_by_halves(source, of_source, projections, table.surrogate[nodes], side)
-        if table.on_missing.goes_on:
-            send_on(frontier.starts, table.on_missing.goes_right[nodes], side)
-        if len(table.category_sets.start):
-            send_categories(frontier.starts, nodes, values, table.category_sets, side)
+        if on_missing.goes_on:
+            send_on(frontier.starts, on_missing.goes_right[nodes], side)
+        if len(sets.start):
+            send_categories(frontier.starts, nodes, values, sets, side)
         children = frontier.descend(side, table.left[nodes], table.right[nodes])
         frontier, _ = children.take(children.sizes > 0)
 
