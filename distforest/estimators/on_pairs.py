@@ -13,9 +13,11 @@ from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import ForestEstimator, n_threads, seed_of
 from distforest.estimators.input_types import FeaturesLike, PairsLike, VectorLike
 from distforest.evaluation.roc import roc_curve
+from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_scores
 from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.problem import Data
+from distforest.sources.arrays import ArraySource
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import Labels, encoded
 from distforest.sources.given import in_memory
@@ -28,7 +30,7 @@ from distforest.sources.point_pairs import (
     codes_of_links,
     warning_of_contradictions,
 )
-from distforest.sources.readings import COMPLETE, read
+from distforest.sources.readings import FEATURES, read
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
@@ -239,8 +241,10 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         check_is_fitted(self)
         if X is None:
             return self.forest_.points
-        points = read(self._rows(X, reset=False), COMPLETE)
+        points = read(self._rows(X, reset=False), FEATURES)
         check_points(points)
+        if len(empty := rows_without_values(ArraySource.of(points))):
+            warn_caller(f"X: {told_of_rows_without_values(len(empty), len(points), int(empty[0]), 'value')}")
         return points
 
 

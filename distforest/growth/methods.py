@@ -231,8 +231,15 @@ _ROWS = (
         lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
         in_specs=False,
     ),
-    Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd),
-    Method("treerank", "points", (TruthKind.LABELS, TruthKind.LINKS), TREERANK_PARAMETERS, over_pairs=tree_rank),
+    Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd, bears_missing=True),
+    Method(
+        "treerank",
+        "points",
+        (TruthKind.LABELS, TruthKind.LINKS),
+        TREERANK_PARAMETERS,
+        over_pairs=tree_rank,
+        bears_missing=True,
+    ),
 )
 METHODS = {method.name: method for method in _ROWS}
 

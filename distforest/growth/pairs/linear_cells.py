@@ -5,13 +5,13 @@ fitted by stochastic gradient descent to blocks of the cell's pairs, with the co
 divided by its standard deviation. So no more than the columns of a block are in memory. The cell is then cut at the
 best threshold of the projection onto the classifier's weights. A value beyond a column's fences
 (`distforest.growth.cuts.fences`) does not influence the weights: one step along a far pair would be longer than all
-others together.
+others together. Nor does a missing value; the projection of a pair that has one is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,7 @@ from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.fences import fence_columns
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
 from distforest.growth.pairs.tree_rank import CellTree
+from distforest.growth.surrogates import place_learned
 from distforest.sources.source import Projections, offsets
 
 if TYPE_CHECKING:
@@ -66,8 +67,10 @@ class LinearCells:
         of_cells = Frontier(np.arange(n), cells.node, cells.starts, cells.rows, cells.weights)
         cuts = TwoClasses(codes, costs).cut(of_cells, values, self.min_samples_leaf)
         is_cut, side = cuts.candidate >= 0, of_cells.sides(values[0], cuts.threshold)
+        goes_right = None if pairs.is_complete else place_learned(of_cells, cuts.missing, side)
         ends = np.where(np.repeat(is_cut, cells.sizes), 1 + side, 0).astype(np.int32)
-        return CellTree(_one_cut_each(is_cut, cuts.threshold, cuts.gain, weights), ends)
+        table = _one_cut_each(is_cut, cuts.threshold, cuts.gain, weights)
+        return CellTree(table if goes_right is None else _sending_on(table, is_cut, goes_right), ends)
 
 
 def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, costs: Floats, name: int) -> Floats:
@@ -113,7 +116,8 @@ class Standard:
         """Compute means and deviations from the pairs ``rows``, and fences from ``some`` of them."""
         fences = np.empty((2, pairs.shape[1]))
         fence_columns(_all_columns(pairs, some), np.arange(len(some)), fences)
-        origin = np.clip(_all_columns(pairs, rows[:1])[0], *fences)  # near the values, so that no digits cancel
+        first = _first_observed(_all_columns(pairs, rows[: 1 if pairs.is_complete else PAIRS_AT_ONCE]))
+        origin = np.clip(first, *fences)  # near the values, so that no digits cancel
         n, sums, squares = np.zeros(len(origin), np.int64), np.zeros(len(origin)), np.zeros(len(origin))
         for block in _blocks(rows):
             values = _all_columns(pairs, block)
@@ -122,12 +126,15 @@ class Standard:
             n += inside.sum(axis=0)
             sums += differences.sum(axis=0)
             squares += (differences**2).sum(axis=0)
-        mean = sums / n
-        deviation = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
+        mean = sums / np.maximum(n, 1)
+        deviation = np.sqrt(np.maximum(squares / np.maximum(n, 1) - mean**2, 0.0))
         return cls(pairs, fences, origin + mean, np.where(deviation > 0.0, deviation, 1.0))
 
     def columns(self, rows: Int32s) -> Floats:
-        """(value - mean) / deviation of all columns of some pairs, shape (n, n_columns); 0 beyond the fences."""
+        """(value - mean) / deviation of all columns of some pairs, shape (n, n_columns).
+
+        0 beyond the fences, and where a value is missing.
+        """
         values = _all_columns(self.pairs, rows)
         return np.where(_within(self.fences, values), (values - self.mean) / self.deviation, 0.0)
 
@@ -135,6 +142,13 @@ class Standard:
 def _within(fences: Floats, values: Floats) -> NDArray[np.bool_]:
     within: NDArray[np.bool_] = (fences[0] <= values) & (values <= fences[1])
     return within
+
+
+def _first_observed(values: Floats) -> Floats:
+    """The first value of each column that is not missing, shape (n_columns,); 0 where all are."""
+    place = np.argmax(~np.isnan(values), axis=0)
+    first: Floats = np.nan_to_num(values[place, np.arange(values.shape[1])])
+    return first
 
 
 def _all_columns(pairs: PointPairs, rows: Int32s) -> Floats:
@@ -158,3 +172,10 @@ def _one_cut_each(is_cut: NDArray[np.bool_], threshold: Floats, gain: Floats, we
     columns = np.tile(np.arange(n_columns, dtype=np.int32), len(cut))
     coefficients = weights[is_cut].reshape(-1)
     return NodeTable(tree_size, left, right, thresholds, width, columns, coefficients, gains, np.zeros(size, np.int64))
+
+
+def _sending_on(table: NodeTable, is_cut: NDArray[np.bool_], goes_right: NDArray[np.bool_]) -> NodeTable:
+    """The table of these trees, whose roots send on pairs that lack a value, shapes (n_trees,)."""
+    missing_right = np.zeros(len(table.left), np.bool_)
+    missing_right[table.tree_start[:-1][is_cut]] = goes_right[is_cut]
+    return replace(table, missing_right=missing_right)

@@ -11,6 +11,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
+from distforest.forest.missing import LEARNED
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Axis
 from distforest.growth.grower import Growth, Limits
@@ -84,6 +85,11 @@ def drawn_points(data: Data) -> PointPairs:
 def axis_of(n_columns: int, width_of: Callable[[int], int]) -> Axis:
     """A draw of single columns out of ``n_columns``; ``width_of`` says how many at a time."""
     return Axis(n_columns, min(width_of(n_columns), n_columns))
+
+
+def rule_for_missing(points: PointPairs) -> str:
+    """The rule of `distforest.forest.missing` by which pairs are sent on that lack a value, if any points lack one."""
+    return "stop" if points.is_complete else LEARNED
 
 
 def pair_search_of(params: Params, points: PointPairs, sampling: PairSampling, seed: int) -> PairSearch:
@@ -171,7 +177,8 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
     if square:
         search, n_columns = SquareSearch.of(by_columns.bins, points), n_columns - points.columns.n_features
     small = Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"]))
-    growth = Growth(points, axis_of(n_columns, width_of), NO_CLASSES, small, seed, search, held=1)
+    rule, draw = rule_for_missing(points), axis_of(n_columns, width_of)
+    growth = Growth(points, draw, NO_CLASSES, small, seed, search, on_missing=rule, held=1)
     limits = Limits(int(params["min_samples_split"]), 1, int(params["max_depth"]))
     leafrank: LeafRank = SmallTrees(growth, square)
     if params["leafrank"] == "linear":
@@ -184,7 +191,6 @@ def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -
     """Bind RFD to data; ``width_of`` says how many of n columns a node tries."""
     points, sampling = drawn_points(data), given_pairs(data, params, seed)
     search = pair_search_of(params, points, sampling, seed)
-    growth = Growth(
-        points, axis_of(points.shape[1], width_of), NO_CLASSES, Limits(**limits_among(params)), seed, search, held=1
-    )
+    limits, draw, rule = Limits(**limits_among(params)), axis_of(points.shape[1], width_of), rule_for_missing(points)
+    growth = Growth(points, draw, NO_CLASSES, limits, seed, search, on_missing=rule, held=1)
     return OverPairs(points, sampling, Classifiers(growth), KeepsVotes(params["voting"]))
