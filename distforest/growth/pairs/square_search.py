@@ -80,7 +80,7 @@ class SquareSearch:
     def __call__(
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The cuts, and for each pair a value that is at most the threshold where it goes left, NaN if it is missing."""
+        """The cuts, and for each pair a value that is at most the threshold where it goes left; NaN: missing."""
         level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
         sizes, bins = frontier.sizes, self.bins
 
@@ -217,7 +217,7 @@ def cut_squares_at_edges(
 
 @kernel
 def code_points(points: Float32s, bins: PairBins, of_points: Codes) -> None:
-    """of_points[i, c] = code of coordinate c of point i; the last code where it is missing."""
+    """of_points[i, c] = code of coordinate c of point i; the last code where missing."""
     low, scale, code, edges = bins
     for i in range(of_points.shape[0]):
         for c in range(of_points.shape[1]):
