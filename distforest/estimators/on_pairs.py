@@ -242,7 +242,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         if X is None:
             return self.forest_.points
         points = read(self._rows(X, reset=False), FEATURES)
-        check_points(points)
+        columns = pair_scores.columns_of(self.forest_)
+        check_points(points, columns if points.shape[1] == columns.width else None)
         if len(empty := rows_without_values(ArraySource.of(points))):
             warn_caller(f"X: {told_of_rows_without_values(len(empty), len(points), int(empty[0]), 'value')}")
         return points

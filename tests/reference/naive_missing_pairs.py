@@ -76,7 +76,7 @@ def best_of(sample: Sample, costs: Costs, min_leaf: int, thresholds: Sequence[Se
     found = ref.first_best([cut for cut, _ in allowed], whole)
     if found.column < 0:
         return Placed(found, NOWHERE)
-    top = found.gain if found.gain else None  # of cuts that gain nothing the first one
+    top = found.gain or None  # of cuts that gain nothing the first one
     return next(
         Placed(found, side) for cut, side in allowed if cut[:2] == found[:2] and (top is None or cut.gain == top)
     )
