@@ -217,6 +217,8 @@ def cut_at_edges(
             block = rows[first : min(first + CODED_PAIRS, starts[node + 1])]
             if is_all:
                 code_all(block, pairs, bins, cells, coded)
+                if not pairs.is_complete:
+                    code_missing(block, pairs, bins.edges.shape[1] - 1, coded)
             else:
                 for k in range(width):
                     code_one(columns[node, k], block, pairs, bins, values, coded[k])
@@ -237,7 +239,7 @@ def code_all(
     coded: Codes,
 ) -> None:
     """coded[c, r] = code of pair rows[r] in column c, for all columns; the cells of a pair are computed together."""
-    points, others, left, right, how, is_complete = pairs
+    points, others, left, right, how, _ = pairs
     low, scale, code, edges = bins
     n_features, n_of_family = how.n_features, how.n_of_family
     rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
@@ -257,12 +259,18 @@ def code_all(
                 value = pair_value(a, b, c, how)
                 of_cell = search(value, edges[c])
             coded[c, r] = of_cell
-        if is_complete:
-            continue
-        for c in range(n_of_family):
-            f = c if c < n_features else c - n_features
-            if np.isnan(a[f]) or np.isnan(b[f]):
-                coded[c, r] = edges.shape[1] - 1
+
+
+@borrowing
+def code_missing(rows: Int32s, pairs: PairReading, missing: int, coded: Codes) -> None:
+    """coded[c, r] = missing in the columns of each feature that a point of pair rows[r] lacks."""
+    points, others, left, right, how, _ = pairs
+    for r in range(rows.shape[0]):
+        a, b = points[left[rows[r]]], others[right[rows[r]]]
+        for c in range(how.n_features):
+            if np.isnan(a[c]) or np.isnan(b[c]):
+                for column in range(c, how.n_of_family, how.n_features):
+                    coded[column, r] = missing
 
 
 @borrowing

@@ -185,7 +185,6 @@ def cut_squares_at_edges(
     n_features, n_of_family = pairs.columns.n_features, pairs.columns.n_of_family
     changed = np.empty((columns.shape[1], bins.edges.shape[1], 2), np.int32)
     sides, coded, values = np.empty(2, np.int64), np.empty(CODED_PAIRS, np.uint8), np.empty(CODED_PAIRS)
-    lacking = bins.edges.shape[1] - 1
     for node in range(starts.shape[0] - 1):
         last = starts[node + 1]
         if not wanted[node]:
@@ -198,11 +197,10 @@ def cut_squares_at_edges(
                 if c < n_features:
                     for r in range(block.shape[0]):
                         one, other = of_points[left[block[r]], c], of_points[right[block[r]], c]
-                        if is_complete or max(one, other) < lacking:
-                            histogram[min(one, other), codes[block[r]]] += weights[first + r]
-                            histogram[max(one, other), codes[block[r]]] -= weights[first + r]
-                        else:
-                            histogram[lacking, codes[block[r]]] += weights[first + r]
+                        histogram[min(one, other), codes[block[r]]] += weights[first + r]
+                        histogram[max(one, other), codes[block[r]]] -= weights[first + r]
+                    if not is_complete:
+                        gather_missing(c, block, level, of_points, weights[first : first + block.shape[0]], histogram)
                     continue
                 code_one(c + n_of_family - n_features, block, pairs, bins, values, coded)
                 for r in range(block.shape[0]):
@@ -213,6 +211,19 @@ def cut_squares_at_edges(
                 c += n_of_family - n_features
                 begins = STAY if is_complete else LEFT
             cut_bins(node, k, changed[k], bins.edges[c], judged, begins, sides, cuts)
+
+
+@borrowing
+def gather_missing(
+    c: int, block: Int32s, level: PairLevel, of_points: Codes, weights: Int32s, changed: NDArray[np.int32]
+) -> None:
+    """changed[last bin, s] = weight of class s that is missing on coordinate c, and no other change by such pairs."""
+    codes, missing = level.codes, changed.shape[0] - 1
+    for r in range(block.shape[0]):
+        one, other = of_points[level.pairs.left[block[r]], c], of_points[level.pairs.right[block[r]], c]
+        if max(one, other) == missing:
+            changed[min(one, other), codes[block[r]]] -= weights[r]
+            changed[max(one, other), codes[block[r]]] += 2 * weights[r]
 
 
 @kernel
