@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator):  # type: ignore[misc]
     """The base of the estimators whose trees read pairs of points."""
 
-    def fit(self, X: FeaturesLike, y: VectorLike) -> Self:
+    def fit(self, X: FeaturesLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
         """Grow the forest from labels: points with the same label are similar, points with different labels dissimilar.
 
         Parameters
@@ -53,16 +53,21 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
             Features of the points, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
         y
             Label of each point, shape (n,).
+        sample_weight
+            How much each point counts, shape (n,); a pair counts as the product of the weights of its two points. A
+            point of weight 0 is absent. None: all count the same.
 
         Raises
         ------
         InputError
-            A parameter, ``X`` or ``y`` cannot be used.
+            A parameter, ``X``, ``y`` or ``sample_weight`` cannot be used.
         """
         params, seed = self._checked_params(y), seed_of(self.random_state)
         labels = column_or_1d(in_memory(opened_array(y)), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
-        data = Data(self._pair_columns(params), points, TruthKind.LABELS, truth.values, truth.classes)
+        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, len(points)))
+        of_truth = (TruthKind.LABELS, truth.values, truth.classes)
+        data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
         if warning := told_of_amounts(labels, points[:, : self.n_features_in_], self._schema()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
@@ -77,7 +82,9 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
             raise AttributeError("classes_: the forest was taught pairs, not labels")
         return np.asarray(self.forest_.meaning.classes)
 
-    def fit_pairs(self, X: FeaturesLike, pairs: PairsLike, similar: VectorLike) -> Self:
+    def fit_pairs(
+        self, X: FeaturesLike, pairs: PairsLike, similar: VectorLike, sample_weight: VectorLike | None = None
+    ) -> Self:
         """Grow the forest from pairs that are known to be similar (must-link) or dissimilar (cannot-link).
 
         Parameters
@@ -90,6 +97,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         similar
             Whether the two points are similar, shape (n_pairs,): True or False, 1 or 0, or 1 or -1; array-like, Zarr
             array, or the address of one.
+        sample_weight
+            How much each *point* counts, shape (n,), as for `fit`.
 
         Raises
         ------
@@ -106,7 +115,11 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         numbers, codes = _read_links(pairs, similar, len(points))
         if warning := warning_of_contradictions(numbers, codes):
             warn_caller(f"pairs: {warning}; drop what is wrong, or leave it as noise")
-        self._grow_from(Data(self._pair_columns(params), points, TruthKind.LINKS, codes, pairs=numbers), params, seed)
+        truth = Truth(TruthKind.LINKS, codes)
+        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, len(points)))
+        of_truth = (TruthKind.LINKS, codes)
+        data = Data(self._pair_columns(params), points, *of_truth, pairs=numbers, sample_weights=weights)
+        self._grow_from(data, params, seed)
         return self
 
     def pair_distance(self, left: FeaturesLike, right: FeaturesLike) -> Floats:

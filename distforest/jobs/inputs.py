@@ -302,7 +302,10 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     check_together(spec.params)
     place, (truth_kind, address) = StagingPlace(folder, scratch_of(spec.run.scratch)), truth_kind_of(spec)
     truth, classes, largest = _stage_truth(truth_kind, address, spec, place)
-    weights = _sample_weight(spec, truth.shape[0])
+    n_rows = truth.shape[0]
+    if truth_kind == TruthKind.LINKS:  # of which there is one for each pair, and weights are those of points
+        n_rows = int(open_array(spec.input.addresses["features"]).shape[0])
+    weights = _sample_weight(spec, n_rows)
     rows = _stage_rows(spec, truth.shape[0], place, weights)
     if truth_kind == TruthKind.LABELS:
         _warn_of_amounts(spec, address, rows, place)

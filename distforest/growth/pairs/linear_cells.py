@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
 
     Codes = NDArray[np.uint8]
+    Rows = TypeVar("Rows", Int32s, Ints)
 
 PAIRS_AT_ONCE = 1 << 12
 """Largest number of pairs whose columns are in memory at once."""
@@ -59,8 +60,10 @@ class LinearCells:
         costs = even_costs(counts)
         weights = np.empty((n, n_columns))
         for cell in range(n):
-            rows = cells.rows[cells.starts[cell] : cells.starts[cell + 1]]
-            weights[cell] = _classifier(pairs, rows, codes, costs[cell], int(names[cell]))
+            own = slice(*cells.starts[cell : cell + 2])
+            rows, of_pairs = cells.rows[own], cells.weights[own]
+            of_rows = costs[cell][codes[rows]] * (of_pairs / of_pairs.mean())
+            weights[cell] = _classifier(pairs, rows, codes, of_rows, int(names[cell]))
         columns = np.tile(np.arange(n_columns, dtype=np.int32), n)
         projections = Projections(1, np.arange(n + 1) * n_columns, columns, weights.reshape(-1))
         values = pairs.project(cells.rows, cells.starts, projections)
@@ -73,8 +76,11 @@ class LinearCells:
         return CellTree(table if goes_right is None else _sending_on(table, is_cut, goes_right), ends)
 
 
-def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, costs: Floats, name: int) -> Floats:
-    """Fit a logistic classifier of dissimilar pairs; its weights for the unscaled columns, shape (n_columns,)."""
+def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, of_rows: Floats, name: int) -> Floats:
+    """Fit a logistic classifier of dissimilar pairs; its weights for the unscaled columns, shape (n_columns,).
+
+    ``of_rows`` is how much each of the ``rows`` counts, shape (n,).
+    """
     from sklearn.linear_model import SGDClassifier  # noqa: PLC0415  (takes a second, and other forests do not need it)
 
     order = np.random.default_rng(name).permutation(len(rows)) if len(rows) > PAIRS_AT_ONCE else np.arange(len(rows))
@@ -82,11 +88,11 @@ def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, costs: Floats, na
     passes = min(MOST_PASSES, -(-STEPS // len(rows)))
     classifier = SGDClassifier("log_loss", average=True, max_iter=passes, tol=None, random_state=name % (1 << 31))
     if len(rows) <= PAIRS_AT_ONCE:
-        classifier.fit(standard.columns(rows), codes[rows], sample_weight=costs[codes[rows]])
+        classifier.fit(standard.columns(rows), codes[rows], sample_weight=of_rows)
     else:
-        for block in (one for _ in range(passes) for one in _blocks(rows[order])):
-            sample_weight = costs[codes[block]]
-            classifier.partial_fit(standard.columns(block), codes[block], classes=[0, 1], sample_weight=sample_weight)
+        for places in (one for _ in range(passes) for one in _blocks(order)):
+            block, counts = rows[places], of_rows[places]
+            classifier.partial_fit(standard.columns(block), codes[block], classes=[0, 1], sample_weight=counts)
     weights: Floats = classifier.coef_[0] / standard.deviation
     return weights
 
@@ -155,7 +161,7 @@ def _all_columns(pairs: PointPairs, rows: Int32s) -> Floats:
     return pairs.block(rows, np.arange(pairs.shape[1], dtype=np.int32))
 
 
-def _blocks(rows: Int32s) -> Iterator[Int32s]:
+def _blocks(rows: Rows) -> Iterator[Rows]:
     for begin in range(0, len(rows), PAIRS_AT_ONCE):
         yield rows[begin : begin + PAIRS_AT_ONCE]
 
