@@ -31,15 +31,15 @@ from distforest.growth.sample_weights import checked_weights
 from distforest.growth.standstill import told_of_roots
 from distforest.html_table import html_table
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import from_data, refuse_categories
 from distforest.jobs.screening import screened_data
+from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.data_frames import check_number_columns, dtypes_of, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.schema import Schema
+from distforest.sources.schema import Schema, refuse_categories
 from distforest.sources.sparse import SparseSource, warn_of_zeros
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.folder import Folder
