@@ -109,12 +109,15 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
 
     def pair_distance(self, left: FeaturesLike, right: FeaturesLike) -> Floats:
         """Compute the distance of row k of ``left`` to row k of ``right``, shapes (n, n_features); shape (n,)."""
+        return pair_scores.pair_distance(self.forest_, self._pairs_of(left, right), n_threads(self.n_jobs))
+
+    def _pairs_of(self, left: FeaturesLike, right: FeaturesLike) -> PointPairs:
+        """Row k of ``left`` beside row k of ``right``."""
         points, others = self._points(left), self._points(right)
         if len(points) != len(others):
             raise InputError(f"pairs need as many left rows as right rows, found {len(points)} and {len(others)}")
         numbers = np.arange(len(points), dtype=np.int32)
-        pairs = PointPairs(pair_scores.columns_of(self.forest_), points, others, numbers, numbers)
-        return pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs))
+        return PointPairs(pair_scores.columns_of(self.forest_), points, others, numbers, numbers)
 
     def distance(self, X: FeaturesLike | None = None, Y: FeaturesLike | None = None) -> Floats:
         """Compute the distance of each row of ``X`` to each of ``Y``.
