@@ -98,19 +98,19 @@ def explain_rows(forest: Forest, left: Int32s, right: Int32s, columns: tuple[str
     distances, baseline = np.zeros(n_pairs), 0.0
     contributions = np.zeros((n_pairs, forest.n_columns))
     for tree in range(n_trees):
-        nodes = nodes_of(forest, tree)
-        splits = Splits.of(forest.table, tree)
+        nodes = node_distances(forest, tree)
+        paths = TreePaths.of(forest.table, tree)
         baseline += float(nodes.pairs(np.zeros(1, np.int64), np.zeros(1, np.int64))[0])
         for pair in range(n_pairs):
             ends = int(left[tree, pair]), int(right[tree, pair])
-            distances[pair] += _add_walk(nodes, splits, ends, contributions[pair])
+            distances[pair] += _add_walk(nodes, paths, ends, contributions[pair])
     contributions /= n_trees
     return Explanation(distances / n_trees, np.full(n_pairs, baseline / n_trees), contributions, columns)
 
 
-def _add_walk(nodes: NodeDistances, splits: Splits, ends: tuple[int, int], contributions: Floats) -> float:
+def _add_walk(nodes: NodeDistances, paths: TreePaths, ends: tuple[int, int], contributions: Floats) -> float:
     """Add what each split of two walks changes to ``contributions``; returns the distance at the end."""
-    a, b = _side_by_side(splits.path(ends[0]), splits.path(ends[1]))
+    a, b = _side_by_side(paths.path(ends[0]), paths.path(ends[1]))
     if len(a) == 1:
         return float(nodes.pairs(a, b)[0])
     before, after = slice(0, -1), slice(1, None)
@@ -122,8 +122,8 @@ def _add_walk(nodes: NodeDistances, splits: Splits, ends: tuple[int, int], contr
     ahead_b[apart] = nodes.pairs(a[before][apart], b[after][apart])
     by_a = ((ahead_a - here[before]) + (here[after] - ahead_b)) / 2.0
     by_b = ((ahead_b - here[before]) + (here[after] - ahead_a)) / 2.0
-    splits.add(a[before], by_a, contributions)
-    splits.add(b[before], by_b, contributions)
+    paths.add(a[before], by_a, contributions)
+    paths.add(b[before], by_b, contributions)
     return float(here[-1])
 
 
@@ -135,7 +135,7 @@ def _side_by_side(left: list[int], right: list[int]) -> tuple[Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class Splits:
+class TreePaths:
     """The splits of one tree, by node: its parent, and the columns it reads."""
 
     parent: Ints
@@ -143,7 +143,7 @@ class Splits:
     columns: Int32s
 
     @classmethod
-    def of(cls, table: NodeTable, tree: int) -> Splits:
+    def of(cls, table: NodeTable, tree: int) -> TreePaths:
         """The splits of a tree."""
         span = slice(table.tree_start[tree], table.tree_start[tree + 1])
         left, right = table.left[span], table.right[span]
@@ -177,7 +177,7 @@ class NodeDistances(Protocol):
         """Distances pair by pair."""
 
 
-def nodes_of(forest: Forest, tree: int) -> NodeDistances:
+def node_distances(forest: Forest, tree: int) -> NodeDistances:
     """The distances of the nodes of a tree."""
     leaf_table = between_nodes(forest)
     if isinstance(leaf_table, (ClassCounts, Means)):
@@ -295,14 +295,14 @@ def explain_pairs(forest: Forest, pairs: PointPairs, columns: tuple[str, ...]) -
     distances, baselines, weight = np.zeros(n_pairs), np.zeros(n_pairs), np.zeros(n_pairs)
     contributions = np.zeros((n_pairs, forest.n_columns))
     for tree in range(forest.n_trees):
-        span, splits = slice(table.tree_start[tree], table.tree_start[tree + 1]), Splits.of(table, tree)
+        span, paths = slice(table.tree_start[tree], table.tree_start[tree + 1]), TreePaths.of(table, tree)
         rows = table.n_rows[span].astype(np.float64)
         means = sums_of_leaves(table, tree, answers[span] * rows) / rows
         for block, values in blocks_of(pairs):
             ends = leaf_table.walks.ends(tree, values)
             for pair, end in zip(range(block.start, block.stop), ends.tolist(), strict=True):
-                path = np.array(splits.path(end - span.start))
-                splits.add(path[:-1], np.diff(means[path]) * wholes[end], contributions[pair])
+                path = np.array(paths.path(end - span.start))
+                paths.add(path[:-1], np.diff(means[path]) * wholes[end], contributions[pair])
             distances[block] += means[ends - span.start] * wholes[ends]
             baselines[block] += means[0] * wholes[ends]
             weight[block] += wholes[ends]
