@@ -14,7 +14,7 @@ import scipy.sparse
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.jit import borrowing, kernel
+from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.readings import FEATURES, check_shape
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, offsets
 from distforest.sources.sparse import frozen
@@ -314,7 +314,9 @@ def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, 
     for i in range(1, rows.shape[0]):
         n_disordered += rows[i] <= rows[i - 1]
     for column in columns:
-        of_columns += stored.columns.start[column + 1] - stored.columns.start[column]
+        begin = stored.columns.start[column]
+        of_columns += stored.columns.start[column + 1] - begin
+        fetch(stored.columns.number, begin)
     cells = n_rows * columns.shape[0]
     bound = cells if n_disordered else min(cells, of_columns)
     way, least = BY_ROW, np.int64(-1)
@@ -325,7 +327,9 @@ def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, 
             return way, bound
     of_rows = np.int64(0)
     for row in rows:
-        of_rows += 1 + stored.rows.start[row + 1] - stored.rows.start[row]
+        begin = stored.rows.start[row]
+        of_rows += 1 + stored.rows.start[row + 1] - begin
+        fetch(stored.rows.number, begin)
     by_row, one_by_one = 2 * (of_rows + columns.shape[0]), cells * halvings_of(of_rows // max(1, n_rows))
     if least < 0 or by_row < least:
         way, least = BY_ROW, by_row

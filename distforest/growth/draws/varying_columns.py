@@ -145,6 +145,7 @@ def shuffle_steps(key: np.uint64, first: int, last: int, order: Int32s, swapped:
     """Steps first to last - 1 of a Fisher-Yates shuffle; returns ``last``."""
     for t in range(first, last):
         swapped[t] = t + below(key, t, order.shape[0] - t)
+    for t in range(first, last):
         order[t], order[swapped[t]] = order[swapped[t]], order[t]
     return last
 
