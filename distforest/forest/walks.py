@@ -59,6 +59,35 @@ def rounded_down(thresholds: Floats) -> Float32s:
     return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
 
 
+class SparseSteps(NamedTuple):
+    """The same for rows of sparse features, of which only the columns that some node reads are written out.
+
+    Attributes
+    ----------
+    steps
+        The trees; in place of a column its slot.
+    slot
+        The place of each column among those that are read, -1 for the others, shape (n,); columns after these are not.
+    n_slots
+        Number of columns that are read.
+    """
+
+    steps: WalkSteps
+    slot: Int32s
+    n_slots: int
+
+
+def sparse_steps_of(steps: WalkSteps) -> SparseSteps:
+    """The trees of ``steps`` for rows of sparse features."""
+    columns = steps.nodes[COLUMN::4]
+    is_read = np.zeros(int(columns.max(initial=0)) + 1, np.bool_)
+    is_read[columns] = True
+    slot = np.where(is_read, np.cumsum(is_read) - 1, -1).astype(np.int32)
+    nodes = steps.nodes.copy()
+    nodes[COLUMN::4] = slot[columns]
+    return SparseSteps(WalkSteps(nodes, steps.starts), slot, int(is_read.sum()))
+
+
 @kernel
 def preorder(tree_start: Ints, left: Int32s, right: Int32s) -> Children:
     """child[node] = 4 times the number of nodes with children before it in preorder; for a leaf `IS_LEAF` + node.
@@ -133,10 +162,23 @@ def walk_lanes(nodes: WalkNodes, start: int, values: Float32s, rows: Int32s, end
                 at[lane], entry[lane] = at[n_live], entry[n_live]
 
 
+class BlockRoom(NamedTuple):
+    """Room of `walk_block`: the place and the row of each row that walks, and the leaf at which it arrives."""
+
+    place: Int32s
+    rows: Int32s
+    leaves: Ints
+
+
+@kernel
+def room_of_blocks(n_rows: int) -> BlockRoom:
+    """Room for blocks of at most ``n_rows`` rows."""
+    return BlockRoom(np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.empty(n_rows, np.int64))
+
+
 @kernel
 def walk_wanted(
-    nodes: WalkNodes,
-    starts: Children,
+    steps: WalkSteps,
     roots: Ints,
     step: int,
     values: Float32s,
@@ -145,15 +187,29 @@ def walk_wanted(
     ends: Int32s,
 ) -> None:
     """ends[tree, r] = the leaf of row rows[r], a number within its tree, where wanted[tree, r]; blocks of ``step``."""
-    place, some = np.empty((2, min(step, rows.shape[0])), np.int32)
-    leaves = np.empty(place.shape[0], np.int64)
+    room = room_of_blocks(min(step, rows.shape[0]))
     for first in range(0, rows.shape[0], step):
-        for tree in range(starts.shape[0]):
-            n = 0
-            for r in range(first, min(first + step, rows.shape[0])):
-                if wanted[tree, r]:
-                    place[n], some[n] = r, rows[r]
-                    n += 1
-            walk_lanes(nodes, starts[tree], values, some[:n], leaves)
-            for e in range(n):
-                ends[tree, place[e]] = leaves[e] - roots[tree]
+        walk_block(steps, roots, values, rows[first : first + step], first, room, wanted, ends)
+
+
+@kernel
+def walk_block(
+    steps: WalkSteps,
+    roots: Ints,
+    values: Float32s,
+    rows: Int32s,
+    first: int,
+    room: BlockRoom,
+    wanted: NDArray[np.bool_],
+    ends: Int32s,
+) -> None:
+    """ends[tree, first + r] = the leaf of row rows[r], a number within its tree, where wanted[tree, first + r]."""
+    for tree in range(steps.starts.shape[0]):
+        n = 0
+        for r in range(rows.shape[0]):
+            if wanted[tree, first + r]:
+                room.place[n], room.rows[n] = first + r, rows[r]
+                n += 1
+        walk_lanes(steps.nodes, steps.starts[tree], values, room.rows[:n], room.leaves)
+        for e in range(n):
+            ends[tree, room.place[e]] = room.leaves[e] - roots[tree]

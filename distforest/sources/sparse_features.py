@@ -312,7 +312,7 @@ def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, 
     """
     n_rows, of_columns, n_disordered = np.int64(rows.shape[0]), np.int64(0), 0
     for i in range(1, rows.shape[0]):
-        n_disordered += rows[i] <= rows[i - 1]
+        n_disordered += 1 if rows[i] <= rows[i - 1] else 0
     for column in columns:
         begin = stored.columns.start[column]
         of_columns += stored.columns.start[column + 1] - begin
@@ -321,7 +321,7 @@ def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, 
     bound = cells if n_disordered else min(cells, of_columns)
     way, least = BY_ROW, np.int64(-1)
     if n_disordered == 0:
-        by_column, by_value = n_rows + of_columns, of_columns * halvings_of(n_rows)
+        by_column, by_value = n_rows + of_columns, of_columns * halvings_of(rows.shape[0])
         way, least = (BY_VALUE, by_value) if by_value < by_column else (BY_COLUMN, by_column)
         if least <= 2 * (n_rows + columns.shape[0]):  # the other ways read each row at least twice
             return way, bound
@@ -330,7 +330,7 @@ def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, 
         begin = stored.rows.start[row]
         of_rows += 1 + stored.rows.start[row + 1] - begin
         fetch(stored.rows.number, begin)
-    by_row, one_by_one = 2 * (of_rows + columns.shape[0]), cells * halvings_of(of_rows // max(1, n_rows))
+    by_row, one_by_one = 2 * (of_rows + columns.shape[0]), cells * halvings_of(of_rows // (n_rows + 1))
     if least < 0 or by_row < least:
         way, least = BY_ROW, by_row
     return (ONE_BY_ONE if one_by_one < least else way), bound
@@ -339,10 +339,10 @@ def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, 
 @borrowing
 def halvings_of(length: int) -> int:
     """How often a list of this length is halved until a number in it is found."""
-    halvings = np.int64(1)
+    halvings = 1
     while length > 0:
         halvings, length = halvings + 1, length // 2
-    return halvings  # type: ignore[return-value]  # a number of Python's without JIT
+    return halvings
 
 
 @borrowing
@@ -405,9 +405,7 @@ def _count_by_row(lines: Lines, rows: Int32s, columns: Int32s, head: Int32s, sta
 
 
 @borrowing
-def _gather_by_column(
-    lines: Lines, rows: Int32s, columns: Int32s, where: NDArray[np.uint32], found: Gathered
-) -> None:
+def _gather_by_column(lines: Lines, rows: Int32s, columns: Int32s, where: NDArray[np.uint32], found: Gathered) -> None:
     """Read all values of the columns; a row is in the node if the node has it at the place that is noted for it."""
     for i in range(rows.shape[0]):
         where[rows[i]] = i
