@@ -30,6 +30,7 @@ from distforest.forest.sparse_walks import route_sparse, walk_sparse
 from distforest.forest.walks import (
     CHILD,
     COLUMN,
+    COLUMN_BITS,
     IS_LEAF,
     THRESHOLD,
     SparseSteps,
@@ -39,6 +40,7 @@ from distforest.forest.walks import (
     rounded_down,
     sparse_steps_of,
     walk_wanted,
+    write_sets,
 )
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
@@ -147,10 +149,11 @@ class NodeTable:
 
     @cached_property
     def steps(self) -> WalkSteps | None:
-        """The trees for rows without missing values; None unless every projection is a single column of numbers."""
-        if self.category_size is not None and self.category_size.any():
-            return None
+        """The trees for rows without missing values; None unless every projection is a single column."""
         if (self.width > 1).any() or (self.weights != 1.0).any() or 4 * len(self.left) >= IS_LEAF:
+            return None
+        has_sets = self.category_size is not None and bool(self.category_size.any())
+        if has_sets and self.columns.max(initial=0) > COLUMN_BITS:
             return None
         child = preorder(self.tree_start, self.left, self.right)
         met = child < IS_LEAF
@@ -160,12 +163,16 @@ class NodeTable:
         root = np.repeat(self.tree_start[:-1], self.tree_size)[met]
         nodes[place + CHILD] = child[root + self.left[met]]
         nodes[place + CHILD + 1] = child[root + self.right[met]]
-        return WalkSteps(nodes, child[self.tree_start[:-1]])
+        if not has_sets:
+            return WalkSteps(nodes, child[self.tree_start[:-1]])
+        cuts_sets = met & (np.diff(self.category_sets.start) > 0)
+        sets = write_sets(nodes, child[cuts_sets], np.flatnonzero(cuts_sets), self.category_sets)
+        return WalkSteps(nodes, child[self.tree_start[:-1]], sets)
 
     @cached_property
     def sparse_steps(self) -> SparseSteps | None:
-        """The trees for rows of sparse features; None as for `steps`."""
-        return None if self.steps is None else sparse_steps_of(self.steps)
+        """The trees for rows of sparse features; None as for `steps`, or if a node cuts categories."""
+        return None if self.steps is None or self.steps.sets is not None else sparse_steps_of(self.steps)
 
     @property
     def routed_nodes(self) -> RoutedNodes:
