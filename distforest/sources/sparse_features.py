@@ -288,12 +288,12 @@ def room_to_gather(stored: BothWays) -> Room:
 
 @kernel
 def no_room() -> Gathered:
-    """Room for no values, which `gather` replaces."""
+    """Room for no values, which `gather_values` replaces."""
     return Gathered(np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.float32))
 
 
 @kernel
-def gather(stored: BothWays, rows: Int32s, columns: Int32s, room: Room, found: Gathered) -> Gathered:
+def gather_values(stored: BothWays, rows: Int32s, columns: Int32s, room: Room, found: Gathered) -> Gathered:
     """``found``, or more room in its place, with X[rows, columns] wherever it is not 0: see `gather_nonzero`."""
     way, bound = cheapest_way(stored, rows, columns)
     if columns.shape[0] + 2 > found.start.shape[0] or bound > found.place.shape[0]:
@@ -466,7 +466,7 @@ def add_features(stored: BothWays, rows: Int32s, starts: Ints, projections: Proj
     room, found = room_to_gather(stored), no_room()
     for node in range(starts.shape[0] - 1):
         first, begin, end = starts[node], offset[node * width], offset[(node + 1) * width]
-        found = gather(stored, rows[first : starts[node + 1]], columns[begin:end], room, found)
+        found = gather_values(stored, rows[first : starts[node + 1]], columns[begin:end], room, found)
         for k in range(width):
             for e in range(offset[node * width + k], offset[node * width + k + 1]):
                 for at in range(found.start[e - begin], found.start[e - begin + 1]):

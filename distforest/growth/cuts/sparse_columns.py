@@ -20,7 +20,7 @@ from distforest.sources.sparse_features import (
     BothWays,
     Gathered,
     SparseFeatures,
-    gather,
+    gather_values,
     no_room,
     room_to_gather,
 )
@@ -134,7 +134,7 @@ def cut_sparse_gini(
     for node in range(starts.shape[0] - 1):
         first, last, begin, end = starts[node], starts[node + 1], offset[node * width], offset[(node + 1) * width]
         of_rows, of_weights = rows[first:last], weights[first:last]
-        found = gather(stored, of_rows, columns[begin:end], room, found)
+        found = gather_values(stored, of_rows, columns[begin:end], room, found)
         counts[3] = 0
         for i in range(last - first):
             row_codes[i] = codes[of_rows[i]]
@@ -210,7 +210,7 @@ def cut_sparse_variance(
     for node in range(starts.shape[0] - 1):
         first, last, begin, end = starts[node], starts[node + 1], offset[node * width], offset[(node + 1) * width]
         of_rows, of_weights = rows[first:last], weights[first:last]
-        found = gather(stored, of_rows, columns[begin:end], room, found)
+        found = gather_values(stored, of_rows, columns[begin:end], room, found)
         vectors[3], whole_weight = 0, np.int64(0)
         for i in range(last - first):
             whole_weight += of_weights[i]
