@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.forest_estimator import ForestEstimator, n_threads, seed_of
+from distforest.estimators.forest_estimator import ForestEstimator, n_threads
 from distforest.estimators.input_types import FeaturesLike, PairsLike, VectorLike
 from distforest.evaluation.roc import roc_curve
 from distforest.forest.pairs import pair_scores
@@ -57,7 +57,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         InputError
             A parameter, ``X`` or ``y`` cannot be used.
         """
-        params, seed = self._checked_params(y), seed_of(self.random_state)
+        params, seed = self._checked_params(y), self._seed()
         labels = column_or_1d(in_memory(opened_array(y)), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
         data = Data(self._pair_columns(params), points, TruthKind.LABELS, truth.values, truth.classes)
@@ -99,7 +99,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         UserWarning
             A pair is both similar and dissimilar; it counts on both sides.
         """
-        params, seed = self._checked_params(similar), seed_of(self.random_state)
+        params, seed = self._checked_params(similar), self._seed()
         points = self._training_points(X, None, seed)
         numbers, codes = _read_links(pairs, similar, len(points))
         if warning := warning_of_contradictions(numbers, codes):

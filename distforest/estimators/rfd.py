@@ -81,6 +81,7 @@ class RFD(OnPairs):
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:

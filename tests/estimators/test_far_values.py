@@ -15,8 +15,8 @@ from sklearn.metrics import r2_score
 from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, load
 from distforest.errors import InputError
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder

@@ -31,8 +31,8 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import from_data
 from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit
 from distforest.sources.row_kinds import Dense
 from distforest.sources.truth import TruthKind

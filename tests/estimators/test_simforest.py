@@ -22,7 +22,7 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import from_data
+from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit
 from distforest.sources.readings import SIMILARITIES
 from distforest.sources.row_kinds import Dense

@@ -27,10 +27,11 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import merge, on_dask, train
 from distforest.jobs.cluster import Here, Work
-from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.shards import Receipt, committed_shards
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.stop import SIGN
 from distforest.jobs.train import GrowTask, Options, fit, fit_here
 from distforest.sources.arrays import write_array

@@ -35,8 +35,8 @@ from distforest import (
 )
 from distforest.estimators.pair_columns import PlugIn, SharedLeaves
 from distforest.evaluation import simulate
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.sources import doubts
 from distforest.sources.arrays import write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_truth
