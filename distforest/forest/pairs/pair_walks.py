@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.walks import Children, WalkNodes, block_rows, walk_lanes
+from distforest.forest.walks import WalkSteps, block_rows, walk_lanes
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import MAX_MIN, ColumnReading, PointPairs, pair_value
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
@@ -45,7 +45,7 @@ class Walks:
         ends = np.empty(len(values), np.int64)
         if (steps := self.table.steps) is not None:
             rows = np.arange(len(values), dtype=np.int32)
-            walk_lanes(steps.nodes, steps.starts[tree], values, rows, ends)
+            walk_lanes(steps.nodes, steps.starts[tree], values, rows, steps.sets, ends)
         else:
             walk_sums(int(self.table.tree_start[tree]), SumSteps.of(self.table), values, ends)
         return ends
@@ -54,7 +54,7 @@ class Walks:
         """Sum over the trees the ``parts``, shape (N,), of the nodes in which each pair of a block ends, shape (n,)."""
         sums = np.zeros(len(values))
         if self.table.steps is not None:
-            add_walks(*self.table.steps, values, parts, sums)
+            add_walks(self.table.steps, values, parts, sums)
             return sums
         for tree in range(self.table.n_trees):
             sums += parts[self.ends(tree, values)]
@@ -104,12 +104,12 @@ def read_block(
 
 
 @kernel
-def add_walks(nodes: WalkNodes, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
+def add_walks(steps: WalkSteps, values: Float32s, parts: Floats, sums: Floats) -> None:
     """sums[r] = sum over the trees, in their order, of parts[the leaf at which pair r arrives]."""
     rows, ends = np.arange(values.shape[0]).astype(np.int32), np.empty(values.shape[0], np.int64)
     sums[:] = 0.0
-    for tree in range(starts.shape[0]):
-        walk_lanes(nodes, starts[tree], values, rows, ends)
+    for tree in range(steps.starts.shape[0]):
+        walk_lanes(steps.nodes, steps.starts[tree], values, rows, steps.sets, ends)
         for r in range(values.shape[0]):
             sums[r] += parts[ends[r]]
 
