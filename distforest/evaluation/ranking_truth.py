@@ -334,7 +334,7 @@ def _strictly_between(lower: Floats, upper: Floats, rng: np.random.Generator) ->
         cut = rng.uniform(lower, upper)
         if bool(((lower < cut) & (cut < upper)).all()):
             return cut
-    raise InputError(f"no cuts that leave every cell a volume in {N_TRIES} tries; ask for a smaller depth")
+    raise InputError(f"no splits that leave every cell a volume in {N_TRIES} tries; ask for a smaller depth")
 
 
 def _cell_at(shares: Floats, place: Floats) -> NDArray[np.int64]:
