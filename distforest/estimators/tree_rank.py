@@ -185,7 +185,7 @@ class TreeRank(OnPairs):
             self._set_forest(forest)
             self.pruning_ = pruning
             if had_cuts and (warning := Roots.of_forest(forest).told()):
-                why = "pruning has removed their cuts, which gain nothing on held-out pairs"
+                why = "pruning has removed their splits, which gain nothing on held-out pairs"
                 warn_caller(f"{warning}: {why} (see that features and labels go together)")
 
     @property

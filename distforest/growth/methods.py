@@ -324,7 +324,7 @@ def weights_of_rows(
 def check_together(params: Params) -> None:
     """Refuse parameters that contradict each other, whatever the data; raises InputError."""
     if params.get("criterion") == MCLUST_BIC and params["splitter"] != "best":
-        raise InputError("criterion='mclust_bic' finds its own cuts; it goes with splitter='best'")
+        raise InputError("criterion='mclust_bic' finds its own splits; it goes with splitter='best'")
     if params.get("voting") == NEAREST and params["oob_score"]:
         why = "the training objects of a leaf vote, an object itself among them, so there is no vote out of bag"
         raise InputError(f"voting={NEAREST!r} does not go with oob_score=True: {why}; validate with held-out objects")
@@ -338,7 +338,7 @@ def check_together(params: Params) -> None:
     wanted = {"feature_combinations": 1.0, "splitter": "best", "feature_weights": None}
     for name, value in wanted.items():
         if params[name] != value:
-            raise InputError(f"max_bins cuts single columns; it goes with {name}={value!r}, found {params[name]!r}")
+            raise InputError(f"max_bins splits single columns; it goes with {name}={value!r}, found {params[name]!r}")
 
 
 def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
@@ -417,7 +417,7 @@ def _with_categories(method: Method, growth: Growth, data: Data, params: Params)
     found = f"found {counted(sum(n > 0 for n in data.rows.n_categories), 'feature')} of categories"
     if method.reads != "features" or not isinstance(growth.criterion, RanksCategories):
         cure = "encode them as numbers, such as by scikit-learn's OneHotEncoder, or pass categorical_features=None"
-        raise InputError(f"{method.name} cuts numbers, {found}; {cure}")
+        raise InputError(f"{method.name} splits on numbers, {found}; {cure}")
     refused = {
         "max_bins": (params.get("max_bins") is not None, "bins numbers"),
         "feature_weights": (params.get("feature_weights") == "dependence", "compares the ranks of numbers"),

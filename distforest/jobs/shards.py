@@ -34,7 +34,7 @@ class Receipt:
 
     ``rows`` is the length of each array of the shard. ``evaluations`` and ``closed`` are the costs of its similarities:
     evaluated pairs, and nodes that stayed uncut because the budget was spent. ``growth`` is the version of the growth,
-    1 for trees from before versions were recorded. ``n_roots`` counts trees without a cut; ``n_stayed`` and
+    1 for trees from before versions were recorded. ``n_roots`` counts trees without a split; ``n_stayed`` and
     ``n_routed`` are those of `Stayed`. ``distforest``, ``numpy`` and ``numba`` are the versions in the process that
     grew the trees.
     """

@@ -247,11 +247,11 @@ class RootsTask:
     stayed: Stayed
 
     def __str__(self) -> str:
-        return "why trees have no cut"
+        return "why trees have no split"
 
 
 def warnings_there(task: RootsTask) -> list[str]:
-    """The warnings about trees without a cut and rows that stay; opens the inputs on the host of the task."""
+    """The warnings about trees without a split and rows that stay; opens the inputs on the host of the task."""
     problem = task.inputs.problem()
     roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, problem.meaning.leaf)
     told = [told_of_roots(problem, roots, task.closed), task.stayed.told(problem.meaning.leaf)]

@@ -225,7 +225,7 @@ def test_out_of_bag_decisions() -> None:
 
 
 def test_a_forest_of_roots_warns() -> None:
-    with pytest.warns(UserWarning, match="no tree has a cut, .*: the similarities are the same for all rows"):
+    with pytest.warns(UserWarning, match="no tree has a split, .*: the similarities are the same for all rows"):
         SimForestClassifier(n_estimators=3, random_state=0).fit(np.ones(DISTANCES.shape), TARGETS > 0)
 
 

@@ -70,7 +70,7 @@ def test_the_digest_is_that_of_the_dense_matrix(truth: str, params: dict[str, An
     truth=st.sampled_from(["labels", "targets", "distances"]),
     params=st.sampled_from(PARAMS[:6]),
 )
-@pytest.mark.filterwarnings("ignore:.* trees have no split:UserWarning", "ignore:.*no cut.*:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* trees have no split:UserWarning", "ignore:.*no split.*:UserWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of data made at random
 def test_any_matrix_leads_to_the_digest_of_the_dense_one(
     seed: int, n_rows: int, n_columns: int, share: float, container: Any, truth: str, params: dict[str, Any]

@@ -148,5 +148,5 @@ def test_thresholds_of_binned_trees_are_edges_of_features() -> None:
 
 
 def test_bins_go_with_single_columns_only() -> None:
-    with pytest.raises(InputError, match=r"max_bins cuts single columns; it goes with feature_combinations=1\.0"):
+    with pytest.raises(InputError, match=r"max_bins splits single columns; it goes with feature_combinations=1\.0"):
         samples.problem_of("oblique", max_bins=8)
