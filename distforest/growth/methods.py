@@ -20,12 +20,13 @@ from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
 from distforest.forest.missing import LEARNED
 from distforest.growth.cuts.category_search import CategorySearch, RanksCategories
+from distforest.growth.cuts.class_histograms import cut_codes_by_labels
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance
 from distforest.growth.cuts.far_values import FarVariance, variance_of
-from distforest.growth.cuts.histograms import cut_codes_by_labels, cut_codes_by_targets
+from distforest.growth.cuts.histograms import cut_codes_by_targets
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
