@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from distforest.jobs.preview import Preview, Seen
     from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
+    from distforest.jobs.score_table import ScoredTable
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.sources.files.ingest import Ingested
@@ -117,6 +118,21 @@ def scored(question: Question, done: Scored) -> Report:
     }
     lines = [("output", done.address), ("forest", done.digest)]
     return Report(answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())])
+
+
+def scored_table(question: Question, done: ScoredTable) -> Report:
+    """Report a scoring run into a table: its path, and its columns."""
+    answer: dict[str, object] = {
+        "output": done.path,
+        "forest": question.forest,
+        "digest": done.digest,
+        "answer": question.answer,
+        "n_rows": done.n_rows,
+        "columns": list(done.columns),
+    }
+    columns = _in_short(list(done.columns))
+    lines = [("output", done.path), ("forest", done.digest), ("table", f"{counted(done.n_rows, 'row')}, {columns}")]
+    return Report(answer, lines)
 
 
 def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[str, object]) -> Report:

@@ -15,6 +15,7 @@ from distforest.jobs.answers import ANSWERS, Survey
 from distforest.jobs.asked import has_further_columns, opened_forest, points_of, recoded
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
+from distforest.sources.files.ids import ids_beside
 from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.schema import Schema
@@ -55,7 +56,8 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
 class Outline:
     """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
 
-    ``told`` are warnings about the arrays that are read, ``value`` is what their cells are called.
+    ``told`` are warnings about the arrays that are read, ``value`` is what their cells are called, ``ids`` the address
+    of the names of the queries, if an answer has a row for each of them and they have names.
     """
 
     digest: str
@@ -64,6 +66,7 @@ class Outline:
     classes: Sequence[ClassName] | None
     told: tuple[str, ...] = ()
     value: str = "value"
+    ids: str | None = None
 
 
 def outline(question: Question) -> Outline:
@@ -77,7 +80,8 @@ def outline(question: Question) -> Outline:
     told += tuple(_told_of_schema(question, forest))
     arrays, n_answers = _arrays(question, forest)
     classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
-    return Outline(digest, arrays, n_answers, classes, told, forest.meaning.rows.value)
+    ids = None if ANSWERS[question.answer].of_pairs else ids_beside(question.queries, n_answers)
+    return Outline(digest, arrays, n_answers, classes, told, forest.meaning.rows.value, ids)
 
 
 def _told_of_arrays(question: Question) -> Iterator[str]:

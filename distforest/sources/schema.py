@@ -397,7 +397,7 @@ class Schema:
         """
         positions = tuple(range(len(self.columns)))
         if found.names != self.names:
-            positions = self._positions(found.names, where)
+            positions = self.positions(found.names, where)
         lists, scales = {}, {}
         for place, (own, other) in enumerate(zip(self.columns, (found.columns[k] for k in positions), strict=True)):
             _check_kind(own, other, where)
@@ -410,8 +410,8 @@ class Schema:
         superfluous = tuple(name for place, name in enumerate(found.names) if place not in taken)
         return Reordering(positions, lists, scales, superfluous)
 
-    def _positions(self, names: Sequence[str], where: str) -> tuple[int, ...]:
-        """The position of each of these columns among others by name."""
+    def positions(self, names: Sequence[str], where: str) -> tuple[int, ...]:
+        """The position of each of these columns among others by name; raises InputError as `reordering`."""
         wanted = set(self.names)
         if missing := [name for name in dict.fromkeys(self.names) if name not in set(names)]:
             more = f" and {len(missing) - NAMES_TOLD:,} more" if missing[NAMES_TOLD:] else ""

@@ -68,8 +68,11 @@ OUTPUT_KINDS = {
 NODES = "nodes.zarr"
 """Name of the group in a job's folder that keeps the nodes from which answers follow."""
 
-BUILDINGS = (*(kind.name for kind in OUTPUT_KINDS.values()), NODES)
-"""Names of the folders in a job's folder in which outputs are built, or nodes kept."""
+SCORING = "scoring"
+"""Name of the folder in a job's folder in which files are turned into arrays, and answers into files."""
+
+BUILDINGS = (*(kind.name for kind in OUTPUT_KINDS.values()), NODES, SCORING)
+"""Names of the folders in a job's folder in which outputs are built, nodes or queries kept."""
 
 PUBLISHING = "publishing.json"
 """The file in an output's job folder that names the building that is being copied to the output's address."""
