@@ -81,7 +81,7 @@ SCHEDULER = click.option(
 )
 
 
-HEADER = click.option(
+HEADED = click.option(
     "--header/--no-header", default=None, help="Whether the first row of a csv file names its columns."
 )
 ZERO_BASED = click.option(
@@ -229,7 +229,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     "--answer", type=click.Choice(list(ANSWERS)), default="distance", show_default=True, help="What to compute."
 )
 @click.option("--reference", metavar="ADDRESS", help="Rows to which QUERIES are compared.  [default: training rows]")
-@click.option("--pairs", metavar="ADDRESS", help="Row numbers of the pairs, in two columns, for --answer pairs.")
+@click.option("--pairs", metavar="ADDRESS", help="Rows of the pairs, two columns of numbers or of names by --id.")
 @click.option(
     "--n-neighbors",
     type=click.IntRange(1),
@@ -250,7 +250,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 @click.option(
     "--drop", multiple=True, metavar="NAMES", help="Columns that are no features, if the forest has no names."
 )
-@HEADER
+@HEADED
 @_text_options
 @ZERO_BASED
 @click.option("--format", type=click.Choice(FORMATS), help="Format of the file QUERIES.  [default: by its suffix]")
@@ -283,6 +283,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.jobs.score import score as run_score
     from distforest.jobs.score_table import ScoredTable, score_table
     from distforest.jobs.spec import Run
+    from distforest.sources.files.queries import is_file_of_rows
     from distforest.sources.files.table_writer import written_suffix
     from distforest.stores import outputs
     from distforest.stores.claims import Claim
@@ -300,6 +301,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         forest, queries, output = map(from_the_root, (forest, queries, output))
         options |= {name: from_the_root(options[name]) for name in ("reference", "pairs") if options[name]}
     options["max_bytes"] = bytes_of_option("--max-bytes", options["max_bytes"])
+    file = file and replace(file, max_bytes=options["max_bytes"])
     callback = _callback(forest, similarity, training, ledger)
     question = Question(forest, queries, callback=callback, training=training, **options)
     outputs.check_apart(output, question.addresses())
@@ -314,7 +316,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         watch = stack.enter_context(shown_progress())
         scored = (
             score_table(question, output, cluster, file, overwrite, watch, claim)
-            if file or to_table
+            if file or to_table or (question.pairs and is_file_of_rows(question.pairs))
             else run_score(question, output, cluster, overwrite, watch, claim=claim)
         )
     if isinstance(scored, ScoredTable):
@@ -496,7 +498,7 @@ def _previewed(job: AnySpec) -> Report:
 @click.option("--target", metavar="COLUMN", help="Column that holds the numbers to predict.")
 @click.option("--weight", metavar="COLUMN", help="Column that holds the weights of the rows.")
 @click.option("--id", metavar="COLUMN", help="Column that names the rows, the array ids.")
-@HEADER
+@HEADED
 @_text_options
 @click.option(
     "--n-features", type=click.IntRange(1), help="Number of features of a libsvm file.  [default: its highest index]"

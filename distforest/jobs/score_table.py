@@ -20,10 +20,18 @@ from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.asked import has_further_columns, opened_forest
 from distforest.jobs.score import score
-from distforest.sources.arrays import open_array, write_array, write_rows
-from distforest.sources.files.ids import IDS, names_of_rows
-from distforest.sources.files.queries import Queries, QueryOptions, Wanted, open_queries
+from distforest.sources.arrays import open_array, row_blocks, write_array, write_growing
+from distforest.sources.files.ids import IDS, ids_beside, names_of_rows
+from distforest.sources.files.queries import (
+    Queries,
+    QueryOptions,
+    ReadColumns,
+    is_file_of_rows,
+    open_queries,
+    pairs_in_table,
+)
 from distforest.sources.files.table_writer import table_writer, written_suffix
+from distforest.sources.opening import open_matrix
 from distforest.sources.row_kinds import Dense
 from distforest.stores.building import SCORING
 from distforest.stores.claims import owned
@@ -53,7 +61,7 @@ if TYPE_CHECKING:
             ...
 
 
-ROW = "row"
+ROW_NUMBER = "row"
 """The column of a table of answers that numbers the rows from 0, if nothing names them."""
 
 CELLS_AT_ONCE = 1 << 20
@@ -86,7 +94,7 @@ def score_table(
     question
         What is asked; its ``queries`` may be the path of a table or of a libsvm file.
     output
-        Path of the new table, by its suffix (`distforest.sources.files.table_writer.WRITTEN`), or the address of a new
+        Path of the new table, by its suffix (`distforest.sources.files.table_writer.WRITTEN_SUFFIXES`), or the address of a new
         Zarr group. It appears when it is whole.
     cluster, watch, claim
         As for `distforest.jobs.score.score`.
@@ -109,22 +117,26 @@ def score_table(
     if to_table:
         check_new_file(output, overwrite)
         _check_flat(question, output)
-    if not to_table and options is not None and options.keep:
-        raise InputError(f"`keep` is for a table, found the Zarr group {output}; name the rows with `id`")
+    of_pairs = ANSWERS[question.answer].of_pairs
+    if options is not None and options.keep and (of_pairs or not to_table):
+        found = "the answer 'pairs'" if of_pairs else f"the Zarr group {output}"
+        raise InputError(f"`keep` is for a table with a row for each query, found {found}; name the rows with `id`")
     with owned(output, "another scoring", claim) as own, _folder(output) as folder:
         forest = opened_forest(question.forest, str(read_manifest(question.forest)["digest"]))
         queries = None
         if options is not None:
             queries = open_queries(question.queries, _wanted(forest, question), options)
             question = _as_arrays(question, queries, forest, folder.within("queries.zarr").address)
+        if question.pairs is not None and is_file_of_rows(question.pairs):
+            question = replace(question, pairs=_pairs_as_array(question, folder.within("pairs.zarr").address))
         if not to_table:
             return score(question, output, cluster, overwrite, watch, claim=own)
         done = score(question, folder.within("answers.zarr").address, cluster, watch=watch, claim=own)
-        found = Path(folder.address, f"answers{written_suffix(output)}")
-        columns = _write(_Flat(question, done, forest.meaning.classes, queries), str(found))
+        table = str(Path(folder.address, f"answers{written_suffix(output)}"))
+        columns = _write(_Flat(question, done, forest.meaning.classes, queries), table)
         own.take()  # another job may have taken the output over, if this one was frozen for long
         check_new_file(output, overwrite)
-        os.replace(found, output)
+        os.replace(table, output)
     n_rows = next(iter(done.shapes.values()))[0]
     return ScoredTable(output, done.digest, n_rows, columns)
 
@@ -152,7 +164,7 @@ def _check_flat(question: Question, output: str) -> None:
         )
 
 
-def _wanted(forest: Forest, question: Question) -> Wanted:
+def _wanted(forest: Forest, question: Question) -> ReadColumns:
     """What the columns of a file must be; raises InputError for a forest that reads no table."""
     if question.callback is not None:
         raise InputError(f"{question.queries}: an array of objects was expected, for a function, found a file")
@@ -161,7 +173,7 @@ def _wanted(forest: Forest, question: Question) -> Wanted:
             f"{question.queries}: this forest reads columns beside the features, found a file; give an array"
         )
     takes_missing = forest.bears_missing or isinstance(forest.meaning.rows, Dense)
-    return Wanted(forest.schema, forest.n_features, takes_missing)
+    return ReadColumns(forest.schema, forest.n_features, takes_missing)
 
 
 def _as_arrays(question: Question, queries: Queries, forest: Forest, group: str) -> Question:
@@ -170,7 +182,7 @@ def _as_arrays(question: Question, queries: Queries, forest: Forest, group: str)
     for told in queries.told:
         warn_caller(f"{source}: {told}")
     attributes = {} if schema is None else schema.attributes()
-    n_rows = write_rows(group, "X", (forest.n_features,), np.dtype(np.float32), queries.features(), attributes)
+    n_rows = write_growing(group, "X", (forest.n_features,), np.dtype(np.float32), queries.features(), attributes)
     if n_rows == 0:
         raise InputError(f"{source}: rows were expected, found none")
     if told := queries.told_of_unseen():
@@ -183,6 +195,27 @@ def _as_arrays(question: Question, queries: Queries, forest: Forest, group: str)
         names.append(IDS)
     seal_group(group, {"distforest": {"type": "arrays", "version": 1, "arrays": names}})
     return replace(question, queries=f"{group}/X", source=source)
+
+
+def _pairs_as_array(question: Question, group: str) -> str:
+    """Write the pairs of a table as an array of row numbers; returns its address.
+
+    If rows have names, the pairs do too; all names are then in memory.
+    """
+    n_rows, numbers = int(open_matrix(question.queries).shape[0]), None
+    ids = ids_beside(question.queries, n_rows)
+    if ids is not None:
+        array = open_array(ids)
+        names = (name for _, block in row_blocks(array) for name in names_of_rows(block, dict(array.attrs)))
+        numbers = {name: number for number, name in enumerate(names)}
+        if len(numbers) < n_rows:
+            n_twice = counted(n_rows - len(numbers), "row")
+            raise InputError(
+                f"{question.called}: pairs of names need names that differ, found {n_twice} named as another"
+            )
+    pairs = pairs_in_table(str(question.pairs), numbers, n_rows)
+    write_array(group, "pairs", pairs.shape, pairs.dtype, [pairs])
+    return f"{group}/pairs"
 
 
 # --- answers as a table -----------------------------------------------------------------------------------
@@ -237,14 +270,24 @@ class _Flat:
     def _names(self, arrays: Mapping[str, ZarrArray], rows: slice) -> dict[str, Column]:
         """The columns that say which row it is, or which pair."""
         if ANSWERS[self.question.answer].of_pairs:
-            left, right = np.asarray(open_array(str(self.question.pairs))[rows]).T
-            return {"left": left, "right": right}
+            pairs = np.asarray(open_array(str(self.question.pairs))[rows])
+            return dict(zip(("left", "right"), map(self._named, pairs.T), strict=True))
         if IDS not in arrays:
-            return {ROW: np.arange(rows.start, rows.stop)}
+            return {ROW_NUMBER: np.arange(rows.start, rows.stop)}
         ids = arrays[IDS]
         values, attributes = np.asarray(ids[rows]), dict(ids.attrs)
         name = str(attributes.get("column") or "id")
         return {name: values if values.ndim == 1 else names_of_rows(values, attributes)}
+
+    def _named(self, numbers: np.ndarray) -> Column:
+        """Rows of queries by their names, if they have any."""
+        n_queries = int(open_matrix(self.question.queries).shape[0])
+        ids = ids_beside(self.question.queries, n_queries)
+        if ids is None:
+            return numbers
+        array = open_array(ids)
+        values = np.asarray(array.oindex[numbers])
+        return values if values.ndim == 1 else names_of_rows(values, dict(array.attrs))
 
 
 def _side_by_side(parts: Sequence[Mapping[str, Column]]) -> dict[str, Column]:

@@ -327,7 +327,7 @@ def write_array(
     return digest.hexdigest()
 
 
-def write_rows(
+def write_growing(
     group: str,
     name: str,
     tail: tuple[int, ...],

@@ -33,7 +33,7 @@ most 12 bytes each."""
 MAX_CATEGORIES = 1 << 16
 """The most categories of a column, whose codes have 16 bits; more different strings are names of rows, or text."""
 
-NAMES_TOLD = 10
+COLUMNS_TOLD = 10
 """The most names of columns that a message lists."""
 
 DATE_UNITS = {"days": np.timedelta64(1, "D"), "seconds": np.timedelta64(1, "s")}
@@ -414,8 +414,8 @@ class Schema:
         """The position of each of these columns among others by name; raises InputError as `reordering`."""
         wanted = set(self.names)
         if missing := [name for name in dict.fromkeys(self.names) if name not in set(names)]:
-            more = f" and {len(missing) - NAMES_TOLD:,} more" if missing[NAMES_TOLD:] else ""
-            shown = ", ".join(map(repr, missing[:NAMES_TOLD])) + more
+            more = f" and {len(missing) - COLUMNS_TOLD:,} more" if missing[COLUMNS_TOLD:] else ""
+            shown = ", ".join(map(repr, missing[:COLUMNS_TOLD])) + more
             raise InputError(
                 f"{where}: the forest's features were expected, found none named {shown}; add what is missing"
             )
@@ -453,8 +453,8 @@ def told_of_superfluous(names: Sequence[str]) -> str:
     """
     if not names:
         return ""
-    shown = ", ".join(repr(name[:80]) for name in names[:NAMES_TOLD])
-    more = f" and {len(names) - NAMES_TOLD:,} more" if len(names) > NAMES_TOLD else ""
+    shown = ", ".join(repr(name[:80]) for name in names[:COLUMNS_TOLD])
+    more = f" and {len(names) - COLUMNS_TOLD:,} more" if len(names) > COLUMNS_TOLD else ""
     return f"the forest does not read {counted(len(names), 'column')}: {shown}{more}"
 
 

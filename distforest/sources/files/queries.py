@@ -13,21 +13,25 @@ import pyarrow as pa
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.files.bounds import UNPACKERS, check_unfolded, quoted
+from distforest.sources.files.cells import texts_of
+from distforest.sources.files.ids import WHOLE
 from distforest.sources.files.roles import each_name, position_of
 from distforest.sources.files.survey import column_blocks
 from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array
 from distforest.sources.files.table_files import FORMATS, TABLES, TEXT_SUFFIXES, TextOptions, format_of, open_table
 from distforest.sources.files.tables import LibsvmTable
-from distforest.sources.schema import NAMES_TOLD, Schema, told_of_superfluous
+from distforest.sources.schema import COLUMNS_TOLD, Schema, told_of_superfluous
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from distforest.sources.files.cells import CellFormat
     from distforest.sources.files.tables import Table
     from distforest.sources.source import Float32s
 
-BLOCK_BYTES = 1 << 23
+QUERY_BYTES = 1 << 23
 """Bytes of a block of rows as float64, about."""
 
 ROWS_KEPT = 1 << 16
@@ -37,7 +41,7 @@ OF_ZARR = ("zarr.json", ".zgroup", ".zarray")
 """Files of a folder that is a Zarr array or group."""
 
 
-class Wanted(NamedTuple):
+class ReadColumns(NamedTuple):
     """What a forest reads: its columns, None if they have no names; their number; whether values may be missing."""
 
     schema: Schema | None
@@ -118,7 +122,7 @@ def _is_folder_of_tables(path: Path) -> bool:
     return any(FORMATS.get(own.suffix.lower()) in TABLES for own in path.iterdir())
 
 
-def open_queries(source: str, wanted: Wanted, options: QueryOptions) -> Queries:
+def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Queries:
     """Open a file of queries, and find the columns that a forest reads.
 
     Raises
@@ -138,7 +142,7 @@ def open_queries(source: str, wanted: Wanted, options: QueryOptions) -> Queries:
         check_unfolded(source, table.n_bytes, options.max_bytes)
     if wanted.schema is not None and not table.headed and not set(names) <= set(table.columns):
         cure = "give header=True if its first row names them" if table.guessed else "write their names into it"
-        first = ", ".join(map(quoted, names[:NAMES_TOLD]))
+        first = ", ".join(map(quoted, names[:COLUMNS_TOLD]))
         raise InputError(f"{source}: columns named {first} were expected, found a table without a header; {cure}")
     id_at = None if options.id is None else position_of(table, "id", options.id)
     kept = tuple(position_of(table, "keep", name) for name in each_name(table, options.keep))
@@ -150,7 +154,9 @@ def open_queries(source: str, wanted: Wanted, options: QueryOptions) -> Queries:
     return TableQueries(table, positions, schema, options.text.cells(), wanted.takes_missing, id_at, own, told)
 
 
-def _features_of(table: Table, wanted: Wanted, others: set[int]) -> tuple[tuple[int, ...], Schema, tuple[str, ...]]:
+def _features_of(
+    table: Table, wanted: ReadColumns, others: set[int]
+) -> tuple[tuple[int, ...], Schema, tuple[str, ...]]:
     """The positions of the features, the schema by which they are read, and warnings."""
     if wanted.schema is not None:
         positions = wanted.schema.positions(table.columns, table.path)
@@ -158,13 +164,57 @@ def _features_of(table: Table, wanted: Wanted, others: set[int]) -> tuple[tuple[
         return positions, wanted.schema, tuple(filter(None, [told_of_superfluous(left)]))
     rest = tuple(place for place in range(len(table.columns)) if place not in others)
     names = [table.columns[place] for place in rest]
-    shown = ", ".join(map(quoted, names[:NAMES_TOLD])) + (", ..." if len(names) > NAMES_TOLD else "")
+    shown = ", ".join(map(quoted, names[:COLUMNS_TOLD])) + (", ..." if len(names) > COLUMNS_TOLD else "")
     if len(rest) != wanted.n_features:
         cure = "name what is none of them with `drop`, `keep` or `id`"
         expected = f"{counted(wanted.n_features, 'feature')} were expected, by the order of the columns"
         raise InputError(f"{table.path}: {expected}, found {len(rest):,} ({shown}); {cure}")
     told = f"the forest knows no names, so columns are read in their order: {shown}" if table.headed else ""
     return rest, Schema.of_names(names), (told,) if told else ()
+
+
+def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) -> NDArray[np.int64]:
+    """Read the pairs of a table of two columns, by the names of rows or else by their numbers, shape (n_pairs, 2).
+
+    Parameters
+    ----------
+    source
+        Path of the table; its first row names the columns.
+    numbers
+        The number of each row by its name; None: the table has numbers of rows, from 0.
+    n_rows
+        The number of rows.
+
+    Raises
+    ------
+    InputError
+        There are other columns, or an entry is no row.
+    """
+    table = open_table(source, format_of(source, None), TextOptions(header=True))
+    wanted = "the names of rows" if numbers is not None else f"numbers of rows, 0 to {n_rows - 1},"
+    if len(table.columns) != 2:
+        raise InputError(f"{source}: two columns with {wanted} were expected, found {len(table.columns):,}")
+    if not table.typed and all(_row_of(name, numbers, n_rows) is not None for name in table.columns):
+        found = ", ".join(table.columns)
+        raise InputError(f"{source}: a first row that names the two columns was expected, found the pair {found}")
+    blocks, first = [np.empty((0, 2), np.int64)], 0
+    for arrays in column_blocks(table, (0, 1), ROWS_KEPT):
+        sides = [[_row_of(text, numbers, n_rows) for text in texts_of(array).to_pylist()] for array in arrays]
+        for column, side in enumerate(sides):
+            if None in side:
+                row = side.index(None)
+                found = quoted(str(texts_of(arrays[column])[row].as_py()))
+                raise InputError(f"{table.place(first + row, column)}: {wanted} were expected, found {found}")
+        blocks.append(np.array(sides, np.int64).T)
+        first += len(sides[0])
+    return np.concatenate(blocks)
+
+
+def _row_of(text: str | None, numbers: Mapping[str, int] | None, n_rows: int) -> int | None:
+    """The number of the row that a text names; None if it names none."""
+    if numbers is not None:
+        return numbers.get(text or "")
+    return int(text) if text and WHOLE.fullmatch(text) and 0 <= int(text) < n_rows else None
 
 
 @dataclass(frozen=True)
@@ -189,7 +239,7 @@ class TableQueries:
         InputError
             A value is of another kind than its column, infinite, or missing where the forest needs it.
         """
-        first, n_rows = 0, max(1, BLOCK_BYTES // (8 * len(self.positions)))
+        first, n_rows = 0, max(1, QUERY_BYTES // (8 * len(self.positions)))
         for block, unseen in feature_blocks(self.table, self.positions, self.schema, self.cells, n_rows):
             self.unseen.update(unseen)
             narrow = as_float32(block)
@@ -240,7 +290,7 @@ class _LibsvmQueries:
     told: tuple[str, ...] = ()
 
     @classmethod
-    def open(cls, source: str, wanted: Wanted, options: QueryOptions) -> _LibsvmQueries:
+    def open(cls, source: str, wanted: ReadColumns, options: QueryOptions) -> _LibsvmQueries:
         """Open the file with as many features as the forest reads; raises InputError."""
         if options.id is not None or options.keep or options.drop:
             raise InputError(
@@ -249,7 +299,7 @@ class _LibsvmQueries:
         if wanted.schema is not None and wanted.schema.encodings:
             raise InputError(f"{source}: a table with categories or dates was expected, found numbers in libsvm's form")
         n_features, limit = wanted.n_features, options.max_bytes
-        table = LibsvmTable.open(source, BLOCK_BYTES, n_features, options.zero_based, limit)
+        table = LibsvmTable.open(source, QUERY_BYTES, n_features, options.zero_based, limit)
         check_unfolded(source, table.n_bytes, limit)
         return cls(table)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-WRITTEN = {
+WRITTEN_SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
     ".csv.gz": "csv",
@@ -52,7 +52,7 @@ def written_suffix(path: str) -> str:
     ('.csv.gz', '.parquet', '')
     """
     suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
-    return next((own for own in ("".join(suffixes[-2:]), *suffixes[-1:]) if own in WRITTEN), "")
+    return next((own for own in ("".join(suffixes[-2:]), *suffixes[-1:]) if own in WRITTEN_SUFFIXES), "")
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def table_writer(path: str) -> Iterator[Write]:
                     writers.append(_writer(sink, suffix, batch.schema))
                 writers[0].write_batch(batch)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-                expected = f"{PurePath(path).name}: columns that a {WRITTEN[suffix]} file holds were expected"
+                expected = f"{PurePath(path).name}: columns that a {WRITTEN_SUFFIXES[suffix]} file holds were expected"
                 raise InputError(f"{expected} ({brief(str(error), 200)}); keep others") from error
 
         yield write
@@ -87,10 +87,10 @@ def table_writer(path: str) -> Iterator[Write]:
 
 
 def _writer(sink: pa.NativeFile, suffix: str, schema: pa.Schema) -> _Writer:
-    if WRITTEN[suffix] == "csv":
+    if WRITTEN_SUFFIXES[suffix] == "csv":
         options = arrow_csv.WriteOptions(delimiter="\t" if suffix.startswith(".tsv") else ",")
         writer: _Writer = arrow_csv.CSVWriter(sink, schema, write_options=options)
-    elif WRITTEN[suffix] == "parquet":
+    elif WRITTEN_SUFFIXES[suffix] == "parquet":
         writer = pq.ParquetWriter(sink, schema)
     else:
         writer = pa.ipc.new_file(sink, schema)
