@@ -46,7 +46,13 @@ ONLY_IN = {
     "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact"},
     "numcodecs": {"sources.guarded"},
     "sklearn": {
-        *("evaluation.metrics", "growth.pairs.linear_cells", "pictures.closeness", "pictures.forest_displays"),
+        *(
+            "evaluation.metrics",
+            "evaluation.splits",
+            "growth.pairs.linear_cells",
+            "pictures.closeness",
+            "pictures.forest_displays",
+        ),
         *(f"estimators.{name}" for name in ESTIMATORS),
     },
     "matplotlib": {f"pictures.{name}" for name in DRAWN},

@@ -14,6 +14,7 @@ from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from distforest.evaluation.splits import Divided
     from distforest.evaluation.trials import Evaluated, Simulated
     from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Forest
@@ -198,6 +199,15 @@ def simulated(made: Simulated) -> Report:
     lines = [("output", made.address), ("setting", f"{made.setting}, {asked}")]
     lines += [("array", f"{name} {dtype} {_in_shape(shape)}") for name, (dtype, shape) in made.arrays.items()]
     return Report(answer, lines)
+
+
+def divided(done: Divided) -> Report:
+    """Report the two parts of a table."""
+    lines = [
+        ("train", f"{done.train}, {counted(done.n_train, 'row')}"),
+        ("test", f"{done.test}, {counted(done.n_test, 'row')}"),
+    ]
+    return Report(asdict(done), lines)
 
 
 def evaluated(judged: Evaluated) -> Report:

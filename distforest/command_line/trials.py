@@ -7,7 +7,7 @@ commands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -82,4 +82,33 @@ def evaluate(answer: str, truth: str, ks: tuple[int, ...], n_queries: int | None
     return reports.evaluated(trials.evaluate(answer, truth, ks or (50,), n_queries, seed))
 
 
-COMMANDS = (simulate, evaluate)
+@click.command()
+@click.argument("source", metavar="TABLE")
+@click.argument("train", metavar="TRAIN")
+@click.argument("test", metavar="TEST")
+@click.option("--test", "share", type=float, default=0.25, show_default=True, help="Share of the rows in TEST.")
+@click.option("--stratify", metavar="COLUMN", help="Keep the shares of each value of this column in both parts.")
+@click.option("--group", metavar="COLUMN", help="Keep rows with the same value of this column in one part.")
+@click.option("--random-state", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draw.")
+@click.option(
+    "--separator", metavar="CHAR", help="Character between the cells of a csv file, ';' or tab.  [default: ,]"
+)
+@click.option("--encoding", metavar="NAME", help="Encoding of a csv file, such as cp1252.  [default: UTF-8]")
+@click.option("--header/--no-header", default=None, help="Whether the first row of a csv file names its columns.")
+@click.option("--overwrite", is_flag=True, help="Replace what is at TRAIN and TEST.")
+def split(source: str, train: str, test: str, share: float, overwrite: bool, **options: Any) -> Report:
+    """Split the rows of TABLE into TRAIN and TEST, at random.
+
+    TABLE is a csv, Parquet or Arrow file, or a Zarr group of `ingest`, where COLUMN is an array such as y. The parts
+    are files, by their suffix, or groups. Rows keep their order, all their columns and their names.
+    """
+    from distforest.command_line import reports
+    from distforest.evaluation import splits
+    from distforest.sources.files.table_files import TextOptions
+
+    by = {name: options.pop(name) for name in ("stratify", "group", "random_state")}
+    division = splits.Division(share, **by)
+    return reports.divided(splits.split(source, division, train, test, TextOptions(**options), overwrite))
+
+
+COMMANDS = (simulate, evaluate, split)

@@ -7,7 +7,6 @@ bounded memory. A table appears when it is whole.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -33,11 +32,10 @@ from distforest.sources.files.queries import (
 from distforest.sources.files.table_writer import table_writer, written_suffix
 from distforest.sources.opening import open_matrix
 from distforest.sources.row_kinds import Dense
-from distforest.stores.building import SCORING
+from distforest.stores.building import working_folder
 from distforest.stores.claims import owned
-from distforest.stores.folder import Folder
 from distforest.stores.groups import seal_group
-from distforest.stores.outputs import check_apart, check_new_file, job_folder
+from distforest.stores.outputs import check_apart, check_new_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,8 +92,8 @@ def score_table(
     question
         What is asked; its ``queries`` may be the path of a table or of a libsvm file.
     output
-        Path of the new table, by its suffix (`distforest.sources.files.table_writer.WRITTEN_SUFFIXES`), or the address of a new
-        Zarr group. It appears when it is whole.
+        Path of the new table, with one of the suffixes `distforest.sources.files.table_writer.WRITTEN_SUFFIXES`, or the
+        address of a new Zarr group. It appears when it is whole.
     cluster, watch, claim
         As for `distforest.jobs.score.score`.
     options
@@ -121,7 +119,7 @@ def score_table(
     if options is not None and options.keep and (of_pairs or not to_table):
         found = "the answer 'pairs'" if of_pairs else f"the Zarr group {output}"
         raise InputError(f"`keep` is for a table with a row for each query, found {found}; name the rows with `id`")
-    with owned(output, "another scoring", claim) as own, _folder(output) as folder:
+    with owned(output, "another scoring", claim) as own, working_folder(output) as folder:
         forest = opened_forest(question.forest, str(read_manifest(question.forest)["digest"]))
         queries = None
         if options is not None:
@@ -139,19 +137,6 @@ def score_table(
         os.replace(table, output)
     n_rows = next(iter(done.shapes.values()))[0]
     return ScoredTable(output, done.digest, n_rows, columns)
-
-
-@contextmanager
-def _folder(output: str) -> Iterator[Folder]:
-    """The folder beside an output in which files are turned into arrays and back; removed at the end."""
-    folder = Folder(job_folder(output)).within(SCORING)
-    folder.remove()
-    if folder.is_local:
-        Path(folder.address).mkdir()
-    try:
-        yield folder
-    finally:
-        folder.remove()
 
 
 def _check_flat(question: Question, output: str) -> None:

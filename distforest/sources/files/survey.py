@@ -16,6 +16,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_NUMBERS, is_dated, is_numeric, is_text, moments_of, plain, texts_of
 from distforest.sources.files.csv_dialect import hint_at_separator
+from distforest.sources.files.roles import position_of
 from distforest.sources.schema import DATE_UNITS, MAX_CATEGORIES, ColumnKind, FeatureColumn
 
 if TYPE_CHECKING:
@@ -423,3 +424,24 @@ def column_blocks(table: Table, positions: Sequence[int], rows_at_once: int) -> 
     for arrays in table.batches(positions):
         for first in range(0, len(arrays[0]), rows_at_once):
             yield [array.slice(first, rows_at_once) for array in arrays]
+
+
+def table_blocks(table: Table) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in blocks, all columns as the file holds them."""
+    positions = range(len(table.columns))
+    for arrays in table.batches(positions):
+        plainly = [plain(array) for array in arrays]
+        yield pa.record_batch(plainly, names=list(table.columns))
+
+
+def texts_in(table: Table, role: str, name: str) -> list[str]:
+    """The texts of a column, all of them in memory; raises InputError for a missing one, or if there is no column."""
+    position = position_of(table, role, name)
+    texts: list[str] = []
+    for [array] in table.batches([position]):
+        words = texts_of(array).to_pylist()
+        if row := next((place for place, word in enumerate(words) if not word), -1) + 1:
+            where = f"{table.place(len(texts) + row - 1, position)}, column {quoted(name)}"
+            raise InputError(f"{where}: a value was expected, found none; fill it in, or leave its row out")
+        texts += words
+    return texts
