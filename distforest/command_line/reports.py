@@ -14,6 +14,7 @@ from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from distforest.evaluation.predictions import Judged
     from distforest.evaluation.splits import Divided
     from distforest.evaluation.trials import Evaluated, Simulated
     from distforest.forest.feature_shares import FeatureShares
@@ -208,6 +209,27 @@ def divided(done: Divided) -> Report:
         ("test", f"{done.test}, {counted(done.n_test, 'row')}"),
     ]
     return Report(asdict(done), lines)
+
+
+def judged(found: Judged) -> Report:
+    """Report how good predictions are."""
+    scores = {own.name: {"value": _finite(own.value), "low": own.low, "high": own.high} for own in found.measures}
+    answer: dict[str, object] = {
+        "answer": found.answer,
+        "truth": found.truth,
+        "n_rows": found.n_rows,
+        "n_resamples": found.n_resamples,
+        "scores": scores,
+    }
+    lines = [("answer", f"{found.answer}, {counted(found.n_rows, 'row')}"), ("truth", found.truth)]
+    for own in found.measures:
+        interval = "" if own.low is None else f", {own.low:.4f} to {own.high:.4f} in 95 % of resamples"
+        lines.append((own.name, f"{own.value:.4f}{interval}"))
+    return Report(answer, lines)
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
 
 def evaluated(judged: Evaluated) -> Report:

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415
-"""Commands on known data: `simulate` makes them, `evaluate` measures how well an answer finds their truth.
+"""Commands on known data: `simulate` makes them, `evaluate` measures how good an answer is; `split` parts a table.
 
 `distforest.command_line.cli` adds them and prints the reports that they return. As there, imports are inside the
 commands.
@@ -56,7 +56,17 @@ def simulate(setting: str, output: str, overwrite: bool, **options: object) -> R
 
 @click.command()
 @click.argument("answer")
-@click.argument("truth")
+@click.argument("truth", required=False)
+@click.option("--label", metavar="COLUMN", help="Column of TRUTH with the labels, of predictions.")
+@click.option("--target", metavar="COLUMN", help="Column of TRUTH with the numbers that were predicted.")
+@click.option("--id", metavar="COLUMN", help="Column of TRUTH with the names of points, of pairs.")
+@click.option(
+    "--resamples",
+    type=click.IntRange(0),
+    default=200,
+    show_default=True,
+    help="Number of resamples behind the intervals, of predictions.",
+)
 @click.option(
     "-k",
     "--k",
@@ -68,17 +78,37 @@ def simulate(setting: str, output: str, overwrite: bool, **options: object) -> R
 @click.option(
     "--queries", "n_queries", type=click.IntRange(1), help="Number of points to judge, drawn at random.  [default: all]"
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed for drawing these points.")
-def evaluate(answer: str, truth: str, ks: tuple[int, ...], n_queries: int | None, seed: int) -> Report:
-    """Measure how well ANSWER finds the neighbours of TRUTH.
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed for drawing points or rows.")
+def evaluate(
+    answer: str,
+    truth: str | None,
+    ks: tuple[int, ...],
+    n_queries: int | None,
+    seed: int,
+    resamples: int,
+    **columns: str | None,
+) -> Report:
+    """Measure how good ANSWER is, by what is true.
 
-    It reports geodesic precision and recall at each k. ANSWER is an output of `score` for the points themselves
-    (distances, proximities or neighbours), or a sealed forest, which then scores the array X beside the truth. TRUTH is
-    a group of `simulate`, an array of distances or an array of labels.
+    Of predictions, class shares, or distances of pairs that `score` has written, it reports accuracy, log-loss, ROC
+    AUC, R2 and RMSE, with intervals by bootstrap. TRUTH is a table with the column --label or --target, by default the
+    table ANSWER itself, or an array.
+
+    Of distances, proximities or neighbours of points among themselves, or of a sealed forest, which then scores the
+    array X beside the truth, it reports geodesic precision and recall at each k. TRUTH is a group of `simulate`, an
+    array of distances or an array of labels.
     """
     from distforest.command_line import reports
-    from distforest.evaluation import trials
+    from distforest.evaluation import predictions, trials
 
+    if predictions.are_predictions(answer):
+        if ks or n_queries is not None:
+            raise click.UsageError("-k and --queries are for distances and neighbours of points")
+        return reports.judged(predictions.judge(answer, truth, **columns, n_resamples=resamples, seed=seed))
+    if given := next((name for name, value in columns.items() if value is not None), None):
+        raise click.UsageError(f"--{given} is for predictions, and for distances of pairs in a table")
+    if truth is None:
+        raise click.UsageError("Missing argument 'TRUTH'.")
     return reports.evaluated(trials.evaluate(answer, truth, ks or (50,), n_queries, seed))
 
 

@@ -69,10 +69,10 @@ OUTPUT_KINDS = {
 NODES = "nodes.zarr"
 """Name of the group in a job's folder that keeps the nodes from which answers follow."""
 
-WORKING = "working"
+WORK_FOLDER = "working"
 """Name of the folder in a job's folder in which files are turned into arrays, or arrays into files."""
 
-BUILDINGS = (*(kind.name for kind in OUTPUT_KINDS.values()), NODES, WORKING)
+BUILDINGS = (*(kind.name for kind in OUTPUT_KINDS.values()), NODES, WORK_FOLDER)
 """Names of the folders in a job's folder in which outputs are built, nodes or queries kept."""
 
 PUBLISHING = "publishing.json"
@@ -180,7 +180,7 @@ def working_folder(output: str) -> Iterator[Folder]:
 
     A file that is written there appears at a local output by `os.replace`.
     """
-    folder = Folder(job_folder(output)).within(WORKING)
+    folder = Folder(job_folder(output)).within(WORK_FOLDER)
     folder.remove()
     if folder.is_local:
         Path(folder.address).mkdir()
