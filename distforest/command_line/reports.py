@@ -14,7 +14,7 @@ from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from distforest.evaluation.predictions import Judged
+    from distforest.evaluation.predictions import JudgedPredictions
     from distforest.evaluation.splits import Divided
     from distforest.evaluation.trials import Evaluated, Simulated
     from distforest.forest.feature_shares import FeatureShares
@@ -211,7 +211,7 @@ def divided(done: Divided) -> Report:
     return Report(asdict(done), lines)
 
 
-def judged(found: Judged) -> Report:
+def judged(found: JudgedPredictions) -> Report:
     """Report how good predictions are."""
     scores = {own.name: {"value": _finite(own.value), "low": own.low, "high": own.high} for own in found.measures}
     answer: dict[str, object] = {

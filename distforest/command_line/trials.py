@@ -59,7 +59,6 @@ def simulate(setting: str, output: str, overwrite: bool, **options: object) -> R
 @click.argument("truth", required=False)
 @click.option("--label", metavar="COLUMN", help="Column of TRUTH with the labels, of predictions.")
 @click.option("--target", metavar="COLUMN", help="Column of TRUTH with the numbers that were predicted.")
-@click.option("--id", metavar="COLUMN", help="Column of TRUTH with the names of points, of pairs.")
 @click.option(
     "--resamples",
     type=click.IntRange(0),

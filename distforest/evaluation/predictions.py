@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 """The share of resamples whose values lie in an interval."""
 
-PREDICTION, PROBA, PAIR = "prediction", "proba_", ("left", "right", "distance")
-"""Columns of a table of answers: of predictions; the beginning of those of class shares; those of pairs."""
+PREDICTION, PROBA = "prediction", "proba_"
+"""The column of predictions in a table of answers, and how those of class shares begin."""
+
+PAIR_LEFT, PAIR_RIGHT, PAIR_DISTANCE, NUMBERED = "left_", "right_", "distance", "row"
+"""How the columns of pairs begin, which end with what names the rows, or with ``"row"`` for their numbers."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedPredictions:
     """How good predictions are: what was judged by what, how many rows or pairs, and each measure."""
 
     answer: str
@@ -72,10 +75,9 @@ def judge(
     truth: str | None,
     label: str | None = None,
     target: str | None = None,
-    id: str | None = None,  # noqa: A002 - the usual word
     n_resamples: int = 200,
     seed: int = 0,
-) -> Judged:
+) -> JudgedPredictions:
     """Measure how good predictions are.
 
     Parameters
@@ -89,8 +91,6 @@ def judge(
         their order.
     label, target
         Column of ``truth`` with labels, or with numbers. Pairs are similar if their points have the same label.
-    id
-        Column of ``truth`` with the names of points, if pairs are of names and not of row numbers.
     n_resamples
         How often rows, or the points of pairs, are drawn anew for the intervals; 0: no intervals.
     seed
@@ -108,7 +108,7 @@ def judge(
     if n_resamples < 0:
         raise InputError(f"n_resamples must not be negative, found {n_resamples}")
     answers = _Answers.at(answer)
-    known = _Known(answer if truth is None else truth, label, target, id)
+    known = _Known(answer if truth is None else truth, label, target)
     if known.is_table and known.column is None:
         raise InputError(
             f"{known.place}: the column of what is true was expected, found none; give `label` or `target`"
@@ -123,7 +123,7 @@ def judge(
     every = weights(None)
     each = zip(measures.items(), found.T, strict=True)
     measured = tuple(Measured(name, measure(every), *_interval(values)) for (name, measure), values in each)
-    return Judged(answer, known.place, n_rows, n_resamples, measured)
+    return JudgedPredictions(answer, known.place, n_rows, n_resamples, measured)
 
 
 def _interval(values: Floats) -> tuple[float | None, float | None]:
@@ -149,7 +149,7 @@ class _Answers:
     numbers: Floats | None = None
     classes: tuple[str, ...] = ()
     proba: Floats | None = None
-    pairs: tuple[Sequence[str], Sequence[str]] | None = None
+    pairs: tuple[str, Sequence[str], Sequence[str]] | None = None
 
     def as_numbers(self) -> Floats:
         """The numbers, or predictions as numbers; raises InputError."""
@@ -171,11 +171,14 @@ class _Answers:
     def _of_table(cls, address: str) -> _Answers:
         table = open_table(address, format_of(address, None), TextOptions(header=True))
         columns = table.columns
-        if all(name in columns for name in PAIR):
-            left, right = (texts_in(table, "answer", name) for name in PAIR[:2])
-            return cls(address, len(left), pairs=(left, right), numbers=numbers_in(table, "answer", PAIR[2]))
+        word = columns[0].removeprefix(PAIR_LEFT)
+        if columns == (f"{PAIR_LEFT}{word}", f"{PAIR_RIGHT}{word}", PAIR_DISTANCE):
+            left, right = (texts_in(table, "answer", name) for name in columns[:2])
+            return cls(
+                address, len(left), pairs=(word, left, right), numbers=numbers_in(table, "answer", PAIR_DISTANCE)
+            )
         first = columns[0]
-        names = (first, texts_in(table, "id", first)) if first not in ("row", PREDICTION) else None
+        names = (first, texts_in(table, "id", first)) if first not in (NUMBERED, PREDICTION) else None
         shares = [name for name in columns if name.startswith(PROBA)]
         if PREDICTION in columns:
             texts = texts_in(table, "answer", PREDICTION)
@@ -189,7 +192,7 @@ class _Answers:
                 )
             return cls(address, len(proba), names, classes=classes, proba=proba)
         found = ", ".join(map(quoted, columns[:10]))
-        expected = "a column 'prediction', columns 'proba_...', or 'left', 'right' and 'distance' were expected"
+        expected = "a column 'prediction', columns 'proba_...', or 'left_...', 'right_...' and 'distance' were expected"
         raise InputError(f"{address}: {expected}, found {found}; write them with `distforest score`")
 
     @classmethod
@@ -226,7 +229,6 @@ class _Known:
     place: str
     label: str | None
     target: str | None
-    id: str | None
 
     @property
     def is_table(self) -> bool:
@@ -263,10 +265,6 @@ class _Known:
         if self.is_table:
             return numbers_in(self.table(), "target", str(self.column))
         return np.asarray(open_array(self.place)[...], np.float64).reshape(-1)
-
-    def names(self) -> list[str] | None:
-        """The names of points; None if pairs have their row numbers."""
-        return texts_in(self.table(), "id", self.id) if self.is_table and self.id is not None else None
 
     def order(self, answers: _Answers, n_rows: int) -> Ints:
         """The row in which the truth of each answer is: by name, or else by number; raises InputError."""
@@ -408,9 +406,14 @@ def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], int
         raise InputError(f"{known.place}: points with labels were expected, for distances of pairs; give `label`")
     labels = np.array(known.labels())
     assert answers.pairs is not None  # noqa: S101  (the caller has looked)
-    names = known.names() or [str(number) for number in range(len(labels))]
+    word, *sides = answers.pairs
+    if word != NUMBERED and not known.is_table:
+        raise InputError(
+            f"{known.place}: a table with the column {quoted(word)} was expected, as pairs name their points"
+        )
+    names = [str(number) for number in range(len(labels))] if word == NUMBERED else texts_in(known.table(), "id", word)
     numbers = _numbers_by_name(names, known.place)
-    left, right = (_numbers_of(side, numbers, known.place) for side in answers.pairs)
+    left, right = (_numbers_of(side, numbers, known.place) for side in sides)
     apart = left != right
     left, right = left[apart], right[apart]
     area = weighted_auc(-answers.as_numbers()[apart], labels[left] == labels[right])

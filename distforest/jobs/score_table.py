@@ -115,6 +115,8 @@ def score_table(
     if to_table:
         check_new_file(output, overwrite)
         _check_flat(question, output)
+        if options is not None and options.id == ROW_NUMBER:
+            raise InputError(f"`id`: a column called {ROW_NUMBER!r} would be taken for the numbers of rows; rename it")
     of_pairs = ANSWERS[question.answer].of_pairs
     if options is not None and options.keep and (of_pairs or not to_table):
         found = "the answer 'pairs'" if of_pairs else f"the Zarr group {output}"
@@ -255,8 +257,7 @@ class _Flat:
     def _names(self, arrays: Mapping[str, ZarrArray], rows: slice) -> dict[str, Column]:
         """The columns that say which row it is, or which pair."""
         if ANSWERS[self.question.answer].of_pairs:
-            pairs = np.asarray(open_array(str(self.question.pairs))[rows])
-            return dict(zip(("left", "right"), map(self._named, pairs.T), strict=True))
+            return self._names_of_pairs(np.asarray(open_array(str(self.question.pairs))[rows]))
         if IDS not in arrays:
             return {ROW_NUMBER: np.arange(rows.start, rows.stop)}
         ids = arrays[IDS]
@@ -264,15 +265,18 @@ class _Flat:
         name = str(attributes.get("column") or "id")
         return {name: values if values.ndim == 1 else names_of_rows(values, attributes)}
 
-    def _named(self, numbers: np.ndarray) -> Column:
-        """Rows of queries by their names, if they have any."""
-        n_queries = int(open_matrix(self.question.queries).shape[0])
-        ids = ids_beside(self.question.queries, n_queries)
-        if ids is None:
-            return numbers
-        array = open_array(ids)
-        values = np.asarray(array.oindex[numbers])
-        return values if values.ndim == 1 else names_of_rows(values, dict(array.attrs))
+    def _names_of_pairs(self, pairs: np.ndarray) -> dict[str, Column]:
+        """The two rows of each pair by their names, if they have any; the columns say what they are."""
+        ids = ids_beside(self.question.queries, int(open_matrix(self.question.queries).shape[0]))
+        word = ROW_NUMBER
+        sides: list[Column] = [*pairs.T]
+        if ids is not None:
+            array = open_array(ids)
+            attributes = dict(array.attrs)
+            word = str(attributes.get("column") or "id")
+            values = [np.asarray(array.oindex[side]) for side in pairs.T]
+            sides = [side if side.ndim == 1 else names_of_rows(side, attributes) for side in values]
+        return {f"left_{word}": sides[0], f"right_{word}": sides[1]}
 
 
 def _side_by_side(parts: Sequence[Mapping[str, Column]]) -> dict[str, Column]:

@@ -142,12 +142,12 @@ def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
     named = pd.DataFrame(NEW["name"].to_numpy()[numbers], columns=["a", "b"])
     named.to_parquet(home / "names.parquet", index=False)
     found = read(_table("new.csv", "pairs", pairs="numbers.csv"))
-    assert list(found) == ["left", "right", "distance"]
-    np.testing.assert_array_equal(found[["left", "right"]], numbers)
+    assert list(found) == ["left_row", "right_row", "distance"]
+    np.testing.assert_array_equal(found[["left_row", "right_row"]], numbers)
     np.testing.assert_array_equal(found["distance"], known)
     answered("new.csv", "out.parquet", "pairs", pairs="names.parquet")
     found = read("out.parquet")
-    assert found[["left", "right"]].to_numpy().tolist() == named.to_numpy().tolist()
+    assert found[["left_name", "right_name"]].to_numpy().tolist() == named.to_numpy().tolist()
     np.testing.assert_array_equal(found["distance"], known)
     for text, told in (
         ("0,1\n2,3\n", "a first row that names the two columns was expected, found the pair 0, 1"),
