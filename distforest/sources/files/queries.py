@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from distforest.amounts import counted
 from distforest.errors import InputError
+from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import UNPACKERS, check_unfolded, quoted
 from distforest.sources.files.cells import texts_of
 from distforest.sources.files.ids import WHOLE
@@ -111,15 +112,11 @@ def is_file_of_rows(address: str) -> bool:
         return False
     path = Path(address)
     if path.is_dir():
-        return not any((path / name).exists() for name in OF_ZARR) and _is_folder_of_tables(path)
+        return not any((path / name).exists() for name in OF_ZARR) and kind_of_folder(address) is not None
     suffix = path.suffix.lower()
     if suffix in UNPACKERS:
         return PurePath(path.stem).suffix.lower() in TEXT_SUFFIXES
     return FORMATS.get(suffix) in (*TABLES, "libsvm")
-
-
-def _is_folder_of_tables(path: Path) -> bool:
-    return any(FORMATS.get(own.suffix.lower()) in TABLES for own in path.iterdir())
 
 
 def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Queries:
