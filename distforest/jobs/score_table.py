@@ -35,7 +35,7 @@ from distforest.sources.row_kinds import Dense
 from distforest.stores.building import working_folder
 from distforest.stores.claims import owned
 from distforest.stores.groups import seal_group
-from distforest.stores.outputs import check_apart, check_new_file
+from distforest.stores.outputs import ANSWERS_KIND, check_apart, check_new, check_new_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -117,6 +117,8 @@ def score_table(
         _check_flat(question, output)
         if options is not None and options.id == ROW_NUMBER:
             raise InputError(f"`id`: a column called {ROW_NUMBER!r} would be taken for the numbers of rows; rename it")
+    elif "://" not in output:  # there, answers that were begun in place may go on
+        check_new(output, ANSWERS_KIND, overwrite)
     of_pairs = ANSWERS[question.answer].of_pairs
     if options is not None and options.keep and (of_pairs or not to_table):
         found = "the answer 'pairs'" if of_pairs else f"the Zarr group {output}"

@@ -282,6 +282,36 @@ def test_a_kept_column_may_not_be_called_like_an_answer(home: Path) -> None:
     assert not Path("out.csv").exists()
 
 
+def test_what_a_killed_scoring_has_left_is_no_obstacle(home: Path) -> None:
+    left = home / "left.csv.job/working/answers.zarr.job"
+    left.mkdir(parents=True)
+    (left / "owner.json").write_text("{}")
+    answered("new.csv", "left.csv")
+    assert sorted(path.name for path in home.glob("left*")) == ["left.csv"]
+
+
+def test_what_no_format_holds_is_refused_and_leaves_nothing(home: Path) -> None:
+    table = pa.Table.from_pandas(NEW).append_column("list", pa.array([[1, 2]] * len(NEW)))
+    pq.write_table(table, home / "list.parquet")
+    with pytest.raises(
+        InputError, match=r"answers.csv: columns that a csv file holds were expected \(.*\); keep others"
+    ):
+        answered("list.parquet", "l.csv", options=QueryOptions(id="name", keep=("list",)))
+    assert not list(home.glob("l.csv*"))
+    answered("list.parquet", "l.parquet", options=QueryOptions(id="name", keep=("list",)))
+    assert read("l.parquet")["list"][3].tolist() == [1, 2]
+
+
+def test_answers_in_zarr_are_replaced_only_if_that_is_allowed(home: Path) -> None:
+    del home
+    answered("new.csv", "z.zarr")
+    with pytest.raises(InputError, match=r"z\.zarr: a new name was expected, found answers about a forest; choose"):
+        score_table(Question("f.zarr", "new.csv", "predict"), "z.zarr", Here(), QueryOptions(id="name"))
+    answered("new.csv", "z.zarr", "apply")
+    with pytest.raises(InputError, match=r"f.zarr'.*choose another output"):
+        answered("new.csv", "f.zarr")
+
+
 def test_targets_and_embeddings_have_a_column_each() -> None:
     assert list(flat_columns("prediction", np.zeros((2, 1)), None)) == ["prediction"]
     assert list(flat_columns("prediction", np.zeros((2, 2)), None)) == ["prediction_0", "prediction_1"]
