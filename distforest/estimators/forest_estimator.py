@@ -254,7 +254,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             recoding = fitted.recoding(schema, where)
             if recoding is None:
                 return X
-            if told := fitted.told_of_unseen(schema):
+            for told in fitted.told_of(schema, where):
                 warn_caller(f"{where}: {told}")
             return recoding.rows(np.asarray(X[:]))[0]
         validate_data(self, X, reset=reset, skip_check_array=True)

@@ -102,7 +102,7 @@ def arrays_of_table(table: Table, roles: Roles, cells: CellFormat, block_bytes: 
         if role is not None:
             arrays.append(_numbers_array(table, role, cells, name, what))
     if roles.id is not None:
-        arrays.append(_ids_array(table, roles.id))
+        arrays.append(ids_array(table, roles.id))
     check_alike(table.path, arrays)
     return arrays
 
@@ -198,7 +198,7 @@ def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, wh
     return PlannedArray(name, (n_rows,), np.dtype(np.float64), blocks, {"column": column.name})
 
 
-def _ids_array(table: Table, position: int) -> PlannedArray:
+def ids_array(table: Table, position: int) -> PlannedArray:
     """Names of rows: int64 if all are whole numbers, else bytes of UTF-8; told if one names several rows."""
     are_whole, width, n_rows = True, 1, 0
     hashes = []
