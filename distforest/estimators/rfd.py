@@ -16,7 +16,7 @@ from distforest.forest import scoring
 from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_scores
 from distforest.growth.methods import METHODS
-from distforest.growth.pairs.methods import given_pairs
+from distforest.growth.pairs.methods import judging_pairs
 from distforest.sources.point_pairs import DISSIMILAR, named
 
 if TYPE_CHECKING:
@@ -91,11 +91,12 @@ class RFD(OnPairs):
         if self.oob_score:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # growing has given the warnings on constraints
-                sampling = given_pairs(data, params, seed)
-            pairs = pair_scores.training_pairs(self.forest_, sampling.pairs)
+                judges = judging_pairs(data, params, seed)
+            pairs = pair_scores.training_pairs(self.forest_, judges.pairs)
             distance, count = pair_scores.out_of_bag(self.forest_, pairs)
             known = have_estimates(count, "pairs")
-            self.oob_score_ = float(np.mean((distance[known] > 0.5) == (sampling.codes[known] == DISSIMILAR)))
+            is_right = (distance[known] > 0.5) == (judges.codes[known] == DISSIMILAR)
+            self.oob_score_ = float(np.average(is_right, weights=judges.weights[known]))
 
     @property
     def feature_importances_(self) -> Floats:

@@ -164,6 +164,9 @@ class TreeRank(OnPairs):
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, and prune it."""
+        if self.columns_.fitted and data.sample_weights is not None and not data.sample_weights.is_everywhere:
+            cure = "leave out the points that have a weight of 0"
+            raise InputError(f"sample_weight: pair_columns learn from all points, whatever their weights; {cure}")
         folds, most = self.pruning_folds, data.n_rows // 2
         if folds is not None and not (isinstance(folds, (int, np.integer)) and 2 <= folds <= most):
             raise InputError(f"pruning_folds: None or an integer in 2..{most} was expected, found {folds!r}")

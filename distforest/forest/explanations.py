@@ -298,12 +298,12 @@ def explain_pairs(forest: Forest, pairs: PointPairs, columns: tuple[str, ...]) -
         span, paths = slice(table.tree_start[tree], table.tree_start[tree + 1]), TreePaths.of(table, tree)
         rows = table.n_rows[span].astype(np.float64)
         means = sums_of_leaves(table, tree, answers[span] * rows) / rows
-        for block, values in blocks_of(pairs):
-            ends = leaf_table.walks.ends(tree, values)
-            for pair, end in zip(range(block.start, block.stop), ends.tolist(), strict=True):
+        for block in blocks_of(pairs):
+            ends, own = leaf_table.walks.ends(tree, block), block.pairs
+            for pair, end in zip(range(own.start, own.stop), ends.tolist(), strict=True):
                 path = np.array(paths.path(end - span.start))
                 paths.add(path[:-1], np.diff(means[path]) * wholes[end], contributions[pair])
-            distances[block] += means[ends - span.start] * wholes[ends]
-            baselines[block] += means[0] * wholes[ends]
-            weight[block] += wholes[ends]
+            distances[own] += means[ends - span.start] * wholes[ends]
+            baselines[own] += means[0] * wholes[ends]
+            weight[own] += wholes[ends]
     return Explanation(distances / weight, baselines / weight, contributions / weight[:, None], columns)

@@ -232,8 +232,24 @@ _ROWS = (
         lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
         in_specs=False,
     ),
-    Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd),
-    Method("treerank", "points", (TruthKind.LABELS, TruthKind.LINKS), TREERANK_PARAMETERS, over_pairs=tree_rank),
+    Method(
+        "rfd",
+        "points",
+        (TruthKind.LABELS, TruthKind.LINKS),
+        RFD_PARAMETERS,
+        over_pairs=rfd,
+        bears_missing=True,
+        weighs_rows=True,
+    ),
+    Method(
+        "treerank",
+        "points",
+        (TruthKind.LABELS, TruthKind.LINKS),
+        TREERANK_PARAMETERS,
+        over_pairs=tree_rank,
+        bears_missing=True,
+        weighs_rows=True,
+    ),
 )
 METHODS = {method.name: method for method in _ROWS}
 
@@ -309,6 +325,8 @@ def weights_of_rows(
     InputError
         The weights are too large, or a parameter needs all rows.
     """
+    if "resample" in params or "region" in params:  # pairs are weighed by `distforest.growth.pairs.point_weights`
+        return SampleWeights.of(weights, Draws(1, replace=False))
     n_present = int(np.count_nonzero(weights))
     if params.get("voting") == NEAREST and n_present < len(weights):
         raise InputError(f"voting={NEAREST!r} lets every training object vote; leave out those with a weight of 0")

@@ -319,6 +319,8 @@ def _sample_weight(wanted: ByRole, truth: StagedTruth) -> Floats | None:
     place, address, *_ = wanted[Role.SAMPLE_WEIGHT]
     with naming(place, address):
         values = np.asarray(open_array(address)[...])
+    if truth.kind == TruthKind.LINKS:  # of which there is one for each pair, and weights are those of points
+        return checked_weights(values, int(open_array(wanted[Role.MATRIX].address).shape[0]))
     return checked_weights(values, truth.n_rows)
 
 
