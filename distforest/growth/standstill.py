@@ -22,6 +22,8 @@ from distforest.sources.truth import TruthKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from distforest.growth.methods import Bound
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
@@ -153,9 +155,14 @@ def _of_few(problem: Bound) -> Iterator[str]:
     """A second class so rare, or pairs so few, that a tree seldom draws both kinds."""
     data = problem.data
     if isinstance(problem, PairProblem):
-        codes = problem.sampling.sample(problem.meaning.seed, 0).codes
-        if (codes == codes[0]).all():
+        drawn = problem.sampling.sample(problem.meaning.seed, 0)
+        if (drawn.codes == drawn.codes[0]).all():
             yield "the pairs that a tree draws are seldom of both kinds (give more pairs)"
+        lacks: NDArray[np.bool_] = np.asarray(np.isnan(problem.points.points).any(axis=1))
+        lacking = float(lacks[drawn.pairs].any(axis=1).mean())
+        if problem.meaning.params.get("leafrank") == "linear" and lacking > 0.5:
+            cure = "impute values, or give leafrank='tree'"
+            yield f"{100.0 * lacking:.3g} % of the pairs lack a value, and leafrank='linear' needs all of them ({cure})"
         return
     if data.truth_kind != TruthKind.LABELS:
         return

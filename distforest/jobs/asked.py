@@ -16,8 +16,9 @@ from distforest.forest.missing import rows_without_values
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
+from distforest.sources.arrays import ArraySource
 from distforest.sources.opening import open_matrix, read_rows
-from distforest.sources.point_pairs import check_points
+from distforest.sources.point_pairs import PairColumns, check_points
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema
 
@@ -107,6 +108,9 @@ class Asked:
     @property
     def lacking(self) -> list[int]:
         """The numbers of queries without any value."""
+        if isinstance(self.forest.meaning.rows, PairColumns):
+            empty = rows_without_values(ArraySource.of(self.points("queries", self.span)))
+            return [int(row) for row in self.span.start + empty]
         return [] if self.routed else (self.span.start + rows_without_values(self.source)).tolist()
 
     @cached_property

@@ -322,3 +322,20 @@ def test_means_of_linear_cells_leave_missing_values_out(monkeypatch: pytest.Monk
     np.testing.assert_allclose(found.mean, np.nanmean(columns, axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.deviation, np.nanstd(columns, axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.columns(rows), np.nan_to_num((columns - found.mean) / found.deviation), atol=1e-9)
+
+
+def test_linear_cells_of_pairs_that_lack_values_are_told() -> None:
+    X = np.where(RNG.random((60, 8)) < 0.4, np.nan, RNG.normal(size=(60, 8)))
+    y = np.arange(60) % 2
+    with pytest.warns(UserWarning, match=r"% of the pairs lack a value, and leafrank='linear' needs all of them"):
+        TreeRank(3, n_pairs=200, leafrank="linear", random_state=0).fit(X, y)
+
+
+def test_a_job_tells_of_queries_without_any_value(tmp_path: Path) -> None:
+    own = str(tmp_path / "forest.zarr")
+    grown("rfd", HOLES).save(own)
+    rows = np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)])
+    write_array(str(tmp_path / "q.zarr"), "Q", rows.shape, rows.dtype, [rows])
+    question = Question(own, str(tmp_path / "q.zarr/Q"), "distance")
+    with pytest.warns(UserWarning, match="Q: row 1 of 2 has no value"):
+        score(question, str(tmp_path / "answers.zarr"), Here(1), True)

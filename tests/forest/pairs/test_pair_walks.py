@@ -14,6 +14,7 @@ from distforest.forest.pairs.pair_walks import Block, SumSteps, Walks, blocks_of
 from distforest.forest.table import NodeTable
 from distforest.forest.walks import LANES
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
+from tests.reference import naive_missing_pairs
 from tests.reference import naive_trees_of_pairs as ref
 from tests.samples import trees_of_any_shape
 
@@ -134,3 +135,49 @@ def test_classes_are_counted_at_every_node_that_is_passed() -> None:
     for _ in range(2):  # blocks add up
         Walks(table).tally(1, Block.of(values), codes, weights, counts)
     assert (counts // 2).tolist() == [[9, 22], [1, 2], [8, 20], [1, 0], [0, 2], [0, 4], [8, 16]]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_column_is_missing_where_either_point_lacks_its_feature(family: str) -> None:
+    rng = np.random.default_rng(0)
+    X, dots = np.where(rng.random((9, 3)) < 0.3, np.nan, rng.normal(size=(9, 3))), rng.normal(size=(9, 2))
+    numbers = rng.integers(0, 9, (70, 2))
+    pairs = PointPairs.of(PairColumns(family, 3, (("dot", 2),)), np.hstack([X, dots]), numbers)
+    dot = ref.pair_table(np.zeros((9, 1)), numbers, "difference", [pairs.points[:, 3:]])[:, 1:]
+    own = [naive_missing_pairs.pair_columns(pairs.points[a, :3], pairs.points[b, :3], family) for a, b in numbers]
+    expected = np.hstack([np.array(own, np.float32), dot])
+    (block,) = blocks_of(pairs)
+    np.testing.assert_array_equal(block.values, expected)
+    rows, columns = (np.arange(n, dtype=np.int32) for n in expected.shape)
+    np.testing.assert_array_equal(pairs.block(rows, columns).astype(np.float32), expected)
+    assert block.twice is not None
+    np.testing.assert_array_equal(block.twice[:, ::2], expected)
+    np.testing.assert_array_equal(block.twice[:, 1::2], np.where(np.isnan(expected), np.inf, expected))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 99), st.booleans())
+def test_pairs_that_lack_values_walk_to_the_side_of_each_node(sizes: list[int], seed: int, is_learned: bool) -> None:
+    table, rng = trees_of_any_shape(sizes, THRESHOLDS, seed), np.random.default_rng(seed)
+    n_rows = rng.integers(1, 9, len(table.left))
+    table = replace(table, n_rows=n_rows)
+    if is_learned:
+        table = replace(table, missing_right=(rng.random(len(table.left)) < 0.5) & ~table.is_leaf)
+    table.check(2)
+    values = rng.choice(VALUES, (2 * LANES + 3, 2))
+    values[rng.random(values.shape) < 0.3] = np.nan
+    sends_right = table.sending_on().missing_right
+    assert sends_right is not None
+    for tree in range(table.n_trees):
+        expected = []
+        for row in values:
+            node = root = int(table.tree_start[tree])
+            while table.left[node] >= 0:
+                value = row[table.columns[table.offset[node]]]
+                is_right = sends_right[node] if np.isnan(value) else value > table.threshold[node]
+                node = root + int((table.right if is_right else table.left)[node])
+            expected.append(node)
+        assert Walks(table).ends(tree, Block.of(values)).tolist() == expected
+        ends = np.empty(len(values), np.int64)
+        walk_sums(int(table.tree_start[tree]), SumSteps.of(table.sending_on()), values, ends)
+        assert ends.tolist() == expected
