@@ -255,7 +255,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
-    from distforest.jobs.score_table import ScoredTable, score_table
+    from distforest.jobs.score_table import ScoredTable, check_output, score_table
     from distforest.jobs.spec import Run
     from distforest.sources.files.queries import is_file_of_rows
     from distforest.sources.files.table_writer import written_suffix
@@ -282,15 +282,18 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     with ExitStack() as stack:
         stack.enter_context(interruptible(STOPPING))
         claim = stack.enter_context(Claim(output, f"`distforest score {forest} {queries}`").held())
-        if not to_table:
-            outputs.check_kind(output, outputs.ANSWERS_KIND)  # before a cluster is started
+        by_files = file or to_table or (question.pairs and is_file_of_rows(question.pairs))
+        if by_files:  # before a cluster is started
+            check_output(question, output, file, overwrite)
+        else:
+            outputs.check_kind(output, outputs.ANSWERS_KIND)
         if file and not (here or run.workers or run.scheduler):
             here = os.cpu_count() or 1
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         watch = stack.enter_context(shown_progress())
         scored = (
             score_table(question, output, cluster, file, overwrite, watch, claim)
-            if file or to_table or (question.pairs and is_file_of_rows(question.pairs))
+            if by_files
             else run_score(question, output, cluster, overwrite, watch, claim=claim)
         )
     if isinstance(scored, ScoredTable):

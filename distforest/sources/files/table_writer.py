@@ -51,7 +51,7 @@ def written_suffix(path: str) -> str:
     >>> written_suffix("new/out.csv.gz"), written_suffix("out.PARQUET"), written_suffix("out.zarr")
     ('.csv.gz', '.parquet', '')
     """
-    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
+    suffixes = [] if path.endswith("/") else [suffix.lower() for suffix in PurePath(path).suffixes]
     return next((own for own in ("".join(suffixes[-2:]), *suffixes[-1:]) if own in WRITTEN_SUFFIXES), "")
 
 
