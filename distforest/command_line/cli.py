@@ -137,6 +137,11 @@ main.add_section((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), 
 @MAX_BYTES
 @click.option("--overwrite", is_flag=True, help="Replace an existing forest at the output.")
 @click.option(
+    "--trees",
+    type=click.IntRange(1),
+    help="Number of trees. A forest of the same job with fewer trees, at the output, gets those that it lacks.",
+)
+@click.option(
     "--set",
     "sets",
     multiple=True,
@@ -145,7 +150,7 @@ main.add_section((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), 
 )
 @json_option
 @click.pass_context
-def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) -> None:
+def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ...], **run: object) -> None:
     """Train the forest that the TOML file SPEC describes.
 
     The forest is sealed at the output that SPEC names. After an interruption, the same command resumes from the
@@ -168,7 +173,8 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     if elsewhere:
         raise click.UsageError(f"`{elsewhere[0]}` is for the embedded cluster; leave it out, or --scheduler")
     changes = {f"run.{name}": value for name, value in run.items() if value not in (None, False)}
-    job = read_fit(spec, {**settings(sets), **changes})
+    more = {} if trees is None else {"params.n_estimators": trees, "run.grow_on": True}
+    job = read_fit(spec, {**settings(sets), **changes, **more})
     if job.run.scheduler:
         job = with_absolute_paths(job)
     else:
@@ -181,7 +187,8 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
             inputs = check_and_stage(job, folder.address)
             with _cluster(job.run) as cluster, shown_progress() as watch:
                 ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
-                options, limit = Options(**ways, watch=watch, claim=claim), cluster.memory_limit
+                earlier = job.output if job.run.grow_on else None
+                options, limit = Options(**ways, watch=watch, claim=claim, earlier=earlier), cluster.memory_limit
                 fitted = train(inputs, job.output, folder, cluster, options)
             for text in fitted.warnings:
                 warnings.warn(text, stacklevel=1)

@@ -172,6 +172,9 @@ class OnSimilarities(OnRows):
         self, similarity: Lazy, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None
     ) -> None:
         """Grow the forest from similarities that are evaluated when they are needed."""
+        if self.warm_start:
+            cure = "fit again with more trees: a ledger keeps the pairs that were evaluated"
+            raise InputError(f"warm_start=True does not go with a Lazy similarity, whose trees grow together; {cure}")
         truth = truth or Truth(TruthKind.NOTHING, np.empty((len(self.objects_), 0)))
         seed, weights = seed_of(self.random_state), self._integer_weights(params, truth, sample_weight)
         with told_progress(self.verbose) as watch:
@@ -232,6 +235,7 @@ class _SimForest(OnSimilarities):
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     def fit(self, X: RowsLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:

@@ -110,6 +110,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     def fit(self, X: FeaturesLike | SparseLike, Z: TruthLike, sample_weight: VectorLike | None = None) -> Self:

@@ -183,7 +183,7 @@ class Forest:
     @property
     def bears_missing(self) -> bool:
         """Whether the forest reads features of which some may be missing; one of feature subsets does not."""
-        return isinstance(self.meaning.rows, Features) and "on_missing" not in self.meaning.params
+        return isinstance(self.meaning.rows, (Features, PairColumns)) and "on_missing" not in self.meaning.params
 
     @property
     def n_columns(self) -> int:
@@ -324,8 +324,11 @@ class Forest:
             self.objects is None or self.objects.shape != (rows.n_columns, rows.n_features)
         ):
             raise ArtifactError("objects: the training objects are missing or of the wrong shape")
-        if self.objects is not None and not np.isfinite(self.objects).all():
-            raise ArtifactError("objects: values are finite")
+        if self.objects is not None:
+            may_lack = self.objects[:, : rows.n_features] if isinstance(rows, PairColumns) else self.objects[:, :0]
+            is_bad = np.isinf(may_lack).any() or not np.isfinite(self.objects[:, may_lack.shape[1] :]).all()
+            if is_bad:
+                raise ArtifactError("objects: values are finite, but for missing features of points in pairs")
         for name in ("feature_weights", "dependence"):
             check_columns(name, getattr(self, name), self.n_columns)
         self._check_sample_weight()

@@ -18,7 +18,7 @@ from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
 from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.point_pairs import check_points
-from distforest.sources.readings import COMPLETE, read
+from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def recoded(forest: Forest, address: str, rows: np.ndarray) -> np.ndarray:
 
 def points_of(forest: Forest, values: np.ndarray) -> np.ndarray:
     """Points in the form that a forest over pairs reads; raises InputError for a wrong number of columns."""
-    points, width = read(values, COMPLETE), columns_of(forest).width
+    points, width = read(values, FEATURES), columns_of(forest).width
     if points.shape[1] != width:
         raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
     check_points(points, columns_of(forest))

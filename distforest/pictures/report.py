@@ -248,7 +248,7 @@ def _importances(estimator: Any) -> ReportSection:
     """The features by importance."""
     title = "Importances"
     if not reads_features(estimator):
-        return ReportSection(title, ("Cuts read similarities to whole objects, so no feature has an importance.",))
+        return ReportSection(title, ("Splits read similarities to whole objects, so no feature has an importance.",))
     try:
         found = importances_of(estimator)
     except InputError as error:

@@ -525,3 +525,11 @@ def _check_kind(own: FeatureColumn, found: FeatureColumn, where: str) -> None:
         zones = ("dates with a time zone", "dates without one")
         expected, other = zones if own.in_utc else zones[::-1]
         raise InputError(f"{where}: column {own.name!r}: {expected} were expected, found {other}")
+
+
+def refuse_categories(schema: Schema | None, address: str, reader: str) -> None:
+    """Refuse features of which some are categories, whose codes would be taken for amounts; raises InputError."""
+    names = [] if schema is None else [column.name for column in schema.columns if column.categories]
+    if names:
+        cure = "ingest the column as indicators of its categories, or leave it out"
+        raise InputError(f"{address}: column {names[0]!r} holds categories, and {reader} reads numbers; {cure}")

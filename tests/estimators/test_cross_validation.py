@@ -133,7 +133,7 @@ def test_what_was_taught_nothing_is_scored_by_what_the_user_says() -> None:
 
     search = GridSearchCV(URerF(10, random_state=0), {"min_samples_split": [20, 1000]}, scoring=own, cv=3)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "no tree has a cut")
+        warnings.filterwarnings("ignore", "no tree has a split")
         assert search.fit(X, Y).best_params_ == {"min_samples_split": 20}
     with pytest.raises(TypeError, match="If no scoring is specified"):
         cross_val_score(URerF(2), X, Y)

@@ -30,7 +30,9 @@ _NO_CLASSIFIER = "the check reads the tags of a classifier, which SMERF is not, 
 
 _FAR_APART = "weights are integers up to 2^20, which cannot tell a weight from one 10^7 times as large"
 
-_DRAWN = "rows and objects are drawn by their numbers, which repeated rows do not keep; it fails for RandomForest too"
+_DRAWN = (
+    "rows, objects and pairs are drawn by their numbers, which repeated rows do not keep; it fails for RandomForest too"
+)
 
 _EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 
@@ -47,7 +49,7 @@ def _expected(estimator: BaseEstimator) -> dict[str, str]:
     drawn = {_EQUIVALENCE: _DRAWN}
     if isinstance(estimator, SimForestClassifier):
         return {"check_class_weight_classifiers": _FAR_APART, **drawn}
-    is_drawn = isinstance(estimator, SimForestRegressor) or getattr(estimator, "max_samples", None) is not None
+    is_drawn = isinstance(estimator, (SimForestRegressor, RFD)) or getattr(estimator, "max_samples", None) is not None
     return drawn if is_drawn else {}
 
 

@@ -22,7 +22,7 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import from_data
+from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit
 from distforest.sources.readings import SIMILARITIES
 from distforest.sources.row_kinds import Dense
@@ -225,7 +225,7 @@ def test_out_of_bag_decisions() -> None:
 
 
 def test_a_forest_of_roots_warns() -> None:
-    with pytest.warns(UserWarning, match="no tree has a cut, .*: the similarities are the same for all rows"):
+    with pytest.warns(UserWarning, match="no tree has a split, .*: the similarities are the same for all rows"):
         SimForestClassifier(n_estimators=3, random_state=0).fit(np.ones(DISTANCES.shape), TARGETS > 0)
 
 

@@ -17,10 +17,10 @@ from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest

@@ -9,8 +9,8 @@ import pytest
 
 from distforest import RFD, SMERF, Embedding, Graph, Labels, Targets
 from distforest.errors import InputError
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.sources import truth as module
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows, read_vector

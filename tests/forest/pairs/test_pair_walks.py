@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.pairs import pair_walks
-from distforest.forest.pairs.pair_walks import SumSteps, Walks, blocks_of, walk_sums
+from distforest.forest.pairs.pair_walks import Block, SumSteps, Walks, blocks_of, walk_sums
 from distforest.forest.table import NodeTable
 from distforest.forest.walks import LANES
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
@@ -70,7 +70,7 @@ def test_pairs_arrive_where_each_would_alone(thresholds: list[float], columns: l
     assert table.steps is not None
     for tree in range(2):
         expected = [alone(table, tree, row) for row in values]
-        assert walks.ends(tree, values).tolist() == expected
+        assert walks.ends(tree, Block.of(values)).tolist() == expected
         assert one_by_one(table, tree, values).tolist() == expected
 
 
@@ -84,9 +84,9 @@ def test_trees_of_any_shape_are_walked_as_one_pair_would(sizes: list[int], seed:
     walks, sums = Walks(table), np.zeros(len(values))
     for tree in range(table.n_trees):
         ends = [alone(table, tree, row) for row in values]
-        assert walks.ends(tree, values).tolist() == ends
+        assert walks.ends(tree, Block.of(values)).tolist() == ends
         sums += parts[ends]
-    assert walks.sums(parts, values).tolist() == sums.tolist()
+    assert walks.sums(parts, Block.of(values)).tolist() == sums.tolist()
 
 
 def test_a_table_that_is_no_tree_is_walked_too() -> None:
@@ -96,14 +96,14 @@ def test_a_table_that_is_no_tree_is_walked_too() -> None:
     table = replace(table, left=left, right=right)
     table.check(2)
     values = np.float32([[0, 0], [0, 1], [1, 0], [1, 1]])
-    assert Walks(table).ends(1, values).tolist() == [alone(table, 1, row) for row in values] == [6, 5, 6, 5]
+    assert Walks(table).ends(1, Block.of(values)).tolist() == [alone(table, 1, row) for row in values] == [6, 5, 6, 5]
 
 
 def test_sums_of_columns_are_walked_one_by_one() -> None:
     table = replace(table_of([0.5, 0.5, 0.5], [0, 1, 0]), weights=np.array([1.0, -1.0, 1.0]))
     walks = Walks(table)
     assert table.steps is None
-    assert walks.ends(1, np.float32([[0.0, -0.75], [0.0, 0.0], [1.0, 0.0]])).tolist() == [5, 4, 7]
+    assert walks.ends(1, Block.of(np.float32([[0.0, -0.75], [0.0, 0.0], [1.0, 0.0]]))).tolist() == [5, 4, 7]
 
 
 @pytest.mark.parametrize("cells", [1, 50, 1 << 17])
@@ -118,10 +118,11 @@ def test_blocks_hold_the_columns_of_all_pairs(family: str, cells: int, monkeypat
     dots32, sames32 = pairs.points[:, 3:5], pairs.points[:, 5:]
     expected = ref.pair_table(pairs.points[:, :3], numbers, family, [dots32], [sames32])
     last = 0
-    for block, values in blocks_of(pairs):
-        assert block.start == last
-        np.testing.assert_array_equal(values, expected[block])
-        last = block.stop
+    for block in blocks_of(pairs):
+        assert block.pairs.start == last
+        assert block.twice is None
+        np.testing.assert_array_equal(block.values, expected[block.pairs])
+        last = block.pairs.stop
     assert last == 70
     assert list(blocks_of(pairs.of_pairs(pairs.left[:0], pairs.right[:0]))) == []
 
@@ -131,5 +132,5 @@ def test_classes_are_counted_at_every_node_that_is_passed() -> None:
     counts = np.zeros((7, 2), np.int64)
     codes, weights = np.array([0, 1, 1, 0, 1], np.uint8), np.array([1, 2, 4, 8, 16], np.int32)
     for _ in range(2):  # blocks add up
-        Walks(table).tally(1, values, codes, weights, counts)
+        Walks(table).tally(1, Block.of(values), codes, weights, counts)
     assert (counts // 2).tolist() == [[9, 22], [1, 2], [8, 20], [1, 0], [0, 2], [0, 4], [8, 16]]
