@@ -30,13 +30,12 @@ import sys
 import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from distforest.command_line import certificates, doctor, forest_report, schema, service, trials
-from distforest.command_line.commands import JSON, CommandGroup, fail, json_option, print_report
+from distforest.command_line.commands import HEADED, JSON, CommandGroup, fail, json_option, print_report, text_options
 from distforest.errors import (
     ArtifactError,
     DistforestError,
@@ -81,34 +80,9 @@ SCHEDULER = click.option(
 )
 
 
-HEADED = click.option(
-    "--header/--no-header", default=None, help="Whether the first row of a csv file names its columns."
-)
 ZERO_BASED = click.option(
     "--zero-based/--one-based", default=None, help="Whether a libsvm file counts its indices from 0 or from 1."
 )
-TEXT_OPTIONS = (
-    click.option(
-        "--separator", metavar="CHAR", help="Character between the cells of a csv file, ';' or tab.  [default: ,]"
-    ),
-    click.option("--quote", metavar="CHAR", help='Character around cells of a csv file, or none.  [default: "]'),
-    click.option("--encoding", metavar="NAME", help="Encoding of a csv file, such as cp1252.  [default: UTF-8]"),
-    click.option("--decimal", metavar="CHAR", help="Decimal point of a csv file.  [default: .]"),
-    click.option("--thousands", metavar="CHAR", help="Character between thousands in a csv file.  [default: none]"),
-    click.option("--date-format", metavar="FORMAT", help="Form of dates, such as %d/%m/%Y.  [default: ISO 8601]"),
-    click.option(
-        "--missing",
-        multiple=True,
-        metavar="WORD",
-        help="Word of a csv file for a missing value; may be repeated.  [default: NA, ?, NULL, and other usual ones]",
-    ),
-)
-"""How a table of text is written."""
-
-
-def _text_options(command: Any) -> Any:
-    """Add the options of tables of text to a command."""
-    return reduce(lambda own, option: option(own), reversed(TEXT_OPTIONS), command)
 
 
 @contextmanager
@@ -258,7 +232,7 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
     "--drop", multiple=True, metavar="NAMES", help="Columns that are no features, if the forest has no names."
 )
 @HEADED
-@_text_options
+@text_options
 @ZERO_BASED
 @click.option("--format", type=click.Choice(FORMATS), help="Format of the file QUERIES.  [default: by its suffix]")
 @WORKERS
@@ -288,7 +262,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
-    from distforest.jobs.score_table import ScoredTable, score_table
+    from distforest.jobs.score_table import ScoredTable, check_output, score_table
     from distforest.jobs.spec import Run
     from distforest.sources.files.queries import is_file_of_rows
     from distforest.sources.files.table_writer import written_suffix
@@ -315,15 +289,18 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     with ExitStack() as stack:
         stack.enter_context(interruptible(STOPPING))
         claim = stack.enter_context(Claim(output, f"`distforest score {forest} {queries}`").held())
-        if not to_table:
-            outputs.check_kind(output, outputs.ANSWERS_KIND)  # before a cluster is started
+        by_files = file or to_table or (question.pairs and is_file_of_rows(question.pairs))
+        if by_files:  # before a cluster is started
+            check_output(question, output, file, overwrite)
+        else:
+            outputs.check_kind(output, outputs.ANSWERS_KIND)
         if file and not (here or run.workers or run.scheduler):
             here = os.cpu_count() or 1
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         watch = stack.enter_context(shown_progress())
         scored = (
             score_table(question, output, cluster, file, overwrite, watch, claim)
-            if file or to_table or (question.pairs and is_file_of_rows(question.pairs))
+            if by_files
             else run_score(question, output, cluster, overwrite, watch, claim=claim)
         )
     if isinstance(scored, ScoredTable):
@@ -506,7 +483,7 @@ def _previewed(job: AnySpec) -> Report:
 @click.option("--weight", metavar="COLUMN", help="Column that holds the weights of the rows.")
 @click.option("--id", metavar="COLUMN", help="Column that names the rows, the array ids.")
 @HEADED
-@_text_options
+@text_options
 @click.option(
     "--n-features", type=click.IntRange(1), help="Number of features of a libsvm file.  [default: its highest index]"
 )

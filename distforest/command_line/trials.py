@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from distforest.command_line.commands import HEADED, form_options, text_options
+
 if TYPE_CHECKING:
     from distforest.command_line.reports import Report
 
@@ -59,6 +61,7 @@ def simulate(setting: str, output: str, overwrite: bool, **options: object) -> R
 @click.argument("truth", required=False)
 @click.option("--label", metavar="COLUMN", help="Column of TRUTH with the labels, of predictions.")
 @click.option("--target", metavar="COLUMN", help="Column of TRUTH with the numbers that were predicted.")
+@text_options
 @click.option(
     "--resamples",
     type=click.IntRange(0),
@@ -85,7 +88,9 @@ def evaluate(
     n_queries: int | None,
     seed: int,
     resamples: int,
-    **columns: str | None,
+    label: str | None,
+    target: str | None,
+    **text: Any,
 ) -> Report:
     """Measure how good ANSWER is, by what is true.
 
@@ -99,12 +104,15 @@ def evaluate(
     """
     from distforest.command_line import reports
     from distforest.evaluation import predictions, trials
+    from distforest.sources.files.table_files import TextOptions
 
     if predictions.are_predictions(answer):
         if ks or n_queries is not None:
             raise click.UsageError("-k and --queries are for distances and neighbours of points")
-        return reports.judged(predictions.judge(answer, truth, **columns, n_resamples=resamples, seed=seed))
-    if given := next((name for name, value in columns.items() if value is not None), None):
+        own = TextOptions(**{**text, "missing": text["missing"] or None})
+        return reports.judged(predictions.judge(answer, truth, label, target, resamples, seed, own))
+    columns = {"label": label, "target": target, **text}
+    if given := next((name.replace("_", "-") for name, value in columns.items() if value not in (None, ())), None):
         raise click.UsageError(f"--{given} is for predictions, and for distances of pairs in a table")
     if truth is None:
         raise click.UsageError("Missing argument 'TRUTH'.")
@@ -119,11 +127,8 @@ def evaluate(
 @click.option("--stratify", metavar="COLUMN", help="Keep the shares of each value of this column in both parts.")
 @click.option("--group", metavar="COLUMN", help="Keep rows with the same value of this column in one part.")
 @click.option("--random-state", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draw.")
-@click.option(
-    "--separator", metavar="CHAR", help="Character between the cells of a csv file, ';' or tab.  [default: ,]"
-)
-@click.option("--encoding", metavar="NAME", help="Encoding of a csv file, such as cp1252.  [default: UTF-8]")
-@click.option("--header/--no-header", default=None, help="Whether the first row of a csv file names its columns.")
+@HEADED
+@form_options
 @click.option("--overwrite", is_flag=True, help="Replace what is at TRAIN and TEST.")
 def split(source: str, train: str, test: str, share: float, overwrite: bool, **options: Any) -> Report:
     """Split the rows of TABLE into TRAIN and TEST, at random.

@@ -7,7 +7,7 @@ how often each row was drawn; of pairs the points are drawn, and a pair weighs a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,6 +77,7 @@ def judge(
     target: str | None = None,
     n_resamples: int = 200,
     seed: int = 0,
+    text: TextOptions | None = None,
 ) -> JudgedPredictions:
     """Measure how good predictions are.
 
@@ -95,6 +96,8 @@ def judge(
         How often rows, or the points of pairs, are drawn anew for the intervals; 0: no intervals.
     seed
         Seed of these draws.
+    text
+        How ``truth`` is written, if it is a csv file; its first row names the columns.
 
     Raises
     ------
@@ -108,7 +111,7 @@ def judge(
     if n_resamples < 0:
         raise InputError(f"n_resamples must not be negative, found {n_resamples}")
     answers = _Answers.at(answer)
-    known = _Known(answer if truth is None else truth, label, target)
+    known = _Known(answer if truth is None else truth, label, target, text or TextOptions())
     if known.is_table and known.column is None:
         raise InputError(
             f"{known.place}: the column of what is true was expected, found none; give `label` or `target`"
@@ -229,6 +232,7 @@ class _Known:
     place: str
     label: str | None
     target: str | None
+    text: TextOptions
 
     @property
     def is_table(self) -> bool:
@@ -250,7 +254,7 @@ class _Known:
 
     def table(self) -> Table:
         """The table; its first row names its columns."""
-        return open_table(self.place, format_of(self.place, None), TextOptions(header=True))
+        return open_table(self.place, format_of(self.place, None), replace(self.text, header=True))
 
     def labels(self) -> list[str]:
         """The label of each row."""
@@ -263,7 +267,7 @@ class _Known:
     def numbers(self) -> Floats:
         """The target of each row."""
         if self.is_table:
-            return numbers_in(self.table(), "target", str(self.column))
+            return numbers_in(self.table(), "target", str(self.column), self.text.cells())
         return np.asarray(open_array(self.place)[...], np.float64).reshape(-1)
 
     def order(self, answers: _Answers, n_rows: int) -> Ints:

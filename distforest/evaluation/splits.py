@@ -14,10 +14,11 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import open_arrays, row_blocks, write_array
+from distforest.sources.files.csv_table import CsvTable
 from distforest.sources.files.queries import is_file_of_rows
 from distforest.sources.files.survey import table_blocks, texts_in
 from distforest.sources.files.table_files import TextOptions, format_of, open_table
-from distforest.sources.files.table_writer import table_writer, written_suffix
+from distforest.sources.files.table_writer import WRITTEN_SUFFIXES, table_writer, written_suffix
 from distforest.stores.building import working_folder
 from distforest.stores.claims import Claim
 from distforest.stores.groups import attributes_of, check_target, destination, seal_group
@@ -128,8 +129,8 @@ def split(
     division
         Which rows go where.
     train, test
-        The two outputs: tables, by their suffixes, or for a group two groups. Rows keep all their columns, or their
-        entries in all arrays, so also what names them.
+        The two outputs: tables, by their suffixes, those of a csv file csv files too; or for a group two groups. Rows
+        keep all their columns, or their entries in all arrays, so also what names them.
     text, max_bytes
         How a csv file is written, and the most bytes it may unfold to, as for `ingest`.
     overwrite
@@ -160,6 +161,10 @@ def _split_table(
             raise InputError(f"{output}: a csv, Parquet or Arrow file was expected as part of a table; name it so")
         check_new_file(output, overwrite)
     table = open_table(source, format_of(source, None), text, division.by, max_bytes)
+    typed = [] if table.typed else [own for own in outputs if WRITTEN_SUFFIXES[written_suffix(own)] != "csv"]
+    if typed:
+        found = f"found {typed[0]}, whose columns have types: numbers of a csv file would be words there"
+        raise InputError(f"{source}: parts that are csv files were expected, {found}; name a csv file")
     if not table.headed:
         warn_caller(f"{source}: there is no header, so the parts get one, which counts the columns from 0")
     is_test = division.rows(*_values_of(table, division))
@@ -169,7 +174,8 @@ def _split_table(
             stack.enter_context(Claim(output, f"the split of {source}").held())
             folder = stack.enter_context(working_folder(output))
             places.append(str(Path(folder.address, f"part{written_suffix(output)}")))
-        with table_writer(places[0]) as to_train, table_writer(places[1]) as to_test:
+        separator = table.dialect.separator if isinstance(table, CsvTable) else ","
+        with table_writer(places[0], separator) as to_train, table_writer(places[1], separator) as to_test:
             first = 0
             for block in table_blocks(table):
                 here = is_test[first : first + block.num_rows]

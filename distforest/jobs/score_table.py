@@ -110,6 +110,29 @@ def score_table(
     ArtifactError
         The forest is damaged.
     """
+    check_output(question, output, options, overwrite)
+    with owned(output, "another scoring", claim) as own, working_folder(output) as folder:
+        forest = opened_forest(question.forest, str(read_manifest(question.forest)["digest"]))
+        queries = None
+        if options is not None:
+            queries = open_queries(question.queries, _wanted(forest, question), options)
+            question = _as_arrays(question, queries, forest, folder.within("queries.zarr").address)
+        if question.pairs is not None and is_file_of_rows(question.pairs):
+            question = replace(question, pairs=_pairs_as_array(question, folder.within("pairs.zarr").address))
+        if not written_suffix(output):
+            return score(question, output, cluster, overwrite, watch, claim=own)
+        done = score(question, folder.within("answers.zarr").address, cluster, watch=watch, claim=own)
+        table = str(Path(folder.address, f"answers{written_suffix(output)}"))
+        columns = _write(_Flat(question, done, forest.meaning.classes, queries), table)
+        own.take()  # another job may have taken the output over, if this one was frozen for long
+        check_new_file(output, overwrite)
+        os.replace(table, output)
+    n_rows = next(iter(done.shapes.values()))[0]
+    return ScoredTable(output, done.digest, n_rows, columns)
+
+
+def check_output(question: Question, output: str, options: QueryOptions | None, overwrite: bool) -> None:
+    """Refuse an output that may not be replaced, or cannot hold the answers; raises InputError as `score_table`."""
     to_table = bool(written_suffix(output))
     check_apart(output, question.addresses())
     if to_table:
@@ -123,24 +146,6 @@ def score_table(
     if options is not None and options.keep and (of_pairs or not to_table):
         found = "the answer 'pairs'" if of_pairs else f"the Zarr group {output}"
         raise InputError(f"`keep` is for a table with a row for each query, found {found}; name the rows with `id`")
-    with owned(output, "another scoring", claim) as own, working_folder(output) as folder:
-        forest = opened_forest(question.forest, str(read_manifest(question.forest)["digest"]))
-        queries = None
-        if options is not None:
-            queries = open_queries(question.queries, _wanted(forest, question), options)
-            question = _as_arrays(question, queries, forest, folder.within("queries.zarr").address)
-        if question.pairs is not None and is_file_of_rows(question.pairs):
-            question = replace(question, pairs=_pairs_as_array(question, folder.within("pairs.zarr").address))
-        if not to_table:
-            return score(question, output, cluster, overwrite, watch, claim=own)
-        done = score(question, folder.within("answers.zarr").address, cluster, watch=watch, claim=own)
-        table = str(Path(folder.address, f"answers{written_suffix(output)}"))
-        columns = _write(_Flat(question, done, forest.meaning.classes, queries), table)
-        own.take()  # another job may have taken the output over, if this one was frozen for long
-        check_new_file(output, overwrite)
-        os.replace(table, output)
-    n_rows = next(iter(done.shapes.values()))[0]
-    return ScoredTable(output, done.digest, n_rows, columns)
 
 
 def _check_flat(question: Question, output: str) -> None:

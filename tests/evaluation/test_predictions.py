@@ -24,6 +24,7 @@ from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.evaluation.predictions import JudgedPredictions, judge, weighted_auc
 from distforest.sources.arrays import write_array
+from distforest.sources.files.table_files import TextOptions
 from distforest.stores.groups import seal_group
 
 RNG = np.random.default_rng(0)
@@ -165,6 +166,16 @@ def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
     with pytest.warns(UserWarning, match="'oak' is no class of the forest, so log-loss and ROC AUC are left out"):
         found = judge("proba.parquet", "oak.csv", label="kind")
     assert len(found.measures) == 2
+
+
+def test_a_truth_may_be_written_otherwise(home: Path) -> None:
+    frame = pd.DataFrame({"name": NAMES, "size": SIZE})
+    frame.to_csv(home / "german.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    text = TextOptions(separator=";", decimal=",", encoding="cp1252")
+    known = judge("numbers.csv", "ordered.csv", target="size", n_resamples=5)
+    assert judge("numbers.csv", "german.csv", target="size", n_resamples=5, text=text).measures == known.measures
+    with pytest.raises(InputError, match="give `separator=';'`"):
+        judge("numbers.csv", "german.csv", target="size")
 
 
 def run(*arguments: str) -> tuple[int, str, str]:

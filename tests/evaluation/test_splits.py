@@ -16,6 +16,7 @@ from distforest.evaluation.splits import Division, split
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ids import names_of_rows
 from distforest.sources.files.ingest import ingest
+from distforest.sources.files.table_files import TextOptions
 
 KINDS = np.array(["fern", "moss", "pine"])[np.arange(60) % 6 // 2 % 3]
 FRAME = pd.DataFrame(
@@ -42,8 +43,10 @@ def read(path: str) -> pd.DataFrame:
     return pd.read_parquet(path) if path.endswith("parquet") else pd.read_csv(path, dtype={"name": str})
 
 
-@pytest.mark.parametrize("source", ["t.csv", "t.csv.gz", "t.parquet"])
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".csv.gz"])
+@pytest.mark.parametrize(
+    ("source", "suffix"),
+    [("t.csv", ".csv"), ("t.csv.gz", ".csv"), ("t.csv", ".csv.gz"), ("t.parquet", ".csv"), ("t.parquet", ".parquet")],
+)
 def test_every_row_is_in_one_part_in_its_order(source: str, suffix: str, home: Path) -> None:
     done = split(source, Division(0.3, random_state=4), f"a{suffix}", f"b{suffix}")
     kept, _ = train_test_split(np.arange(60), test_size=0.3, random_state=4)
@@ -53,6 +56,13 @@ def test_every_row_is_in_one_part_in_its_order(source: str, suffix: str, home: P
     pd.testing.assert_frame_equal(both, FRAME, check_dtype=False)
     assert list(train["name"]) == [f"00{k}" for k in sorted(kept)]
     assert sorted(own.name for own in home.iterdir() if own.name.endswith(".job")) == []
+
+
+def test_parts_are_separated_as_the_table_is(home: Path) -> None:
+    Path("german.csv").write_text("Größe;Ort\n1,5;Köln\n2,5;Bonn\n3,5;Köln\n", encoding="cp1252")
+    split("german.csv", Division(0.3), "a.csv", "b.csv", TextOptions(separator=";", encoding="cp1252"))
+    parts = [pd.read_csv(home / f"{part}.csv", sep=";", decimal=",") for part in "ab"]
+    assert sorted(pd.concat(parts)["Größe"]) == [1.5, 2.5, 3.5]
 
 
 def test_strata_keep_their_shares_and_groups_stay_whole(home: Path) -> None:
@@ -98,6 +108,10 @@ def test_what_cannot_be_split_is_refused(home: Path) -> None:
         split("s.zarr", Division(0.5), "a.zarr", "b.zarr")
     with pytest.raises(InputError, match="a csv, Parquet or Arrow file was expected as part of a table"):
         split("t.csv", Division(0.5), "a.zarr", "b.csv")
+    with pytest.raises(
+        InputError, match=r"found b.parquet, whose columns have types: numbers of a csv file would be words"
+    ):
+        split("t.csv", Division(0.5), "a.csv", "b.parquet")
     with pytest.raises(InputError, match="must not be, hold or lie in what is read"):
         split("t.csv", Division(0.5), "a.csv", "t.csv", overwrite=True)
     with pytest.raises(InputError, match="above 0 and below 1, found 2"):
@@ -109,9 +123,11 @@ def test_what_cannot_be_split_is_refused(home: Path) -> None:
 
 def test_the_command_splits(home: Path) -> None:
     del home
-    done = CliRunner().invoke(cli.main, ["split", "t.csv", "a.parquet", "b.csv", "--test", ".2", "--stratify", "kind"])
+    done = CliRunner().invoke(
+        cli.main, ["split", "t.parquet", "a.parquet", "b.csv", "--test", ".2", "--stratify", "kind"]
+    )
     assert (done.exit_code, done.stdout) == (0, "train  a.parquet, 48 rows\ntest   b.csv, 12 rows\n"), done.stderr
-    again = CliRunner().invoke(cli.main, ["split", "t.csv", "a.parquet", "b.csv"])
+    again = CliRunner().invoke(cli.main, ["split", "t.parquet", "a.parquet", "b.csv"])
     assert (again.exit_code, again.stderr) == (
         2,
         "error: a.parquet: a new name was expected, found a file; choose another, or allow --overwrite\n",

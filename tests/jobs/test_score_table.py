@@ -282,6 +282,15 @@ def test_a_kept_column_may_not_be_called_like_an_answer(home: Path) -> None:
     assert not Path("out.csv").exists()
 
 
+def test_booleans_of_a_data_frame_are_read_in_a_file(home: Path) -> None:
+    table = OLD[["size", "ok"]].fillna(0)
+    SMERF(3, random_state=0).fit(table, LABELS).save(home / "bool.zarr")
+    for name, own in {"words": table, "numbers": table.astype({"ok": int})}.items():
+        own.to_csv(home / f"{name}.csv", index=False)
+        score_table(Question("bool.zarr", f"{name}.csv", "apply"), f"{name}.out.csv", Here(), QueryOptions())
+    pd.testing.assert_frame_equal(read("words.out.csv"), read("numbers.out.csv"))
+
+
 def test_what_a_killed_scoring_has_left_is_no_obstacle(home: Path) -> None:
     left = home / "left.csv.job/working/answers.zarr.job"
     left.mkdir(parents=True)

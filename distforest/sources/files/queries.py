@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ from distforest.sources.files.survey import column_blocks
 from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array
 from distforest.sources.files.table_files import FORMATS, TABLES, TEXT_SUFFIXES, TextOptions, format_of, open_table
 from distforest.sources.files.tables import LibsvmTable
-from distforest.sources.schema import COLUMNS_TOLD, Schema, told_of_superfluous
+from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_superfluous
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -158,7 +158,7 @@ def _features_of(
     if wanted.schema is not None:
         positions = wanted.schema.positions(table.columns, table.path)
         left = [name for place, name in enumerate(table.columns) if place not in {*positions, *others}]
-        return positions, wanted.schema, tuple(filter(None, [told_of_superfluous(left)]))
+        return positions, _with_booleans(wanted.schema), tuple(filter(None, [told_of_superfluous(left)]))
     rest = tuple(place for place in range(len(table.columns)) if place not in others)
     names = [table.columns[place] for place in rest]
     shown = ", ".join(map(quoted, names[:COLUMNS_TOLD])) + (", ..." if len(names) > COLUMNS_TOLD else "")
@@ -168,6 +168,18 @@ def _features_of(
         raise InputError(f"{table.path}: {expected}, found {len(rest):,} ({shown}); {cure}")
     told = f"the forest knows no names, so columns are read in their order: {shown}" if table.headed else ""
     return rest, Schema.of_names(names), (told,) if told else ()
+
+
+def _with_booleans(schema: Schema) -> Schema:
+    """The same columns; those that were booleans of a data frame, 0 and 1, are written as true and false in a file."""
+    return Schema(
+        tuple(
+            replace(own, kind=ColumnKind.BOOLEAN)
+            if own.kind == ColumnKind.NUMBER and own.dtype.lower().startswith("bool")
+            else own
+            for own in schema.columns
+        )
+    )
 
 
 def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) -> NDArray[np.int64]:

@@ -457,12 +457,12 @@ def texts_in(table: Table, role: str, name: str) -> list[str]:
     return texts
 
 
-def numbers_in(table: Table, role: str, name: str) -> Floats:
+def numbers_in(table: Table, role: str, name: str, cells: CellFormat | None = None) -> Floats:
     """The numbers of a column, all of them in memory; raises InputError for what is no finite number."""
     position, n_rows = position_of(table, role, name), 0
     blocks = [np.empty(0)]
     for [array] in table.batches([position]):
-        values, faults = cell_numbers(FeatureColumn(name), array, CellFormat())
+        values, faults = cell_numbers(FeatureColumn(name), array, cells or CellFormat())
         bad = ~np.isfinite(values)
         first = faults.first if faults.first >= 0 else int(bad.argmax()) if bad.any() else -1
         if first >= 0:

@@ -51,13 +51,15 @@ def written_suffix(path: str) -> str:
     >>> written_suffix("new/out.csv.gz"), written_suffix("out.PARQUET"), written_suffix("out.zarr")
     ('.csv.gz', '.parquet', '')
     """
-    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
+    suffixes = [] if path.endswith("/") else [suffix.lower() for suffix in PurePath(path).suffixes]
     return next((own for own in ("".join(suffixes[-2:]), *suffixes[-1:]) if own in WRITTEN_SUFFIXES), "")
 
 
 @contextmanager
-def table_writer(path: str) -> Iterator[Write]:
+def table_writer(path: str, separator: str = ",") -> Iterator[Write]:
     """Yield a function that writes blocks of columns, by name; the first block decides the types.
+
+    ``separator`` is that of a csv file; in a ``.tsv`` file it is the tab.
 
     Raises
     ------
@@ -74,7 +76,7 @@ def table_writer(path: str) -> Iterator[Write]:
             batch = pa.record_batch(arrays, names=list(columns))
             try:
                 if not writers:
-                    writers.append(_writer(sink, suffix, batch.schema))
+                    writers.append(_writer(sink, suffix, batch.schema, separator))
                 writers[0].write_batch(batch)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
                 expected = f"{PurePath(path).name}: columns that a {WRITTEN_SUFFIXES[suffix]} file holds were expected"
@@ -86,9 +88,9 @@ def table_writer(path: str) -> Iterator[Write]:
         sink.close()
 
 
-def _writer(sink: pa.NativeFile, suffix: str, schema: pa.Schema) -> _Writer:
+def _writer(sink: pa.NativeFile, suffix: str, schema: pa.Schema, separator: str) -> _Writer:
     if WRITTEN_SUFFIXES[suffix] == "csv":
-        options = arrow_csv.WriteOptions(delimiter="\t" if suffix.startswith(".tsv") else ",")
+        options = arrow_csv.WriteOptions(delimiter="\t" if suffix.startswith(".tsv") else separator)
         writer: _Writer = arrow_csv.CSVWriter(sink, schema, write_options=options)
     elif WRITTEN_SUFFIXES[suffix] == "parquet":
         writer = pq.ParquetWriter(sink, schema)
