@@ -178,10 +178,10 @@ class Forest:
     @cached_property
     def routed_table(self) -> NodeTable:
         """The node table by which queries are routed: one of features sends on a row that lacks a value."""
-        return self.table.sending_on() if self.bears_missing else self.table
+        return self.table.sending_on() if self.takes_missing else self.table
 
     @property
-    def bears_missing(self) -> bool:
+    def takes_missing(self) -> bool:
         """Whether the forest reads features of which some may be missing; one of feature subsets does not."""
         return isinstance(self.meaning.rows, Features) and "on_missing" not in self.meaning.params
 
@@ -295,7 +295,7 @@ class Forest:
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
-        if isinstance(rows, Features) and not self.bears_missing:
+        if isinstance(rows, Features) and not self.takes_missing:
             reading = COMPLETE
         matrix: np.ndarray | SparseSource | SparseFeatures
         if is_sparse(queries):

@@ -98,7 +98,7 @@ class Method:
         For a method without a ground truth: makes the criterion and the kind of leaf table.
     over_pairs
         For a method over pairs of points, instead of a draw: makes what grows trees over pairs.
-    bears_missing
+    takes_missing
         Whether values of its features may be missing.
     in_specs
         Whether a job's spec may name it.
@@ -113,7 +113,7 @@ class Method:
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
     without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
-    bears_missing: bool = False
+    takes_missing: bool = False
     in_specs: bool = True
     weighs_rows: bool = False
 
@@ -201,7 +201,7 @@ _ROWS = (
         (TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING),
         SMERF_PARAMETERS,
         _columns_of_features,
-        bears_missing=True,
+        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -219,7 +219,7 @@ _ROWS = (
         URERF_PARAMETERS,
         _columns_of_features,
         _two_clusters,
-        bears_missing=True,
+        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -375,7 +375,7 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind}: "
             "inconsistent numbers of samples"
         )
-    if not method.bears_missing and not isinstance(data.rows, Dense):
+    if not method.takes_missing and not isinstance(data.rows, Dense):
         check_complete(data.array, method.name)
     return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
 
