@@ -86,7 +86,8 @@ class OnSimilarities(OnRows):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         is_matrix = self.similarity == "precomputed"
-        tags.input_tags.pairwise = tags.input_tags.allow_nan = tags.input_tags.sparse = is_matrix
+        tags.input_tags.pairwise = tags.input_tags.sparse = is_matrix
+        tags.input_tags.allow_nan = not isinstance(self.similarity, Lazy)  # what a function compares is its own matter
         return tags
 
     def _training_matrix(self, values: Matrix | scipy.sparse.spmatrix) -> TrainingMatrix:

@@ -210,6 +210,7 @@ _ROWS = (
         (TruthKind.LABELS, TruthKind.TARGETS),
         SIMFOREST_PARAMETERS,
         _pairs_of_objects,
+        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -229,6 +230,7 @@ _ROWS = (
         ISOLATION_PARAMETERS,
         lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
         lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
+        takes_missing=True,
         in_specs=False,
     ),
     Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd),

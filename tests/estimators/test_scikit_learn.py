@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris, load_wine
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 
-_OF_TRAINING_ROWS = "transform has a column for each training row, so that repeated rows are repeated columns"
-
 _FAR_APART = "weights are integers up to 2^20, which cannot tell a weight from one 10^7 times as large"
 
 _DRAWN = "objects are drawn by their numbers, which repeated objects do not keep"
@@ -35,26 +33,39 @@ _EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_w
 
 def _expected(estimator: BaseEstimator) -> dict[str, str]:
     """The checks that fail."""
-    if isinstance(estimator, SMERF):
-        is_sparse = estimator.__sklearn_tags__().input_tags.sparse
-        return dict.fromkeys(_EQUIVALENCE if is_sparse else _EQUIVALENCE[:1], _OF_TRAINING_ROWS)
     drawn = {_EQUIVALENCE[0]: _DRAWN}
     if isinstance(estimator, SimForestClassifier):
         return {"check_class_weight_classifiers": _FAR_APART, **drawn}
     return drawn if isinstance(estimator, SimForestRegressor) else {}
 
 
-_OF_ALL_ROWS = {
-    "splitter": "best",
-    "max_samples": None,
-    "feature_weights": None,
-    "n_witnesses": 0,
-    "coefficients": "sign",
+_OF_ALL_ROWS: dict[type, dict[str, Any]] = {
+    SMERF: {"bootstrap": False, "feature_weights": None, "coefficients": "sign"},
+    URerF: {
+        "splitter": "best",
+        "max_samples": None,
+        "feature_weights": None,
+        "n_witnesses": 0,
+        "coefficients": "sign",
+    },
 }
-"""Parameters with which URerF draws no rows, and counts a row of weight 3 as three everywhere.
+"""Parameters with which no rows are drawn, and a row of weight 3 counts as three everywhere.
 
 Scikit-learn, too, runs its checks of weights with parameters of their own (`PER_ESTIMATOR_CHECK_PARAMS`).
 """
+
+
+class _WithOwnColumns(SMERF):
+    """SMERF without a column for each training row: repeated rows would be further columns of `transform`."""
+
+    def transform(self, X: Any) -> Any:
+        return self.distance(X, X)
+
+
+def _of_all_rows(estimator: BaseEstimator) -> BaseEstimator:
+    """The estimator as it must be so that repeated rows can be the same as weights."""
+    params = {**estimator.get_params(), **_OF_ALL_ROWS.get(type(estimator), {})}
+    return (_WithOwnColumns if type(estimator) is SMERF else type(estimator))(**params)
 
 
 @parametrize_with_checks(
@@ -81,18 +92,11 @@ Scikit-learn, too, runs its checks of weights with parameters of their own (`PER
     expected_failed_checks=_expected,
 )
 def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
-    if isinstance(estimator, URerF) and check.func.__name__ in _EQUIVALENCE:  # type: ignore[attr-defined]
-        estimator = clone(estimator).set_params(**_OF_ALL_ROWS)
+    if check.func.__name__ in _EQUIVALENCE:  # type: ignore[attr-defined]
+        estimator = _of_all_rows(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its checks provoke warnings
         assert check(estimator) is None  # a check raises AssertionError where it fails
-
-
-class _WithOwnColumns(SMERF):
-    """SMERF without a column for each training row."""
-
-    def transform(self, X: Any) -> Any:
-        return self.distance(X, X)
 
 
 @pytest.mark.parametrize("more", [{}, {"max_bins": 4}, {"splitter": "random"}, {"min_samples_leaf": 3}])
