@@ -35,7 +35,7 @@ from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_truth
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
-from distforest.sources.factors import encoded, finite_vectors
+from distforest.sources.factors import encoded, finite_vectors, named_classes, names_of_classes
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
@@ -536,17 +536,8 @@ def _stage_truth(
         return place.array("truth", np.empty((open_matrix(address).shape[0], 0))), None, 1.0
     array = open_array(address)
     values = np.asarray(array[...])
-    names = array.attrs.get("classes") if truth_kind == TruthKind.LABELS else None
     staged, classes = _stage_vector(truth_kind, values, place)
-    return staged, _named(classes, names), 1.0
-
-
-def _named(classes: Sequence[ClassName] | None, names: object) -> Sequence[ClassName] | None:
-    """Classes by the names that their array has in its attributes, where all classes are numbers of names."""
-    if classes is None or not isinstance(names, list):
-        return classes
-    numbers = [int(c) for c in classes if isinstance(c, (int, float)) and 0 <= c < len(names)]
-    return [names[number] for number in numbers] if len(numbers) == len(classes) else classes
+    return staged, None if classes is None else named_classes(classes, names_of_classes(array)), 1.0
 
 
 def _warn_of_amounts(spec: Spec, address: str, rows: StagedRows, place: StagingPlace) -> None:
@@ -570,7 +561,7 @@ def _warn_of_amounts(spec: Spec, address: str, rows: StagedRows, place: StagingP
 
 def _stage_vector(
     truth_kind: TruthKind, values: np.ndarray, place: StagingPlace
-) -> tuple[Staged, Sequence[ClassName] | None]:
+) -> tuple[Staged, list[ClassName] | None]:
     """Stage codes, targets or embeddings; also returns the classes of codes."""
     if truth_kind == TruthKind.LINKS:
         return place.array("truth", codes_of_links(values)), None

@@ -22,6 +22,8 @@ from distforest.sources.factors import (
     encoded,
     finite_vectors,
     is_date,
+    named_classes,
+    names_of_classes,
     rows_without,
 )
 from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
@@ -117,7 +119,8 @@ class Truth:
         """
         relation = _recognised(opened_array(given), learned)
         if isinstance(relation, Labels):
-            return cls(TruthKind.LABELS, *encoded(relation.values))
+            codes, classes = encoded(relation.values)
+            return cls(TruthKind.LABELS, codes, named_classes(classes, relation.names))
         if isinstance(relation, (Targets, Embedding)):
             truth_kind = TruthKind.TARGETS if isinstance(relation, Targets) else TruthKind.EMBEDDING
             return cls(truth_kind, finite_vectors(relation.values, truth_kind))
@@ -166,7 +169,7 @@ def _recognised(given: object, learned: TruthKind | None) -> Labels | Targets | 
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
-    if learned is None and "classes" in getattr(array, "attrs", {}):  # codes of named classes
+    if learned is None and names_of_classes(array) is not None:
         return Labels(array)
     return read_vector(in_memory(array), learned)
 
