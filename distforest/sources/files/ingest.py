@@ -118,8 +118,9 @@ def ingest(
 
     Features become ``X``, float32; NaN is a missing value. Labels become ``y``: integers stay integers, numbers
     become float64, strings become their positions in the attribute ``classes`` of ``y``. The other arrays of an .npz
-    file keep their names and dtypes and may hold NaN; a vector of strings, one for each row, becomes labels as those of ``y``
-    do. Its other strings become attributes, ``feature_names`` of ``X``, ``classes`` of ``y``, the others of the group.
+    file keep their names and dtypes and may hold NaN; a vector of strings, one for each row, becomes labels as those
+    of ``y`` do. Its other strings become attributes, ``feature_names`` of ``X``, ``classes`` of ``y``, the others of
+    the group.
     Nothing is ever unpickled.
 
     A table (csv, Parquet, Arrow) is read in two steps: what each column holds is found first, then its values become
