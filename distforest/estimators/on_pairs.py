@@ -19,7 +19,7 @@ from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
 from distforest.sources.doubts import told_of_amounts
-from distforest.sources.factors import Labels, encoded
+from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
@@ -63,13 +63,15 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
             A parameter, ``X``, ``y`` or ``sample_weight`` cannot be used.
         """
         params, seed = self._checked_params(y), self._seed()
-        labels = column_or_1d(in_memory(opened_array(y)), warn=True)
-        points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
+        opened = opened_array(y)
+        labels = column_or_1d(in_memory(opened), warn=True)
+        points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels, names_of_classes(opened)))
         weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, len(points)))
         of_truth = (TruthKind.LABELS, truth.values, truth.classes)
         data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
-        if warning := told_of_amounts(labels, points[:, : self.n_features_in_], self._schema()):
+        of_amounts = np.array(truth.classes)[truth.values]  # classes with names are none
+        if warning := told_of_amounts(of_amounts, points[:, : self.n_features_in_], self._schema()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
             warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
         return self

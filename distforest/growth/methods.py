@@ -99,7 +99,7 @@ class Method:
         For a method without a ground truth: makes the criterion and the kind of leaf table.
     over_pairs
         For a method over pairs of points, instead of a draw: makes what grows trees over pairs.
-    bears_missing
+    takes_missing
         Whether values of its features may be missing.
     in_specs
         Whether a job's spec may name it.
@@ -114,7 +114,7 @@ class Method:
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
     without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
-    bears_missing: bool = False
+    takes_missing: bool = False
     in_specs: bool = True
     weighs_rows: bool = False
 
@@ -202,7 +202,7 @@ _ROWS = (
         (TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING),
         SMERF_PARAMETERS,
         _columns_of_features,
-        bears_missing=True,
+        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -211,6 +211,7 @@ _ROWS = (
         (TruthKind.LABELS, TruthKind.TARGETS),
         SIMFOREST_PARAMETERS,
         _pairs_of_objects,
+        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -220,7 +221,7 @@ _ROWS = (
         URERF_PARAMETERS,
         _columns_of_features,
         _two_clusters,
-        bears_missing=True,
+        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -230,6 +231,7 @@ _ROWS = (
         ISOLATION_PARAMETERS,
         lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
         lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
+        takes_missing=True,
         in_specs=False,
     ),
     Method(
@@ -238,7 +240,7 @@ _ROWS = (
         (TruthKind.LABELS, TruthKind.LINKS),
         RFD_PARAMETERS,
         over_pairs=rfd,
-        bears_missing=True,
+        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -247,7 +249,7 @@ _ROWS = (
         (TruthKind.LABELS, TruthKind.LINKS),
         TREERANK_PARAMETERS,
         over_pairs=tree_rank,
-        bears_missing=True,
+        takes_missing=True,
         weighs_rows=True,
     ),
 )
@@ -394,7 +396,7 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind}: "
             "inconsistent numbers of samples"
         )
-    if not method.bears_missing and not isinstance(data.rows, Dense):
+    if not method.takes_missing and not isinstance(data.rows, Dense):
         check_complete(data.array, method.name)
     return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
 

@@ -166,7 +166,7 @@ def _wanted(forest: Forest, question: Question) -> ReadColumns:
         raise InputError(
             f"{question.queries}: this forest reads columns beside the features, found a file; give an array"
         )
-    takes_missing = forest.bears_missing or isinstance(forest.meaning.rows, Dense)
+    takes_missing = forest.sends_missing_on or isinstance(forest.meaning.rows, Dense)
     return ReadColumns(forest.schema, forest.n_features, takes_missing)
 
 
