@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from distforest import RFD, SMERF
+from distforest import SMERF, SimForestClassifier
 from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.jobs.cluster import Here
@@ -238,16 +238,16 @@ def test_a_forest_without_names_reads_columns_in_their_order(home: Path) -> None
 
 def test_a_forest_that_takes_no_missing_values_says_where_one_is(home: Path) -> None:
     numbers = pd.DataFrame(RNG.normal(size=(30, 2)), columns=["a", "b"])
-    RFD(3, random_state=0).fit(numbers, numbers["a"] > 0).save(home / "rfd.zarr")
+    SimForestClassifier("rbf", n_estimators=3, random_state=0).fit(numbers, numbers["a"] > 0).save(home / "rbf.zarr")
     numbers.loc[4, "b"] = np.nan
     numbers.to_csv(home / "holes.csv", index=False)
-    question = Question("rfd.zarr", "holes.csv", "neighbors", n_neighbors=1)
+    question = Question("rbf.zarr", "holes.csv", "neighbors", n_neighbors=1)
     with pytest.raises(
         InputError, match=r"row 4 \(line 6\), column 'b': a value was expected, as this forest takes no"
     ):
         score_table(question, "o.csv", Here(), QueryOptions())
     numbers[["b", "a"]].fillna(0).to_csv(home / "whole.csv", index=False)
-    score_table(Question("rfd.zarr", "whole.csv", "neighbors", n_neighbors=1), "o.csv", Here(), QueryOptions())
+    score_table(Question("rbf.zarr", "whole.csv", "neighbors", n_neighbors=1), "o.csv", Here(), QueryOptions())
     near = read("o.csv")["neighbor_0"].to_numpy()
     assert len(near) == 30
     assert ((near >= 0) & (near < 30)).all()
