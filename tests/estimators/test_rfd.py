@@ -337,6 +337,7 @@ def test_bad_parameters_are_refused_by_fit(params: dict[str, Any], message: str)
         (SMALL, np.zeros(38), "labels: two classes were expected, there is no cannot-link pair"),
         (SMALL, np.arange(38), "labels: a class of two points were expected, there is no must-link pair"),
         (SMALL[:2], SMALL_Y[:2], "three points were expected"),
+        (np.where(np.arange(38)[:, None] == 3, np.inf, SMALL), SMALL_Y, "finite or NaN for missing"),
         (np.where(np.arange(38)[:, None] == 3, 3e38, SMALL), SMALL_Y, "features of points in pairs must be at most"),
         (np.where(np.arange(38)[:, None] == 3, 1e300, SMALL), SMALL_Y, "float32|too large|inf"),
         (SMALL.astype(str), SMALL_Y, "could not convert|numbers|dtype"),

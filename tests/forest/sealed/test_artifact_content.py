@@ -333,7 +333,7 @@ Change = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
         ("votes", "objects", lambda a: {"objects": a["objects"][:-1]}),
         ("votes", "objects", lambda a: {"objects": a["objects"][:, :-1].copy()}),
         ("votes", "objects", lambda a: {"objects": a["objects"].ravel()}),
-        ("votes", "objects", lambda a: {"objects": changed(a["objects"], (0, 0), np.nan)}),
+        ("votes", "objects", lambda a: {"objects": changed(a["objects"], (0, 0), np.inf)}),
         ("votes", "objects", lambda a: {"in_bag": a["in_bag"][:-1]}),
         ("votes", "columns", lambda a: {"columns": changed(a["columns"], 0, 10)}),
         ("votes", "class_counts", lambda a: {"class_counts": changed(a["class_counts"], (2, 0), -5)}),
