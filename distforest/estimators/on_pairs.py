@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.forest_estimator import ForestEstimator, n_threads, seed_of
+from distforest.estimators.forest_estimator import ForestEstimator, n_threads
 from distforest.estimators.input_types import FeaturesLike, PairsLike, VectorLike
 from distforest.evaluation.roc import roc_curve
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
@@ -19,7 +19,7 @@ from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
 from distforest.sources.doubts import told_of_amounts
-from distforest.sources.factors import Labels, encoded
+from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
@@ -62,14 +62,16 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         InputError
             A parameter, ``X``, ``y`` or ``sample_weight`` cannot be used.
         """
-        params, seed = self._checked_params(y), seed_of(self.random_state)
-        labels = column_or_1d(in_memory(opened_array(y)), warn=True)
-        points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
+        params, seed = self._checked_params(y), self._seed()
+        opened = opened_array(y)
+        labels = column_or_1d(in_memory(opened), warn=True)
+        points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels, names_of_classes(opened)))
         weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, len(points)))
         of_truth = (TruthKind.LABELS, truth.values, truth.classes)
         data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
-        if warning := told_of_amounts(labels, points[:, : self.n_features_in_], self._schema()):
+        of_amounts = np.array(truth.classes)[truth.values]  # classes with names are none
+        if warning := told_of_amounts(of_amounts, points[:, : self.n_features_in_], self._schema()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
             warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
         return self
@@ -110,7 +112,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         UserWarning
             A pair is both similar and dissimilar; it counts on both sides.
         """
-        params, seed = self._checked_params(similar), seed_of(self.random_state)
+        params, seed = self._checked_params(similar), self._seed()
         points = self._training_points(X, None, seed)
         numbers, codes = _read_links(pairs, similar, len(points))
         if warning := warning_of_contradictions(numbers, codes):
@@ -124,12 +126,15 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
 
     def pair_distance(self, left: FeaturesLike, right: FeaturesLike) -> Floats:
         """Compute the distance of row k of ``left`` to row k of ``right``, shapes (n, n_features); shape (n,)."""
+        return pair_scores.pair_distance(self.forest_, self._pairs_of(left, right), n_threads(self.n_jobs))
+
+    def _pairs_of(self, left: FeaturesLike, right: FeaturesLike) -> PointPairs:
+        """Row k of ``left`` beside row k of ``right``."""
         points, others = self._points(left), self._points(right)
         if len(points) != len(others):
             raise InputError(f"pairs need as many left rows as right rows, found {len(points)} and {len(others)}")
         numbers = np.arange(len(points), dtype=np.int32)
-        pairs = PointPairs(pair_scores.columns_of(self.forest_), points, others, numbers, numbers)
-        return pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs))
+        return PointPairs(pair_scores.columns_of(self.forest_), points, others, numbers, numbers)
 
     def distance(self, X: FeaturesLike | None = None, Y: FeaturesLike | None = None) -> Floats:
         """Compute the distance of each row of ``X`` to each of ``Y``.

@@ -106,6 +106,7 @@ class TreeRank(OnPairs):
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     def pair_score(self, left: FeaturesLike, right: FeaturesLike) -> Floats:
@@ -169,6 +170,10 @@ class TreeRank(OnPairs):
         folds, most = self.pruning_folds, data.n_rows // 2
         if folds is not None and not (isinstance(folds, (int, np.integer)) and 2 <= folds <= most):
             raise InputError(f"pruning_folds: None or an integer in 2..{most} was expected, found {folds!r}")
+        if folds is not None and self.warm_start:
+            raise InputError(
+                "warm_start=True adds trees as they grew, and pruning_folds prunes them; leave one of them out"
+            )
         super()._grow_from(data, params, seed)
         if folds is not None:
             method, threads = self._method, n_threads(self.n_jobs)
@@ -183,7 +188,7 @@ class TreeRank(OnPairs):
             self._set_forest(forest)
             self.pruning_ = pruning
             if had_cuts and (warning := Roots.of_forest(forest).told()):
-                why = "pruning has removed their cuts, which gain nothing on held-out pairs"
+                why = "pruning has removed their splits, which gain nothing on held-out pairs"
                 warn_caller(f"{warning}: {why} (see that features and labels go together)")
 
     @property

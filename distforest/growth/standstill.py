@@ -1,4 +1,4 @@
-"""Why trees have no cut: data that are the same in all rows, and rules that stop a tree at its root.
+"""Why trees have no split: data that are the same in all rows, and rules that stop a tree at its root.
 
 The causes are looked for only when a forest has learned nothing, so the data may be read once more.
 """
@@ -32,7 +32,7 @@ TRUTH_NAMES = {TruthKind.DISTANCES: "distances that were given", TruthKind.EMBED
 """Names of some kinds of ground truth in a message."""
 
 NO_REASON = "the cause is neither values that are all the same nor a rule that stops trees"
-RAISED = "each cut that was tried raises the mean distance inside its sides (check that large means far)"
+RAISED = "each split that was tried raises the mean distance inside its sides (check that large means far)"
 """Causes in a message where no other is known: in general, and of given distances."""
 
 
@@ -44,7 +44,7 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     problem
         The data and the method from which the forest has grown.
     roots
-        Its trees without a cut.
+        Its trees without a split.
     closed
         Number of nodes without a cut, and of trees without a root, because the budget was spent.
     """

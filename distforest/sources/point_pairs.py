@@ -254,6 +254,13 @@ def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
         begin += size
 
 
+def check_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_similar: int) -> None:
+    """Refuse pairs that are not two row numbers for each entry of similar; raises InputError."""
+    if shape != (n_similar, 2) or not dtype.startswith(("int", "uint")):
+        expected = f"{address}: row numbers of shape ({n_similar}, 2) were expected, a pair for each entry of similar"
+        raise InputError(f"{expected}, found {dtype} of shape {shape}")
+
+
 def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
     """Refuse anything but pairs of distinct points; returns them as int32 of shape (m, 2).
 

@@ -352,7 +352,7 @@ def test_the_smallest_data(
             forest.fit(points, labels)
         return
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "no tree has a cut")
+        warnings.filterwarnings("ignore", "no tree has a split")
         found = forest.fit(points, labels).similarity()
     forest.forest_.check()
     assert ((found > 0) & (found <= 1)).all()

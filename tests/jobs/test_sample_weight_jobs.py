@@ -26,10 +26,10 @@ from distforest import (
 from distforest.errors import ArtifactError, InputError, SpecError
 from distforest.forest.sealed.artifact import open_forest, read_manifest
 from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from distforest.forest.walks import (
     COLUMN,
     IS_LEAF,
-    Children,
-    WalkNodes,
     WalkSteps,
     block_rows,
     preorder,
@@ -92,7 +90,7 @@ class Walks:
         ends, (steps, values) = np.empty(len(block.values), np.int64), self._steps_on(block)
         if steps is not None:
             rows = np.arange(len(values), dtype=np.int32)
-            walk_lanes(steps.nodes, steps.starts[tree], values, rows, ends)
+            walk_lanes(steps.nodes, steps.starts[tree], values, rows, steps.sets, ends)
         else:
             walk_sums(int(self.table.tree_start[tree]), self._sums_on(block), block.values, ends)
         return ends
@@ -101,7 +99,7 @@ class Walks:
         """Sum over the trees the ``parts``, shape (N,), of the nodes in which each pair of a block ends, shape (n,)."""
         sums, (steps, values) = np.zeros(len(block.values)), self._steps_on(block)
         if steps is not None:
-            add_walks(*steps, values, parts, sums)
+            add_walks(steps, values, parts, sums)
             return sums
         for tree in range(self.table.n_trees):
             sums += parts[self.ends(tree, block)]
@@ -136,7 +134,7 @@ class Walks:
         met = child < IS_LEAF
         nodes, place = steps.nodes.copy(), child[met] + COLUMN
         nodes[place] = 2 * nodes[place] + table.missing_right[met]
-        return WalkSteps(nodes, steps.starts)
+        return steps._replace(nodes=nodes)
 
 
 def blocks_of(pairs: PointPairs) -> Iterator[Block]:
@@ -187,12 +185,12 @@ def read_block(pairs: PairReading, values: Float32s) -> None:
 
 
 @kernel
-def add_walks(nodes: WalkNodes, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
+def add_walks(steps: WalkSteps, values: Float32s, parts: Floats, sums: Floats) -> None:
     """sums[r] = sum over the trees, in their order, of parts[the leaf at which pair r arrives]."""
     rows, ends = np.arange(values.shape[0]).astype(np.int32), np.empty(values.shape[0], np.int64)
     sums[:] = 0.0
-    for tree in range(starts.shape[0]):
-        walk_lanes(nodes, starts[tree], values, rows, ends)
+    for tree in range(steps.starts.shape[0]):
+        walk_lanes(steps.nodes, steps.starts[tree], values, rows, steps.sets, ends)
         for r in range(values.shape[0]):
             sums[r] += parts[ends[r]]
 

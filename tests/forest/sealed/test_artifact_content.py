@@ -329,7 +329,7 @@ Change = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
         ("distances", "leaf_distances", lambda a: {"leaf_distances": changed(a["leaf_distances"], 0, np.inf)}),
         ("rbf", "objects", lambda a: {"objects": a["objects"][:-1]}),
         ("rbf", "objects", lambda a: {"objects": a["objects"].ravel()}),
-        ("rbf", "objects", lambda a: {"objects": changed(a["objects"], (0, 0), np.nan)}),
+        ("rbf", "objects", lambda a: {"objects": changed(a["objects"], (0, 0), np.inf)}),
         ("votes", "objects", lambda a: {"objects": a["objects"][:-1]}),
         ("votes", "objects", lambda a: {"objects": a["objects"][:, :-1].copy()}),
         ("votes", "objects", lambda a: {"objects": a["objects"].ravel()}),
