@@ -238,7 +238,7 @@ def test_numbers_that_become_strings_are_refused() -> None:
 def test_dates_beside_categories_are_to_be_numbers() -> None:
     dated = FRAME.assign(size=pd.date_range("2020-01-01", periods=len(FRAME)))
     with pytest.raises(
-        InputError, match="column 'size', found datetime64.*; turn dates into numbers, such as days since"
+        InputError, match=r"column 'size', found datetime64.*; turn dates into numbers, such as days since"
     ):
         smerf().fit(dated, KIND)
 
