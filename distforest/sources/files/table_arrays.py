@@ -18,9 +18,10 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
+from distforest.sources.files.damage import readable
 from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, packed_names
 from distforest.sources.files.survey import ColumnSummary, column_blocks, found_columns
-from distforest.sources.files.tables import is_number, readable
+from distforest.sources.files.tables import is_number
 from distforest.sources.schema import FeatureColumn, Schema
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _refuse_first(
 
 def _labels_of(table: Table, position: int, cells: CellFormat) -> Iterator[np.ndarray | list[str]]:
     """Blocks of labels: int64 or float64 of shape (n,), or strings."""
-    with readable(table.path):  # an integer may be too large for int64
+    with readable(table.path, pa.ArrowException):  # an integer may be too large for int64
         for first, array in _values_of(table, position):
             values = array if table.typed else texts_of(array)
             missing = cells.is_missing(values) if not table.typed else values.is_null()
