@@ -22,7 +22,7 @@ from distforest.sources.arrays import rows_of
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import COMPLETE, read
-from distforest.sources.row_kinds import Features, Kernel, row_kind
+from distforest.sources.row_kinds import Features, Several, is_built_in, row_kind
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import read_sparse
 from distforest.sources.sparse_features import read_sparse_features
@@ -298,7 +298,11 @@ class Forest:
         if isinstance(rows, Features) and not self.bears_missing:
             reading = COMPLETE
         matrix: np.ndarray | SparseSource | SparseFeatures
-        if is_sparse(queries):
+        if is_sparse(queries) and isinstance(rows, Several):
+            raise InputError("several similarities are read from dense rows, found a sparse matrix; give X.toarray()")
+        if isinstance(rows, Several):
+            matrix = rows.read(queries if _is_array(queries) else np.asarray(queries))
+        elif is_sparse(queries):
             matrix = read_sparse_features(queries) if isinstance(rows, Features) else read_sparse(queries, reading)
         else:
             matrix = read(queries if _is_array(queries) else np.asarray(queries), reading)
@@ -320,9 +324,8 @@ class Forest:
             self._check_points(rows.width)
         if self.leaves is not None:
             self._check_leaves(self.leaves)
-        if isinstance(rows, Kernel) and (
-            self.objects is None or self.objects.shape != (rows.n_columns, rows.n_features)
-        ):
+        shape = (rows.n_objects if isinstance(rows, Several) else rows.n_columns, rows.n_features)
+        if is_built_in(rows) and (self.objects is None or self.objects.shape != shape):
             raise ArtifactError("objects: the training objects are missing or of the wrong shape")
         if self.objects is not None and not np.isfinite(self.objects).all():
             raise ArtifactError("objects: values are finite")

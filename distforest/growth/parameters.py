@@ -23,6 +23,9 @@ BALANCES = ("points", "classes", "pairs")
 FRESH, KEPT = "fresh", "kept"
 """How a node draws its pairs of objects, see `distforest.growth.draws.object_pairs`."""
 
+BEST, ZERO = "best", "zero"
+"""Where a candidate of two objects is cut, see `distforest.growth.cuts.zero_cuts`."""
+
 LEAST = math.ulp(0.0)
 """The least number above 0."""
 
@@ -287,6 +290,14 @@ SIMFOREST_PARAMETERS = (
         words=(KEPT, FRESH, None),
     ),
     Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),
+    Parameter(
+        "cut",
+        BEST,
+        "where the difference of an object's similarities to a pair is cut: at the best place, or at zero, so that it "
+        "goes to the nearer of the two",
+        words=(BEST, ZERO),
+        later=True,
+    ),
     Parameter(
         "n_landmarks",
         None,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from distforest.growth.draws.columns import Terms
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
+from distforest.growth.draws.measures import ONE_MEASURE, Measures
 from distforest.growth.draws.object_pairs import (
     Disagreement,
     FreshPairs,
@@ -81,8 +82,8 @@ class TwoObjects:
         Whether a tree draws its pairs once for all its nodes, see `KeptPairs`.
     trees
         The streams of the trees that grow, shape (n_trees,), if pairs are kept.
-    of_distances
-        Whether S is -d^2/2, whose diagonal is 0.
+    measures
+        The similarities by which objects are compared, side by side in ``source``: each candidate draws one of them.
     """
 
     source: Source
@@ -93,7 +94,7 @@ class TwoObjects:
     landmarks: Landmarks = ANY_OBJECT
     kept: bool = False
     trees: Keys | None = None
-    of_distances: bool = False
+    measures: Measures = ONE_MEASURE
 
     def of_trees(self, keys: Keys) -> TwoObjects:
         """The draw for the trees of these streams."""
@@ -109,11 +110,13 @@ class TwoObjects:
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no usable pair was drawn."""
-        rules = rules_of_similarities(self.source, frontier, self.of_distances)
+        compared = self.measures.drawn(keys, attempt, self.width)
+        rules = rules_of_similarities(self.source, frontier, compared)
         pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
         terms = Terms.room(len(pairs), 2 * self.n_columns * int((pairs[:, 0] >= 0).sum()))
         drawn_by = Attempt(keys, attempt, self.width)
         filled = fill_sides(pairs, drawn_by, self.n_columns, frontier.nodes, self.truth, self.landmarks, terms)
+        terms.columns[:filled] += np.repeat(compared.first, terms.size)
         return terms.projections(self.width, filled)
 
 
@@ -136,7 +139,7 @@ class FeatureSubsets:
         filled = fill_subsets(pairs, Attempt(keys, attempt, self.width), self.features, SUBSET_SIZES, terms)
         return terms.projections(self.width, filled)
 
-    def _differ(self, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
+    def _differ(self, candidates: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
         differs: NDArray[np.bool_] = (self.features[j] != self.features[i]).any(axis=1)
         return differs
 

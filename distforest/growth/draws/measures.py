@@ -1,0 +1,82 @@
+"""Which of several similarities of the same objects a candidate compares objects by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from distforest.growth.rng import Keys, unit
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Int32s
+
+FIRST_MEASURE = 1 << 37
+"""The first draw of a stream that chooses measures."""
+
+
+class Measures(NamedTuple):
+    """The measures of a source whose columns are object 0, 1, ... by measure 0, then by measure 1, and so on.
+
+    Attributes
+    ----------
+    n_objects
+        Number of columns of each measure.
+    reached
+        Sums of the measures' shares in the draw, up to each of them, shape (n_measures,); the last is 1.
+    of_distances
+        Whether each measure holds -d^2/2, whose diagonal is 0, shape (n_measures,).
+    """
+
+    n_objects: int
+    reached: Floats
+    of_distances: np.ndarray
+
+    @classmethod
+    def of(cls, n_objects: int, weights: Floats, of_distances: np.ndarray) -> Measures:
+        """Measures that are drawn in proportion to ``weights``, shape (n_measures,).
+
+        Examples
+        --------
+        >>> Measures.of(9, np.array([1.0, 3.0]), np.array([False, True])).reached
+        array([0.25, 1.  ])
+        """
+        reached = np.cumsum(weights) / weights.sum()
+        reached[np.flatnonzero(weights)[-1] :] = 1.0  # rounding must not draw a measure of weight 0
+        return cls(n_objects, reached, of_distances)
+
+    def drawn(self, keys: Keys, attempt: int, width: int) -> Compared:
+        """The measure of each of ``width`` candidates of some nodes, from the streams ``keys``, shape (n_nodes,)."""
+        chosen = np.zeros(len(keys) * width, np.int32)
+        if len(self.reached) > 1:
+            draw_measures(keys, FIRST_MEASURE + attempt * width, width, self.reached, chosen)
+        return Compared(chosen * np.int32(self.n_objects), self.of_distances[chosen])
+
+
+ONE_MEASURE = Measures(1, np.ones(1), np.array([False]))
+"""A single similarity that is not -d^2/2; its number of columns does not matter."""
+
+
+class Compared(NamedTuple):
+    """What candidates compare objects by: the measure of each.
+
+    Attributes
+    ----------
+    first
+        The column of object 0, shape (n_candidates,).
+    of_distances
+        Whether the measure holds -d^2/2, shape (n_candidates,).
+    """
+
+    first: Int32s
+    of_distances: np.ndarray
+
+
+@kernel
+def draw_measures(keys: Keys, first: int, width: int, reached: Floats, chosen: Int32s) -> None:
+    """chosen[f * width + k] = the first m with reached[m] > u, u of draw first + k of node f."""
+    for node in range(keys.shape[0]):
+        for k in range(width):
+            u, m = unit(keys[node], first + k), 0
+            while reached[m] <= u:
+                m += 1
+            chosen[node * width + k] = m
