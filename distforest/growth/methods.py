@@ -174,8 +174,9 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if not isinstance(data.rows, Features):
         landmarks = _landmarks(data, params, truth, seed)
-        draw = TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
-        return replace(draw, measures=_measures(data))
+        measures = _measures(data)
+        kept = keeps_pairs(params, len(measures.reached))
+        return TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=kept, measures=measures)
     refused = {
         "pairing": (params["pairing"] == KEPT, "keeps objects whose similarities are known"),
         "n_columns": (n_columns > 1, "averages similarities"),

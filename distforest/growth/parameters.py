@@ -168,8 +168,10 @@ def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value])
     return {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
 
 
-def keeps_pairs(params: Mapping[str, Value]) -> bool:
+def keeps_pairs(params: Mapping[str, Value], n_measures: int = 1) -> bool:
     """Whether a tree keeps its pairs for all its nodes: by default, if a cut reads no other columns.
+
+    Of several measures each node draws its own by default, since trees that keep a few of them are less accurate.
 
     Examples
     --------
@@ -179,7 +181,7 @@ def keeps_pairs(params: Mapping[str, Value]) -> bool:
     """
     if params["pairing"] is not None:
         return params["pairing"] == KEPT
-    return params["n_columns"] == 1 and params.get("n_landmarks") is None
+    return params["n_columns"] == 1 and params.get("n_landmarks") is None and n_measures == 1
 
 
 def n_drawn(max_samples: float | None, there: int) -> int:
@@ -286,7 +288,8 @@ SIMFOREST_PARAMETERS = (
         "pairing",
         None,
         "each node draws fresh pairs, or a tree keeps its pairs, so that a child draws an object of its parent's pair "
-        "again, whose similarities are known; None: kept, but fresh with landmarks, features or several columns a side",
+        "again, whose similarities are known; None: kept, but fresh with landmarks, features, several columns a side "
+        "or several similarities",
         words=(KEPT, FRESH, None),
     ),
     Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),

@@ -248,6 +248,11 @@ class Several:
         """What an entry of a query is."""
         return self.measures[0].value
 
+    def weighted(self, features: np.ndarray, weights: Floats) -> Several:
+        """The same kind, each built-in measure as `Kernel.weighted` makes it."""
+        measures = (one.weighted(features, weights) if isinstance(one, Kernel) else one for one in self.measures)
+        return replace(self, measures=tuple(measures))
+
     def read(self, queries: Matrix) -> np.ndarray:
         """Read queries of shape (n, n_features), each measure as it is read; raises InputError for refused values."""
         if self.is_built_in:
@@ -287,7 +292,7 @@ KINDS: dict[str, type[RowKind]] = {
 """The kinds of rows, by their names in manifests."""
 
 
-def is_built_in(rows: RowKind) -> bool:
+def is_built_in(rows: RowKind) -> TypeGuard[Kernel | Several]:
     """Whether splits read similarities that are computed from features."""
     return isinstance(rows, Kernel) or (isinstance(rows, Several) and rows.is_built_in)
 

@@ -79,7 +79,7 @@ class TwoObjects:
     landmarks
         The objects that may be columns.
     kept
-        Whether a tree draws its pairs once for all its nodes, see `KeptPairs`.
+        Whether a tree draws its pairs, and the measure of each, once for all its nodes, see `KeptPairs`.
     trees
         The streams of the trees that grow, shape (n_trees,), if pairs are kept.
     measures
@@ -108,9 +108,13 @@ class TwoObjects:
         assert self.trees is not None  # noqa: S101  (the grower calls `of_trees` first)
         return KeptPairs(self.truth, self.trees)
 
+    def _streams(self, frontier: Frontier, keys: Keys) -> Keys:
+        """The streams from which nodes draw measures: their own, or those of their trees if pairs are kept."""
+        return self.trees[frontier.tree] if self.kept and self.trees is not None else keys
+
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no usable pair was drawn."""
-        compared = self.measures.drawn(keys, attempt, self.width)
+        compared = self.measures.drawn(self._streams(frontier, keys), attempt, self.width)
         rules = rules_of_similarities(self.source, frontier, compared)
         pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
         terms = Terms.room(len(pairs), 2 * self.n_columns * int((pairs[:, 0] >= 0).sum()))
