@@ -86,7 +86,9 @@ def load(
         if not (isinstance(estimator, OnSimilarities) and is_given(rows)) or X is None:
             raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
         if (n := len(similarities_of(similarity))) != len(measures):
-            raise InputError(f"the forest has learned from {counted(len(measures), 'similarity')}, found {n}")
+            raise InputError(
+                f"the forest has learned from {counted(len(measures), 'similarity', 'similarities')}, found {n}"
+            )
         estimator.similarity, estimator.kind = similarity, "similarity"
         estimator._bind_again(X)
         origin = forest.provenance.get("similarity", {})

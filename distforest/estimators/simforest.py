@@ -52,6 +52,7 @@ from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
 from distforest.sources.sparse import SparseSource, read_sparse, told_of_one_direction, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
+from distforest.stores.addresses import naming
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -180,10 +181,10 @@ class OnSimilarities(OnRows):
             return self._only_matrix(X, similarities[0])
         weights = weights_of(self.similarity_weights, len(similarities))
         if similarities[0] == PRECOMPUTED:
-            parts = [
-                self._only_matrix(matrix, PRECOMPUTED, reset=place == 0)
-                for place, matrix in enumerate(matrices_of(X, len(similarities)))
-            ]
+            parts = []
+            for place, matrix in enumerate(matrices_of(X, len(similarities))):
+                with naming(f"X, matrix {place}", f"matrix {place}"):
+                    parts.append(self._only_matrix(matrix, PRECOMPUTED, reset=place == 0))
             matrix = side_by_side(self._dense(part.values) for part in parts)
         else:
             rows = self._rows(X, reset=True)
