@@ -161,7 +161,7 @@ def rules_of_similarities(source: Source, frontier: Frontier, compared: Compared
     return partial(are_directions, source, compared), partial(tell_apart, source, frontier, compared)
 
 
-def read_pairs(source: Source, first: Int32s, j: Int32s, i: Int32s) -> tuple[Floats, Floats, Floats]:
+def similarities_of_pairs(source: Source, first: Int32s, j: Int32s, i: Int32s) -> tuple[Floats, Floats, Floats]:
     """S_ii, S_jj and S_ij of pairs, by the measures whose column of object 0 is ``first``, all of shape (n_pairs,)."""
     columns = np.concatenate([i, j, j]) + np.tile(first, 3)
     s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), columns).reshape(3, -1)
@@ -170,7 +170,7 @@ def read_pairs(source: Source, first: Int32s, j: Int32s, i: Int32s) -> tuple[Flo
 
 def are_directions(source: Source, compared: Compared, candidates: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:
     """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
-    s_ii, s_jj, s_ij = read_pairs(source, compared.first[candidates], j, i)
+    s_ii, s_jj, s_ij = similarities_of_pairs(source, compared.first[candidates], j, i)
     positive: NDArray[np.bool_] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
     return positive
 
@@ -186,7 +186,7 @@ def tell_apart(
     S_kj - S_ki are left out.
     """
     first, width = compared.first[candidates], len(compared.first) // frontier.n_nodes
-    s_ii, s_jj, s_ij = read_pairs(source, first, j, i)
+    s_ii, s_jj, s_ij = similarities_of_pairs(source, first, j, i)
     is_blank = np.isnan(s_ii + s_jj) | (s_ii + s_jj - 2.0 * s_ij < -LENGTH_ROUNDING * (np.abs(s_ii) + np.abs(s_jj)))
     is_blank |= ~compared.of_distances[candidates] & ((s_ii == 0.0) | (s_jj == 0.0))
     usable = is_blank & ~np.isnan(s_ij)
