@@ -50,7 +50,7 @@ from distforest.sources.readings import (
     SIMILARITIES,
     largest_entry,
 )
-from distforest.sources.row_kinds import Dense, Features, Kernel
+from distforest.sources.row_kinds import Dense, Features, Kernel, Several, is_built_in
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
@@ -352,8 +352,9 @@ def input_addresses(spec: Spec) -> list[str]:
     """The addresses of all arrays that a job reads."""
     addresses = list(spec.input.addresses.values())
     for relation in spec.input.relations.values():
-        address = relation.options["objects"] if relation.kind == "lazy" else relation.address
-        addresses += [str(address)] if address else []
+        for part in relation.each:
+            address = part.options["objects"] if part.kind == "lazy" else part.address
+            addresses += [str(address)] if address else []
     return addresses
 
 
@@ -408,6 +409,8 @@ def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace, weights: Floats | 
         refuse_categories(rows.schema, rows.matrix.address, spec.method)
         return rows._replace(kind=pair_columns(spec.params, rows.matrix.shape[-1]))
     similarity = spec.input.relations["similarity"]
+    if similarity.parts:
+        return _stage_several(similarity, place, weights)
     if similarity.kind == "feature_subsets":
         return _stage_features(similarity.address, place)
     if similarity.kind in KERNELS:
@@ -415,6 +418,23 @@ def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace, weights: Floats | 
     if similarity.kind == "lazy":
         return _stage_lazy(spec, similarity, n_rows, place)
     return _stage_given(similarity.address, str(similarity.options["measure"]), place)
+
+
+def _stage_several(several: Relation, place: StagingPlace, weights: Floats | None) -> StagedRows:
+    """Stage several similarities: matrices side by side in the job's folder, or the features that all of them read."""
+    if several.parts[0].kind in KERNELS:
+        staged = [_stage_kernel(part, place, weights) for part in several.parts]
+        matrix = staged[0].matrix
+    else:
+        staged = [_stage_given(part.address, str(part.options["measure"]), place) for part in several.parts]
+        if any(isinstance(rows.matrix, StagedSparse) for rows in staged):
+            raise InputError("input.similarity: several similarities are read from dense matrices, found a sparse one")
+        if len(shapes := sorted({rows.matrix.shape for rows in staged})) > 1:
+            raise InputError(f"input.similarity: matrices of one shape, found {' and '.join(map(str, shapes))}")
+        matrix = place.array("matrix", np.concatenate([rows.matrix.open(place.scratch) for rows in staged], axis=1))
+    kinds = tuple(rows.kind for rows in staged if isinstance(rows.kind, (Dense, Kernel)))
+    shares = tuple(float(str(part.options["weight"])) for part in several.parts)
+    return StagedRows(Several(kinds, shares), matrix, schema=staged[0].schema if is_built_in(kinds[0]) else None)
 
 
 def _stage_kernel(similarity: Relation, place: StagingPlace, weights: Floats | None) -> StagedRows:

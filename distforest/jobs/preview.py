@@ -247,11 +247,14 @@ def _wanted(spec: Spec) -> list[Wanted]:
             wanted += [Wanted(f"input.{name}.objects", str(objects), AS_IT_IS, True)] if objects else []
             continue
         readings = {"dense": DISTANCES, "graph": GRAPH, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
-        reading = readings.get(relation.kind, AS_IT_IS)
-        if name == "similarity" and relation.kind == "dense":
-            reading = DISSIMILARITIES if relation.options["measure"] == "distance" else SIMILARITIES
-        is_matrix, is_vector = name == "similarity", relation.kind == "labels"
-        wanted.append(Wanted(f"input.{name}", relation.address, reading, is_matrix, is_vector, reading.precise))
+        parts = {part.address: part for part in relation.each}.values()  # several may read the same features
+        for part in parts:
+            reading = readings.get(part.kind, AS_IT_IS)
+            if name == "similarity" and part.kind == "dense":
+                reading = DISSIMILARITIES if part.options["measure"] == "distance" else SIMILARITIES
+            is_matrix, is_vector = name == "similarity", part.kind == "labels"
+            may_be_sparse = reading.precise and not relation.parts
+            wanted.append(Wanted(f"input.{name}", part.address, reading, is_matrix, is_vector, may_be_sparse))
     return wanted
 
 
