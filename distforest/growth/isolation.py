@@ -41,11 +41,12 @@ class TwoAtRandom:
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """A pair for each candidate of each node; a candidate without a usable pair is empty."""
         compared = self.measures.drawn(keys, attempt, self.width)
-        rules = rules_of_similarities(self.source, frontier, compared)
+        rules = rules_of_similarities(self.source, frontier, self.width, compared)
         pairs = usable_pairs(AnyPairs(), self.width, frontier, keys, attempt, rules)
         usable = pairs[:, 0] >= 0
         weights = np.tile([1.0, -1.0], int(usable.sum()))
-        columns = (pairs + compared.first[:, None])[usable].reshape(-1)
+        places = np.repeat(np.flatnonzero(usable), 2)
+        columns = compared.columns(places, pairs[usable].reshape(-1))
         return Projections(self.width, offsets(2 * usable), columns, weights)
 
 

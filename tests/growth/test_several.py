@@ -156,17 +156,21 @@ def test_each_function_is_asked_for_the_pairs_that_the_formulas_read(case: Case)
 @given(st.integers(0, 2**40), st.integers(1, 4), st.integers(0, 3))
 def test_a_measure_is_that_of_the_candidate_of_its_node_alone(seed: int, n_measures: int, attempt: int) -> None:
     measures = Measures.of(7, np.ones(n_measures), np.zeros(n_measures, bool))
-    chosen = measures.drawn(samples.keys_of(seed, [0, 1, 2], [0, 4, 9]), attempt, 5).first
-    assert set(chosen.tolist()) <= {7 * m for m in range(n_measures)}
-    again = measures.drawn(samples.keys_of(seed, [2], [9]), attempt, 5).first
-    assert again.tolist() == chosen[10:].tolist()  # of its own node alone
+    chosen = measures.drawn(samples.keys_of(seed, [0, 1, 2], [0, 4, 9]), attempt, 5)
+    columns = chosen.columns(np.arange(15), np.full(15, 3, np.int32))
+    assert set(columns.tolist()) <= {7 * m + 3 for m in range(n_measures)}
+    again = measures.drawn(samples.keys_of(seed, [2], [9]), attempt, 5)
+    assert (
+        again.columns(np.arange(5), np.full(5, 3, np.int32)).tolist() == columns[10:].tolist()
+    )  # of its own node alone
 
 
 def test_measures_are_drawn_in_proportion_to_their_weights() -> None:
     n_nodes, weights = 500 if numba.config.DISABLE_JIT else 5000, np.array([1.0, 0.0, 3.0, 2.0, 0.0])
     keys = samples.keys_of(7, [0] * n_nodes, list(range(n_nodes)))
     drawn_by = Measures.of(1, weights, np.zeros(5, bool)).drawn(keys, 0, 4)
-    found = np.bincount(drawn_by.first, minlength=5)
+    assert drawn_by.chosen is not None
+    found = np.bincount(drawn_by.chosen, minlength=5)
     assert found[[1, 4]].tolist() == [0, 0]
     some = weights > 0
     assert samples.chi_square(found[some], weights[some] / weights.sum() * 4 * n_nodes) < 5

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distforest.growth.rng import Keys, unit
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Int32s
+from distforest.sources.source import Floats, Int32s, Ints
 
 FIRST_MEASURE = 1 << 37
 """The first draw of a stream that chooses measures."""
@@ -29,10 +30,10 @@ class Measures(NamedTuple):
 
     n_objects: int
     reached: Floats
-    of_distances: np.ndarray
+    of_distances: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, n_objects: int, weights: Floats, of_distances: np.ndarray) -> Measures:
+    def of(cls, n_objects: int, weights: Floats, of_distances: NDArray[np.bool_]) -> Measures:
         """Measures that are drawn in proportion to ``weights``, shape (n_measures,).
 
         Examples
@@ -46,10 +47,11 @@ class Measures(NamedTuple):
 
     def drawn(self, keys: Keys, attempt: int, width: int) -> Compared:
         """The measure of each of ``width`` candidates of some nodes, from the streams ``keys``, shape (n_nodes,)."""
-        chosen = np.zeros(len(keys) * width, np.int32)
-        if len(self.reached) > 1:
-            draw_measures(keys, FIRST_MEASURE + attempt * width, width, self.reached, chosen)
-        return Compared(chosen * np.int32(self.n_objects), self.of_distances[chosen])
+        if len(self.reached) == 1:
+            return Compared(self, None)
+        chosen = np.empty(len(keys) * width, np.int32)
+        draw_measures(keys, FIRST_MEASURE + attempt * width, width, self.reached, chosen)
+        return Compared(self, chosen)
 
 
 ONE_MEASURE = Measures(1, np.ones(1), np.array([False]))
@@ -57,18 +59,32 @@ ONE_MEASURE = Measures(1, np.ones(1), np.array([False]))
 
 
 class Compared(NamedTuple):
-    """What candidates compare objects by: the measure of each.
+    """What candidates compare objects by.
 
     Attributes
     ----------
-    first
-        The column of object 0, shape (n_candidates,).
-    of_distances
-        Whether the measure holds -d^2/2, shape (n_candidates,).
+    measures
+        The measures.
+    chosen
+        The measure of each candidate, shape (n_candidates,); None if there is only one.
     """
 
-    first: Int32s
-    of_distances: np.ndarray
+    measures: Measures
+    chosen: Int32s | None
+
+    def columns(self, candidates: Ints | NDArray[np.bool_], objects: Int32s) -> Int32s:
+        """The columns of objects by the measures of their candidates, both of shape (n,)."""
+        if self.chosen is None:
+            return objects
+        columns: Int32s = objects + self.chosen[candidates] * np.int32(self.measures.n_objects)
+        return columns
+
+    def are_distances(self, candidates: Ints) -> NDArray[np.bool_]:
+        """Whether the measures of some candidates hold -d^2/2, shape (n,), or (1,) if there is only one measure."""
+        if self.chosen is None:
+            return self.measures.of_distances
+        of_distances: NDArray[np.bool_] = self.measures.of_distances[self.chosen[candidates]]
+        return of_distances
 
 
 @kernel

@@ -153,30 +153,33 @@ def usable_pairs(
     return pairs
 
 
-def rules_of_similarities(source: Source, frontier: Frontier, compared: Compared) -> tuple[Usable, Usable]:
+def rules_of_similarities(source: Source, frontier: Frontier, width: int, compared: Compared) -> tuple[Usable, Usable]:
     """Two rules: a pair is a direction; or, if its diagonal carries no information, it tells the objects apart.
 
-    ``compared`` holds the measure of each candidate.
+    ``compared`` holds the measure of each candidate, of which a node has ``width``.
     """
-    return partial(are_directions, source, compared), partial(tell_apart, source, frontier, compared)
+    return partial(are_directions, source, compared), partial(tell_apart, source, frontier, width, compared)
 
 
-def similarities_of_pairs(source: Source, first: Int32s, j: Int32s, i: Int32s) -> tuple[Floats, Floats, Floats]:
-    """S_ii, S_jj and S_ij of pairs, by the measures whose column of object 0 is ``first``, all of shape (n_pairs,)."""
-    columns = np.concatenate([i, j, j]) + np.tile(first, 3)
+def similarities_of_pairs(
+    source: Source, compared: Compared, candidates: Ints, j: Int32s, i: Int32s
+) -> tuple[Floats, Floats, Floats]:
+    """S_ii, S_jj and S_ij of pairs, each by the measure of its candidate, all of shape (n_pairs,)."""
+    column_j, column_i = compared.columns(candidates, j), compared.columns(candidates, i)
+    columns = np.concatenate([column_i, column_j, column_j])
     s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), columns).reshape(3, -1)
     return s_ii, s_jj, s_ij
 
 
 def are_directions(source: Source, compared: Compared, candidates: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:
     """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
-    s_ii, s_jj, s_ij = similarities_of_pairs(source, compared.first[candidates], j, i)
+    s_ii, s_jj, s_ij = similarities_of_pairs(source, compared, candidates, j, i)
     positive: NDArray[np.bool_] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
     return positive
 
 
 def tell_apart(
-    source: Source, frontier: Frontier, compared: Compared, candidates: Ints, j: Int32s, i: Int32s
+    source: Source, frontier: Frontier, width: int, compared: Compared, candidates: Ints, j: Int32s, i: Int32s
 ) -> NDArray[np.bool_]:
     """Whether the diagonal is blank, S_ij is observed, and S_kj - S_ki differs over the node's objects k.
 
@@ -185,15 +188,15 @@ def tell_apart(
     have a length of 0, so their columns are not read, and a lazy source need not evaluate them. Unobserved values of
     S_kj - S_ki are left out.
     """
-    first, width = compared.first[candidates], len(compared.first) // frontier.n_nodes
-    s_ii, s_jj, s_ij = similarities_of_pairs(source, first, j, i)
+    s_ii, s_jj, s_ij = similarities_of_pairs(source, compared, candidates, j, i)
     is_blank = np.isnan(s_ii + s_jj) | (s_ii + s_jj - 2.0 * s_ij < -LENGTH_ROUNDING * (np.abs(s_ii) + np.abs(s_jj)))
-    is_blank |= ~compared.of_distances[candidates] & ((s_ii == 0.0) | (s_jj == 0.0))
+    is_blank |= ~compared.are_distances(candidates) & ((s_ii == 0.0) | (s_jj == 0.0))
     usable = is_blank & ~np.isnan(s_ij)
     n = int(usable.sum())
     if n:
         starts, places = runs(frontier.starts, candidates[usable] // width)
-        columns = (np.stack([j, i], axis=1) + first[:, None])[usable].reshape(-1)
+        sides = (compared.columns(candidates[usable], side[usable]) for side in (j, i))
+        columns = np.stack([*sides], axis=1).reshape(-1)
         differences = Projections(1, 2 * np.arange(n + 1), columns, np.tile([1.0, -1.0], n))
         values = source.project(frontier.rows[places], starts, differences)[0]
         usable[usable] = np.fmin.reduceat(values, starts[:-1]) < np.fmax.reduceat(values, starts[:-1])

@@ -115,13 +115,16 @@ class TwoObjects:
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no usable pair was drawn."""
         compared = self.measures.drawn(self._streams(frontier, keys), attempt, self.width)
-        rules = rules_of_similarities(self.source, frontier, compared)
+        rules = rules_of_similarities(self.source, frontier, self.width, compared)
         pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
         terms = Terms.room(len(pairs), 2 * self.n_columns * int((pairs[:, 0] >= 0).sum()))
         drawn_by = Attempt(keys, attempt, self.width)
         filled = fill_sides(pairs, drawn_by, self.n_columns, frontier.nodes, self.truth, self.landmarks, terms)
-        terms.columns[:filled] += np.repeat(compared.first, terms.size)
-        return terms.projections(self.width, filled)
+        projections = terms.projections(self.width, filled)
+        if compared.chosen is None:
+            return projections
+        of_columns = np.repeat(np.arange(len(pairs)), terms.size)
+        return projections._replace(columns=compared.columns(of_columns, projections.columns))
 
 
 @dataclass(frozen=True)
