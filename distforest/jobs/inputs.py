@@ -282,6 +282,7 @@ class StagedRows(NamedTuple):
     matrix: Staged | StagedSparse
     callback: Callback | None = None
     schema: Schema | None = None
+    address: str | None = None  # where the user has the matrix, if it is staged from elsewhere
 
 
 def stage_inputs(spec: Spec, folder: str) -> Inputs:
@@ -315,7 +316,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     found = Inputs(
         *(spec.method, dict(spec.params), spec.seed, rows.kind, matrix, truth_kind, truth, classes, largest),
         scratch=spec.run.scratch,
-        addresses=(matrix.address, address),
+        addresses=(rows.address or matrix.address, address),
         callback=rows.callback,
         feature_weights=_stage_weights(spec, matrix.shape[-1], place),
         pairs=pairs,
@@ -434,7 +435,9 @@ def _stage_several(several: Relation, place: StagingPlace, weights: Floats | Non
         matrix = place.array("matrix", np.concatenate([rows.matrix.open(place.scratch) for rows in staged], axis=1))
     kinds = tuple(rows.kind for rows in staged if isinstance(rows.kind, (Dense, Kernel)))
     shares = tuple(float(str(part.options["weight"])) for part in several.parts)
-    return StagedRows(Several(kinds, shares), matrix, schema=staged[0].schema if is_built_in(kinds[0]) else None)
+    schema = staged[0].schema if is_built_in(kinds[0]) else None
+    addresses = ", ".join(dict.fromkeys(part.address for part in several.parts))
+    return StagedRows(Several(kinds, shares), matrix, schema=schema, address=addresses)
 
 
 def _stage_kernel(similarity: Relation, place: StagingPlace, weights: Floats | None) -> StagedRows:

@@ -254,9 +254,12 @@ class Several:
         return replace(self, measures=tuple(measures))
 
     def read(self, queries: Matrix) -> np.ndarray:
-        """Read queries of shape (n, n_features), each measure as it is read; raises InputError for refused values."""
-        if self.is_built_in:
-            return read(queries, COMPLETE)
+        """Read queries of shape (n, n_features), each measure as it is read; raises InputError for refused values.
+
+        Queries of another shape are read by the first measure, so that whoever compares the shapes can tell.
+        """
+        if self.is_built_in or queries.shape[1:] != (self.n_features,):
+            return read(queries, self.reading)
         n, values = self.n_objects, np.asarray(queries[:])
         blocks = (values[:, n * place : n * (place + 1)] for place in range(len(self.measures)))
         return np.concatenate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from distforest import (
 )
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.sealed.artifact import _checked_meaning
+from distforest.pictures.node_boxes import drawn_nodes
 
 X, y = (array[::3] for array in load_iris(return_X_y=True))
 CITY = np.abs(X[:, None] - X).sum(axis=2)
@@ -163,6 +165,11 @@ def test_each_function_has_its_own_ledger_and_budget(tmp_path: Path) -> None:
 def test_what_cannot_be_used_is_refused(similarity: Any, rows: Any, params: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
         SimForestClassifier(similarity, n_estimators=2, **params).fit(rows, y)
+
+
+def test_a_drawn_tree_names_the_measure_that_a_cut_reads() -> None:
+    boxes = drawn_nodes(forest_of().fit(BOTH, y), 0, 1, ()).boxes
+    assert re.fullmatch("s[0-9]+ by ([01]) \N{MINUS SIGN} s[0-9]+ by \\1 ≤ .+", boxes[0].cut)
 
 
 def test_importances_need_several() -> None:

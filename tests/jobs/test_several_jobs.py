@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris
 
 from distforest import SimForestClassifier, load
 from distforest.errors import InputError, SpecError
+from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.any_spec import addresses_of, moved
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import stage_inputs
@@ -83,6 +84,11 @@ def test_a_job_grows_the_forest_of_the_estimator(store: str, name: str, tmp_path
     score(Question(output, f"{store}/{rows}", answer="proba"), f"{tmp_path}/said.zarr", Here(1))
     said = np.asarray(open_array(f"{tmp_path}/said.zarr/proba")[:])
     np.testing.assert_array_equal(said, forest.predict_proba([CITY, EUCLID] if name == "matrices" else X))
+    if name == "matrices":
+        with pytest.raises(InputError, match="X has 50 features, but the forest is expecting 100"):
+            score(Question(output, f"{store}/city", answer="proba"), f"{tmp_path}/other.zarr", Here(1))
+        manifest = read_manifest(output)
+        assert manifest["provenance"]["inputs"]["matrix"]["address"] == f"{store}/city, {store}/euclid"
 
 
 def test_a_spec_of_several_is_read_written_and_moved(store: str) -> None:
