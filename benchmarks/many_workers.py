@@ -43,9 +43,9 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Work
-from distforest.jobs.inputs import from_data
 from distforest.jobs.on_dask import DASK_SETTINGS, OnDask
 from distforest.jobs.shards import Receipt
+from distforest.jobs.staging import from_data
 from distforest.jobs.train import GrowTask, grow_shard
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind

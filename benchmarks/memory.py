@@ -20,8 +20,8 @@ from measurement import mib, print_table
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import from_data
 from distforest.jobs.shards import peak_bytes
+from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit
 from distforest.stores.folder import Folder
 

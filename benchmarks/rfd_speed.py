@@ -173,8 +173,8 @@ def by_job(path: Path, threads: int) -> Callable[[], Grown]:
     def grow() -> Grown:
         from distforest import load  # noqa: PLC0415  (not in the peer's process)
         from distforest.jobs.cluster import Here  # noqa: PLC0415
-        from distforest.jobs.inputs import stage_inputs  # noqa: PLC0415
         from distforest.jobs.spec import Spec  # noqa: PLC0415
+        from distforest.jobs.staging import stage_inputs  # noqa: PLC0415
         from distforest.jobs.train import Options, fit  # noqa: PLC0415
         from distforest.stores.folder import Folder  # noqa: PLC0415
 

@@ -33,9 +33,9 @@ from measurement import machine, mib, print_table, ratio_cell, seconds_cell
 from service_processes import Processes, until
 from sklearn.datasets import make_classification
 
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import OnDask, connected
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.service.registry import ENDS
 from distforest.sources.arrays import write_array

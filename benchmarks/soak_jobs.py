@@ -15,10 +15,10 @@ from sklearn.datasets import make_classification
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder

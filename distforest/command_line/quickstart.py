@@ -35,12 +35,12 @@ from distforest.errors import DistforestError, InputError, JobError
 from distforest.jit import COMPILE
 from distforest.jobs.cluster import Here
 from distforest.jobs.compilation import compile_kernels
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.progress import shown_progress
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest

@@ -42,7 +42,7 @@ from distforest.jobs.lockstep import (
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
 from distforest.sources.doubts import told_of_amounts, told_of_scales
-from distforest.sources.factors import Labels, Targets
+from distforest.sources.factors import Labels, Targets, names_of_classes
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
@@ -114,9 +114,10 @@ class OnSimilarities(OnRows):
         tags = super().__sklearn_tags__()
         similarities = similarities_of(self.similarity)
         is_matrix = all(similarity == PRECOMPUTED for similarity in similarities)
-        tags.input_tags.pairwise = tags.input_tags.allow_nan = is_matrix
+        tags.input_tags.pairwise = is_matrix
         tags.input_tags.sparse = is_matrix and len(similarities) == 1
         tags.input_tags.three_d_array = is_matrix and len(similarities) > 1
+        tags.input_tags.allow_nan = not self._lazy  # what a function compares is its own matter
         return tags
 
     @property
@@ -270,6 +271,9 @@ class OnSimilarities(OnRows):
 
     def _fit_lazily(self, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None) -> None:
         """Grow the forest from similarities that are evaluated when they are needed."""
+        if self.warm_start:
+            cure = "fit again with more trees: a ledger keeps the pairs that were evaluated"
+            raise InputError(f"warm_start=True does not go with a Lazy similarity, whose trees grow together; {cure}")
         truth = truth or Truth(TruthKind.NOTHING, np.empty((self.n_features_in_, 0)))
         seed, weights = seed_of(self.random_state), self._integer_weights(params, truth, sample_weight)
         with told_progress(self.verbose) as watch:
@@ -338,6 +342,7 @@ class _SimForest(OnSimilarities):
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     def fit(self, X: RowsLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
@@ -409,13 +414,15 @@ class _SimForest(OnSimilarities):
 
     def _truth(self, y: VectorLike) -> Truth:
         """Read labels or targets, and keep the classes of labels."""
-        values = column_or_1d(in_memory(opened_array(y)), warn=True)
-        truth = Truth.of(self._relation(values))
+        opened = opened_array(y)
+        values = column_or_1d(in_memory(opened), warn=True)
+        truth = Truth.of(Targets(values) if self._relation is Targets else Labels(values, names_of_classes(opened)))
         if self._relation is Labels:
             with warnings.catch_warnings():  # `_warn_of_amounts` warns of many labels, once X is known
                 warnings.simplefilter("ignore", UserWarning)
                 check_classification_targets(values)
-            self.classes_ = np.unique(values)
+            classes = np.unique(values)
+            self.classes_ = classes if classes.tolist() == truth.classes else np.asarray(truth.classes)
         return truth
 
     def _predict(self, X: RowsLike) -> Floats:

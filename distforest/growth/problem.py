@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.forest import Forest, Meaning
+from distforest.forest.forest import Forest, Meaning, canonical
 from distforest.forest.leaf_kinds import NEAREST, VOICES, KeepsLeafDistances
 from distforest.forest.leaves import Members, Moments, accumulate, describe, leaves_per_tree, triangle_size
 from distforest.forest.table import NodeTable, route
@@ -18,9 +19,10 @@ from distforest.growth.grower import Growth
 from distforest.growth.rng import bootstrap, subsample
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
 from distforest.sources.binned import BinnedSource
-from distforest.sources.lazy.source import lazy_sources
+from distforest.sources.lazy.source import LazySource, lazy_sources
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import is_built_in
+from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Source
 from distforest.sources.truth import TruthKind
 
@@ -31,9 +33,7 @@ if TYPE_CHECKING:
     from distforest.growth.grower import LevelWatch
     from distforest.growth.sample_weights import SampleWeights
     from distforest.sources.factors import ClassName
-    from distforest.sources.lazy.source import LazySource
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.side_by_side import SideBySide
     from distforest.sources.source import Floats, Int32s, Ints
     from distforest.sources.sparse import SparseSource
     from distforest.sources.sparse_features import SparseFeatures
@@ -118,6 +118,20 @@ class Data:
         truth = np.repeat(self.truth[present[:1]], self.n_rows, axis=0)
         truth[present] = self.truth[present]
         return replace(self, truth=truth)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of all that trees learn from; similarities that a function computes have none, which is an error."""
+        matrix = self.matrix
+        assert not isinstance(matrix, (LazySource, SideBySide))  # noqa: S101  (their forests grow in another way)
+        digest = hashlib.sha256(
+            canonical([self.rows.to_dict(), self.truth_kind, self.classes, self.largest, self.offset])
+        )
+        parts = [matrix] if isinstance(matrix, np.ndarray) else [matrix.indptr, matrix.indices, matrix.data]
+        for array in (*parts, self.truth, self.feature_weights, self.pairs, self.sample_weight):
+            digest.update(canonical(None if array is None else [array.dtype.str, array.shape]))
+            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
     def source(self) -> Source:
         """The matrix that splits read."""

@@ -9,9 +9,13 @@ from distforest.errors import InputError
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.identity import resolve
 from distforest.sources.lazy.messages import Code
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from distforest.growth.parameters import Value
+    from distforest.jobs.spec import Relation
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,24 @@ class Callback:
         """The callback of a spec; raises InputError if it cannot be imported or its options contradict each other."""
         lazy = Lazy(resolve(function), **options)
         return cls(function, str(lazy.signature["sha256"]), **options)
+
+    @classmethod
+    def of_relation(cls, similarity: Relation, output: str) -> Callback:
+        """The callback of a lazy similarity, with a ledger beside the output if it needs one and none is named.
+
+        Raises
+        ------
+        InputError
+            The function cannot be imported, its options contradict each other, or there is no place for the ledger.
+        """
+        options: dict[str, Value] = {name: value for name, value in similarity.options.items() if name != "objects"}
+        options["kind"] = options.pop("measure")
+        if options["share"] == "all" and options["ledger"] is None:
+            if not Folder(output).is_local:
+                fault = f"the ledger must be a local file, and {output} is no place for one"
+                raise InputError(f"{fault}; name it as 'ledger'")
+            options["ledger"] = f"{output}.ledger"
+        return cls.of(similarity.address, options)
 
     def lazy(self) -> Lazy:
         """The similarity, with its function imported in this process.

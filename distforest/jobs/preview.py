@@ -5,37 +5,23 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
 from distforest.errors import InputError, SpecError, warn_caller
 from distforest.growth.draws.landmarks import n_wanted
 from distforest.growth.methods import METHODS, check_sparse, check_together, n_candidates, n_combined, sampling
 from distforest.growth.pairs.sampling import ENOUGH
-from distforest.jobs.inputs import (
-    callback_of,
-    check_pairs_and_links,
-    check_weights,
-    input_addresses,
-    scratch_of,
-    stage_inputs,
-    truth_kind_of,
-)
+from distforest.jobs.callback import Callback
+from distforest.jobs.inputs import scratch_of
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, check_memory, plan, projected_bytes
+from distforest.jobs.staging import stage_inputs
+from distforest.jobs.wanted import Role, check_weights, input_addresses, truth_of, wanted_inputs
 from distforest.sources.arrays import open_array
-from distforest.sources.kernels import KERNELS
 from distforest.sources.opening import open_matrix
-from distforest.sources.readings import (
-    AS_IT_IS,
-    DISSIMILARITIES,
-    DISTANCES,
-    FEATURES,
-    GRAPH,
-    SIMILARITIES,
-    Reading,
-    check_shape,
-)
+from distforest.sources.point_pairs import check_pairs_and_links
+from distforest.sources.readings import AS_IT_IS, check_shape
 from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_features import bytes_of_sparse
 from distforest.sources.sparse_store import SparseStore
@@ -48,21 +34,11 @@ from distforest.stores.folder import Folder
 if TYPE_CHECKING:
     from distforest.jobs.inputs import Inputs
     from distforest.jobs.spec import Spec
+    from distforest.jobs.wanted import Wanted
 
 
 ZARR = ("zarr.json", ".zgroup", ".zarray")
 """Files of metadata that make a folder an array or a group."""
-
-
-class Wanted(NamedTuple):
-    """An input by its place in a spec: its reading, whether it is the matrix, has one value per row, may be sparse."""
-
-    place: str
-    address: str
-    reading: Reading
-    is_matrix: bool
-    is_vector: bool = False
-    may_be_sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,7 +116,7 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) ->
     Raises
     ------
     SpecError, InputError
-        As raised by `preview` and `distforest.jobs.inputs.stage_inputs`.
+        As raised by `preview` and `distforest.jobs.staging.stage_inputs`.
     MemoryLimitError
         The job does not fit into the memory of a worker.
     """
@@ -186,7 +162,7 @@ def preview(spec: Spec) -> Preview:
     seen: list[Seen] = []
     faults: list[str] = []
     told: list[str] = []
-    for wanted in _wanted(spec):
+    for wanted in wanted_inputs(spec):
         try:
             with naming(wanted.place, wanted.address):
                 seen.append(_read_metadata(wanted))
@@ -210,7 +186,7 @@ def faults_of_metadata(spec: Spec) -> list[str]:
     Nothing else is read from a store, because a service must answer a submit at once.
     """
     seen, faults, is_all = list[Seen](), list[str](), True
-    for wanted in _wanted(spec):
+    for wanted in wanted_inputs(spec):
         try:
             with naming(wanted.place, wanted.address):
                 seen.append(_read_metadata(wanted))
@@ -232,39 +208,13 @@ def workers_of(spec: Spec) -> int:
     return spec.run.workers or min(os.cpu_count() or 1, 4)
 
 
-def _wanted(spec: Spec) -> list[Wanted]:
-    """The inputs that a spec names."""
-    wanted = []
-    for name, address in spec.input.addresses.items():
-        is_matrix = name == "features"
-        reading = FEATURES if is_matrix else AS_IT_IS
-        is_vector = name in {"labels", "similar", "sample_weight"}
-        may_be_sparse = is_matrix and METHODS[spec.method].reads == "features"
-        wanted.append(Wanted(f"input.{name}", address, reading, is_matrix, is_vector, may_be_sparse))
-    for name, relation in spec.input.relations.items():
-        if relation.kind == "lazy":
-            objects = relation.options["objects"]
-            wanted += [Wanted(f"input.{name}.objects", str(objects), AS_IT_IS, True)] if objects else []
-            continue
-        readings = {"dense": DISTANCES, "graph": GRAPH, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
-        parts = {part.address: part for part in relation.each}.values()  # several may read the same features
-        for part in parts:
-            reading = readings.get(part.kind, AS_IT_IS)
-            if name == "similarity" and part.kind == "dense":
-                reading = DISSIMILARITIES if part.options["measure"] == "distance" else SIMILARITIES
-            is_matrix, is_vector = name == "similarity", part.kind == "labels"
-            may_be_sparse = reading.precise and not relation.parts
-            wanted.append(Wanted(f"input.{name}", part.address, reading, is_matrix, is_vector, may_be_sparse))
-    return wanted
-
-
 def _faults_of_functions(spec: Spec) -> list[str]:
     """The faults of functions for similarities; they are imported, but not called."""
     faults: list[str] = []
     for name, relation in spec.input.relations.items():
         if relation.kind == "lazy":
             try:
-                callback_of(relation, spec.output)
+                Callback.of_relation(relation, spec.output)
             except InputError as error:
                 faults += [f"input.{name}: {fault}" for fault in str(error).splitlines()]
     return faults
@@ -310,7 +260,7 @@ def _read_metadata(wanted: Wanted) -> Seen:
         raise InputError(f"{address}: a value for each row was expected, found shape {shape}")
     n_stored = array.n_stored if isinstance(array, SparseStore) else None
     item = reading.dtype(array.dtype).itemsize if reading.precise else 4
-    return Seen(wanted.place, address, shape, str(array.dtype), wanted.is_matrix, n_stored, item)
+    return Seen(wanted.place, address, shape, str(array.dtype), wanted.role == Role.MATRIX, n_stored, item)
 
 
 def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
@@ -349,6 +299,12 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
             f"input: a label for each of {counted(n, 'point')} was expected, "
             f"found {labels.shape[0]:,} at {labels.address}"
         )
+    if n is not None and "sample_weight" in found and found["sample_weight"].shape[0] != n:
+        weights = found["sample_weight"]
+        faults.append(
+            f"input: a weight for each of {counted(n, 'point')} was expected, "
+            f"found {weights.shape[0]:,} at {weights.address}"
+        )
     if "pairs" in found and "similar" in found:
         pairs = found["pairs"]
         try:
@@ -380,7 +336,7 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
     truth = next((array for array in seen if not array.matrix and not array.is_weight), None)
     matrix = next((array for array in seen if array.matrix), truth)  # without objects it consists of row numbers
     assert matrix is not None  # noqa: S101  (every method reads something)
-    truth_kind, _ = truth_kind_of(spec)
+    truth_kind, _ = truth_of(spec)
     over_pairs = METHODS[spec.method].reads == "points"
     return Size(
         _n_pairs(spec, seen, matrix.shape[0]) if over_pairs else matrix.shape[0],

@@ -23,7 +23,8 @@ from distforest.growth.draws.dependence import (
 )
 from distforest.growth.methods import GROWTH, check_sparse
 from distforest.jobs.cluster import Cluster, Work
-from distforest.jobs.inputs import StagingPlace, scratch_of
+from distforest.jobs.inputs import scratch_of
+from distforest.jobs.staging import StagingPlace
 from distforest.jobs.versions import check_own_growth
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.staging import Staged

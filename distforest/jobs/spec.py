@@ -80,6 +80,11 @@ class Relation:
         """The similarities of several, or the relation itself."""
         return self.parts or (self,)
 
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """How often a candidate draws each of several similarities."""
+        return tuple(float(str(part.options["weight"])) for part in self.parts)
+
     def to_table(self, kinds: tuple[Kind, ...]) -> object:
         """The relation as a spec has it: a table, or a list of them."""
         if self.parts:
@@ -120,6 +125,8 @@ class Run:
         How often a task that failed is tried again.
     overwrite, keep_shards : bool
         Whether the output may replace a forest, and whether the shards stay when it is sealed.
+    grow_on : bool
+        Whether a forest of this job with fewer trees, at the output, gets those that it lacks.
     strict : bool
         Whether inputs are refused if some of their chunks are not stored.
     max_bytes : int
@@ -137,6 +144,7 @@ class Run:
     retries: int = field(default=3, metadata=_key(integer(0)))
     overwrite: bool = field(default=False, metadata=_key(FLAG))
     keep_shards: bool = field(default=False, metadata=_key(FLAG))
+    grow_on: bool = field(default=False, metadata=_key(FLAG))
     strict: bool = field(default=False, metadata=_key(FLAG))
     max_bytes: int | None = field(default=None, metadata=_key(SIZE))
 

@@ -15,7 +15,7 @@ from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.readings import COMPLETE, DISSIMILARITIES, FEATURES, SIMILARITIES, Reading, read
+from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, Reading, read
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import is_complete
 
@@ -162,7 +162,7 @@ class Kernel:
     n_columns: int
     n_features: int
     gamma: float
-    reading: ClassVar[Reading] = COMPLETE
+    reading: ClassVar[Reading] = FEATURES
     column: ClassVar[str] = "feature"
     value: ClassVar[str] = "value"
 

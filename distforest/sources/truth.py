@@ -22,13 +22,18 @@ from distforest.sources.factors import (
     encoded,
     finite_vectors,
     is_date,
+    named_classes,
+    names_of_classes,
     rows_without,
 )
 from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
 from distforest.sources.opening import opened_array
+from distforest.sources.point_pairs import codes_of_links
 from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distforest.sources.arrays import Matrix
     from distforest.sources.source import Floats, Ints
 
@@ -116,11 +121,9 @@ class Truth:
             `distforest.sources.doubts` and `distforest.sources.distance_doubts`.
         """
         relation = _recognised(opened_array(given), learned)
-        if isinstance(relation, Labels):
-            return cls(TruthKind.LABELS, *encoded(relation.values))
-        if isinstance(relation, (Targets, Embedding)):
-            truth_kind = TruthKind.TARGETS if isinstance(relation, Targets) else TruthKind.EMBEDDING
-            return cls(truth_kind, finite_vectors(relation.values, truth_kind))
+        if isinstance(relation, (Labels, Targets, Embedding)):
+            names = relation.names if isinstance(relation, Labels) else None
+            return cls.of_vector(_kind_of(relation), relation.values, names)
         is_graph = isinstance(relation, Graph)
         if isinstance(relation, Graph):
             matrix = _numeric(opened_array(relation.adjacency))
@@ -134,6 +137,31 @@ class Truth:
             warn_caller(f"distances: {doubt}")
         return cls(TruthKind.DISTANCES, distances, None, largest_entry(distances), reading.offset)
 
+    @classmethod
+    def of_vector(cls, kind: TruthKind, values: object, names: Sequence[ClassName] | None = None) -> Truth:
+        """Read labels, targets, an embedding or links, which a caller has named as such.
+
+        Parameters
+        ----------
+        kind
+            What they are.
+        values
+            Shape (n,), or (n, q) of an embedding.
+        names
+            The names of classes, if labels are their numbers: the attribute ``classes`` of a stored array.
+
+        Raises
+        ------
+        InputError
+            The values are refused.
+        """
+        if kind == TruthKind.LINKS:
+            return cls(kind, codes_of_links(values))
+        if kind == TruthKind.LABELS:
+            codes, classes = encoded(values)
+            return cls(kind, codes, named_classes(classes, names))
+        return cls(kind, finite_vectors(values, kind))
+
     def distances(self, left: Ints, right: Ints) -> Floats:
         """The true distances of pairs of rows, shape (n_pairs,)."""
         if self.kind == TruthKind.DISTANCES:
@@ -145,6 +173,10 @@ class Truth:
         for column in self.values.T:
             distances += (column[left] - column[right]) ** 2
         return distances / 2.0 if self.kind == TruthKind.TARGETS else distances
+
+
+def _kind_of(relation: Labels | Targets | Embedding) -> TruthKind:
+    return next(kind for kind, learned in AS_LEARNED.items() if kind and isinstance(relation, learned))
 
 
 def _check_square(shape: tuple[int, ...]) -> None:
@@ -166,7 +198,7 @@ def _recognised(given: object, learned: TruthKind | None) -> Labels | Targets | 
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
-    if learned is None and "classes" in getattr(array, "attrs", {}):  # codes of named classes
+    if learned is None and names_of_classes(array) is not None:
         return Labels(array)
     return read_vector(in_memory(array), learned)
 

@@ -15,8 +15,8 @@ import yaml
 
 from distforest.evaluation.trials import simulate
 from distforest.forest.sealed.artifact import open_forest
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service.certificates import make
 from distforest.service.registry import ENDS, Registry

@@ -17,8 +17,8 @@ import pytest
 from distforest.errors import NotFoundError
 from distforest.evaluation.trials import simulate
 from distforest.forest.sealed.artifact import open_forest
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service.registry import Registry
 from tests.deploy.containers import PATIENCE, ROOT, until

@@ -217,7 +217,7 @@ def test_what_does_not_go_with_categories_is_refused(params: dict[str, Any], mes
 
 
 def test_other_methods_refuse_categories() -> None:
-    with pytest.raises(InputError, match="urerf cuts numbers, found 2 features of categories; encode them as numbers"):
+    with pytest.raises(InputError, match="urerf splits on numbers, found 2 features of categories; encode them"):
         URerF(3).fit(FRAME)
     for other in (RFD(3), SimForestClassifier("linear", n_estimators=3)):
         with pytest.raises(InputError, match="X: numbers were expected in column 'colour'"):

@@ -14,8 +14,8 @@ from scipy.stats import spearmanr
 from distforest import SMERF, Embedding, SimForestRegressor, Targets, load
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder

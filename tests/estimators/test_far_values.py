@@ -15,8 +15,8 @@ from sklearn.metrics import r2_score
 from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, load
 from distforest.errors import InputError
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
@@ -136,7 +136,7 @@ MIXED = np.where(np.arange(200) % 3 == 0, Y, 1e19 * (1.0 + np.arange(200)))
 
 
 def test_values_that_cuts_take_for_equal_are_told() -> None:
-    told = "targets: 67 of 200 different values, such as .* count as equal where cuts are judged"
+    told = "targets: 67 of 200 different values, such as .* count as equal where splits are judged"
     fits: list[Callable[[], Any]] = [
         lambda: SMERF(2, random_state=0).fit(X, Targets(MIXED)),
         lambda: SimForestRegressor("linear", n_estimators=2, random_state=0).fit(X, MIXED),

@@ -9,10 +9,10 @@ import pytest
 
 from distforest import SMERF, Embedding, Labels, Targets, load
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.stores.folder import Folder

@@ -19,9 +19,9 @@ from distforest.estimators.loading import Estimator
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.methods import GROWTH, METHODS
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder

@@ -11,8 +11,8 @@ from sklearn.datasets import load_diabetes, load_linnerud
 
 from distforest import SMERF, SimForestRegressor, Targets
 from distforest.growth.cuts.far_values import told_of_stray
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.sources.arrays import write_array
 
 if TYPE_CHECKING:

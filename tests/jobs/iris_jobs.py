@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 from distforest.jobs.cluster import Cluster
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder

@@ -7,8 +7,9 @@ import zarr
 from distforest.growth.cuts import mean_distance
 from distforest.jobs.cluster import Here
 from distforest.jobs.compilation import CompileTask, compile_kernels, compile_part, grow_stump, grow_tree, search_root
-from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.inputs import Inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 
 
 @pytest.fixture

@@ -23,12 +23,12 @@ from distforest.errors import InputError, JobError, SpecError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.callback import Callback
 from distforest.jobs.cluster import Here, Progress
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.preview import preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.lazy.source import opened_ledger

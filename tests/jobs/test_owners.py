@@ -23,10 +23,11 @@ from distforest.forest.sealed.artifact import open_forest, save
 from distforest.growth.problem import Problem
 from distforest.jobs import merge, train
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.inputs import Inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit, kept
 from distforest.sources.arrays import open_array, write_array
 from distforest.stores.claims import CLAIM, Claim

@@ -17,13 +17,13 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.pairs.problem import PairProblem
 from distforest.jobs import train
 from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.plan import plan
 from distforest.jobs.preview import preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, size_of
 from distforest.sources.arrays import open_array, write_array
 from distforest.stores.folder import Folder

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from distforest.errors import SpecError
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.plan import plan
 from distforest.jobs.preview import absent_inputs, faults_of_metadata, preview
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import write_array
 

@@ -19,9 +19,9 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import inputs, merge, screening
 from distforest.jobs.cluster import Here, Progress
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.sources import array_files
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import write_array

@@ -14,12 +14,12 @@ import zarr
 from distforest import SMERF, Labels, URerF
 from distforest.errors import InputError, SpecError
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.plan import plan
 from distforest.jobs.preview import check_and_stage, faults_of_metadata, preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit, size_of
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest

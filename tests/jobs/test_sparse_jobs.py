@@ -15,7 +15,6 @@ from distforest.errors import InputError, SpecError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.any_spec import addresses_of
 from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.outline import outline
 from distforest.jobs.plan import plan
@@ -23,6 +22,7 @@ from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit, size_of
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest

@@ -27,10 +27,11 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import merge, on_dask, train
 from distforest.jobs.cluster import Here, Work
-from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.shards import Receipt, committed_shards
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.stop import SIGN
 from distforest.jobs.train import GrowTask, Options, fit, fit_here
 from distforest.sources.arrays import write_array
@@ -114,7 +115,7 @@ def test_a_job_tells_of_trees_without_a_cut(
     with pytest.raises(JobError, match="the store is full"):
         run(staged, tmp_path, Here(2), batch=7)
     monkeypatch.undo()
-    told = "no tree has a cut, so every distance is the same"
+    told = "no tree has a split, so every distance is the same"
     why = "a tree draws 150 rows, too few for two sides of min_samples_leaf=76 (lower it)"
     fitted = run(staged, tmp_path, Here(2))
     assert (fitted.n_grown, fitted.warnings) == (0, (f"{told}: {why}",))  # by the receipts of shards that are there

@@ -19,10 +19,10 @@ from distforest.growth.problem import Problem
 from distforest.jobs import screening, train
 from distforest.jobs.any_spec import moved
 from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder

@@ -20,12 +20,13 @@ from distforest.growth.methods import GROWTH
 from distforest.growth.problem import Problem
 from distforest.jobs import versions
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.inputs import Inputs
 from distforest.jobs.merge import LayoutTask, lay_out
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.screening import BlockTask, OnHosts, screen_block
 from distforest.jobs.shards import Receipt, grown_by, told_of_versions
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import GrowTask, Options, fit, grow_shard, survey
 from distforest.jobs.versions import VERSIONS_HERE
 from distforest.service.leading import LeadTask, lead

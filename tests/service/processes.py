@@ -19,8 +19,8 @@ import psutil
 from sklearn.datasets import load_iris
 
 from distforest.errors import JobError, UnreachableError
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service.calls import Service
 from distforest.service.registry import ENDS, Registry

@@ -14,8 +14,8 @@ import pytest
 from distforest.errors import ConflictError, JobError
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.stores.folder import Folder
 from tests.service.faults import Fault

@@ -21,11 +21,11 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs import merge
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.shards import committed_shards
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.service.jobs import JobService
 from distforest.service.registry import Registry

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from distforest.command_line import cli
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service.calls import Service
 from distforest.service.registry import Registry

@@ -21,8 +21,8 @@ from distforest.growth.cuts.criteria import Gini
 from distforest.growth.grower import Limits, project_and_cut
 from distforest.growth.methods import search_of
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import write_array
 from distforest.sources.binned import BinnedSource
