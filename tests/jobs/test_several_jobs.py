@@ -15,12 +15,12 @@ from distforest.errors import InputError, SpecError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.any_spec import addresses_of, moved
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.preview import check_and_stage
 from distforest.jobs.question import Question
 from distforest.jobs.schema import job_schema
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.stores.folder import Folder
