@@ -116,7 +116,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.allow_nan = self._method.takes_missing
+        tags.input_tags.allow_nan = True
         return tags
 
     def __getstate__(self) -> dict[str, object]:

@@ -64,8 +64,7 @@ from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
-from distforest.sources.readings import check_complete
-from distforest.sources.row_kinds import Dense, Features, Several, is_given
+from distforest.sources.row_kinds import Dense, Features, Several
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
@@ -102,8 +101,6 @@ class Method:
         For a method without a ground truth: makes the criterion and the kind of leaf table.
     over_pairs
         For a method over pairs of points, instead of a draw: makes what grows trees over pairs.
-    takes_missing
-        Whether values of its features may be missing.
     in_specs
         Whether a job's spec may name it.
     weighs_rows
@@ -117,7 +114,6 @@ class Method:
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
     without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
-    takes_missing: bool = False
     in_specs: bool = True
     weighs_rows: bool = False
 
@@ -215,7 +211,6 @@ _ROWS = (
         (TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING),
         SMERF_PARAMETERS,
         _columns_of_features,
-        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -224,7 +219,6 @@ _ROWS = (
         (TruthKind.LABELS, TruthKind.TARGETS),
         SIMFOREST_PARAMETERS,
         _pairs_of_objects,
-        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -234,7 +228,6 @@ _ROWS = (
         URERF_PARAMETERS,
         _columns_of_features,
         _two_clusters,
-        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -244,7 +237,6 @@ _ROWS = (
         ISOLATION_PARAMETERS,
         lambda data, source, _params, _seed: TwoAtRandom(source, measures=_measures(data)),
         lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
-        takes_missing=True,
         in_specs=False,
     ),
     Method(
@@ -253,7 +245,6 @@ _ROWS = (
         (TruthKind.LABELS, TruthKind.LINKS),
         RFD_PARAMETERS,
         over_pairs=rfd,
-        takes_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -262,7 +253,6 @@ _ROWS = (
         (TruthKind.LABELS, TruthKind.LINKS),
         TREERANK_PARAMETERS,
         over_pairs=tree_rank,
-        takes_missing=True,
         weighs_rows=True,
     ),
 )
@@ -411,8 +401,6 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
         )
     if isinstance(data.rows, Several) and params.get("voting") == NEAREST:
         raise InputError(f"voting={NEAREST!r} asks which object is nearest, and several similarities differ in that")
-    if not method.takes_missing and not is_given(data.rows):
-        check_complete(data.array, method.name)
     return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
 
 

@@ -31,7 +31,6 @@ from distforest.sources.files.queries import (
 )
 from distforest.sources.files.table_writer import table_writer, written_suffix
 from distforest.sources.opening import open_matrix
-from distforest.sources.row_kinds import is_given
 from distforest.stores.building import working_folder
 from distforest.stores.claims import owned
 from distforest.stores.groups import seal_group
@@ -166,8 +165,7 @@ def _wanted(forest: Forest, question: Question) -> ReadColumns:
         raise InputError(
             f"{question.queries}: this forest reads columns beside the features, found a file; give an array"
         )
-    takes_missing = forest.sends_missing_on or is_given(forest.meaning.rows)
-    return ReadColumns(forest.schema, forest.n_features, takes_missing)
+    return ReadColumns(forest.schema, forest.n_features)
 
 
 def _as_arrays(question: Question, queries: Queries, forest: Forest, group: str) -> Question:

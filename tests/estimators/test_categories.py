@@ -235,6 +235,14 @@ def test_numbers_that_become_strings_are_refused() -> None:
         numbers.apply(FRAME[["size"]].assign(size="large"))
 
 
+def test_dates_beside_categories_are_to_be_numbers() -> None:
+    dated = FRAME.assign(size=pd.date_range("2020-01-01", periods=len(FRAME)))
+    with pytest.raises(
+        InputError, match=r"column 'size', found datetime64.*; turn dates into numbers, such as days since"
+    ):
+        smerf().fit(dated, KIND)
+
+
 def test_a_forest_that_is_fitted_again_forgets_categories() -> None:
     forest = smerf().fit(FRAME, KIND).fit(FRAME[["size"]], KIND)
     assert forest.digest_ == smerf().fit(FRAME[["size"]], KIND).digest_

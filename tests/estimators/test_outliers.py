@@ -63,6 +63,7 @@ def test_the_constructor_agrees_with_the_one_list_of_parameters() -> None:
     assert found == expected | {
         "similarity": "precomputed",
         "similarity_weights": None,
+        "warm_start": False,
         "kind": "similarity",
         "gamma": None,
     }

@@ -43,11 +43,10 @@ OF_ZARR = ("zarr.json", ".zgroup", ".zarray")
 
 
 class ReadColumns(NamedTuple):
-    """What a forest reads: its columns, None if they have no names; their number; whether values may be missing."""
+    """What a forest reads: its columns, None if they have no names, and their number."""
 
     schema: Schema | None
     n_features: int
-    takes_missing: bool
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     others |= {place for place, name in enumerate(table.columns) if name in table.index}
     positions, schema, told = _features_of(table, wanted, others)
     own = tuple(dict.fromkeys(place for place in kept if place != id_at))
-    return TableQueries(table, positions, schema, options.text.cells(), wanted.takes_missing, id_at, own, told)
+    return TableQueries(table, positions, schema, options.text.cells(), id_at, own, told)
 
 
 def _features_of(
@@ -234,7 +233,6 @@ class TableQueries:
     positions: tuple[int, ...]
     schema: Schema
     cells: CellFormat
-    takes_missing: bool
     id_at: int | None
     kept_at: tuple[int, ...]
     told: tuple[str, ...]
@@ -246,13 +244,13 @@ class TableQueries:
         Raises
         ------
         InputError
-            A value is of another kind than its column, infinite, or missing where the forest needs it.
+            A value is of another kind than its column, or infinite.
         """
         first, n_rows = 0, max(1, QUERY_BYTES // (8 * len(self.positions)))
         for block, unseen in feature_blocks(self.table, self.positions, self.schema, self.cells, n_rows):
             self.unseen.update(unseen)
             narrow = as_float32(block)
-            bad = np.isinf(narrow) if self.takes_missing else ~np.isfinite(narrow)
+            bad = np.isinf(narrow)
             if bad.any():
                 row, column = map(int, np.argwhere(bad)[0])
                 raise self._refused(first + row, column, float(block[row, column]))
@@ -261,9 +259,6 @@ class TableQueries:
 
     def _refused(self, row: int, column: int, value: float) -> InputError:
         where = f"{self.table.place(row, self.positions[column])}, column {quoted(self.schema.names[column])}"
-        if np.isnan(value):
-            expected = "a value was expected, as this forest takes no missing ones, found none"
-            return InputError(f"{where}: {expected}; fill it in, or leave its row out")
         return InputError(f"{where}: a finite float32 number was expected, found {value!r}; correct it")
 
     def ids(self) -> PlannedArray | None:
