@@ -67,6 +67,8 @@ class Data:
         ``TruthKind.LINKS``, and ``truth`` the class of each pair, 0 for similar.
     sample_weights
         The weight of each row; None: equal weights.
+    n_unobserved
+        Number of pairs of rows whose distance nobody observed; it is NaN in ``truth``.
     """
 
     rows: RowKind
@@ -80,6 +82,7 @@ class Data:
     pairs: Int32s | None = None
     offset: float = 0.0
     sample_weights: SampleWeights | None = None
+    n_unobserved: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -111,7 +114,8 @@ class Data:
             return self
         present = self.sample_weights.present
         if self.truth_kind == TruthKind.DISTANCES:
-            return replace(self, largest=max(float(np.abs(row[present]).max()) for row in self.truth[present]))
+            largest = max(float(np.fmax.reduce(np.abs(row[present]))) for row in self.truth[present])
+            return replace(self, largest=largest)
         truth = np.repeat(self.truth[present[:1]], self.n_rows, axis=0)
         truth[present] = self.truth[present]
         return replace(self, truth=truth)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError, warn_caller
-from distforest.sources.distance_doubts import told_of_truth
+from distforest.sources.distance_doubts import told_of_given
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import (
     DATES,
@@ -27,7 +27,7 @@ from distforest.sources.factors import (
 from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import codes_of_links
-from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
+from distforest.sources.readings import DISTANCES, GRAPH, known_entries, read_level
 
 if TYPE_CHECKING:
     from distforest.sources.arrays import Matrix
@@ -77,6 +77,8 @@ class Truth:
         The largest absolute distance.
     offset
         The number that was subtracted from all distances: see `distforest.sources.readings.read_level`.
+    n_unobserved
+        Number of pairs of rows whose distance nobody observed; it is NaN.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class Truth:
     classes: list[ClassName] | None = None
     largest: float = 1.0
     offset: float = 0.0
+    n_unobserved: int = 0
 
     @classmethod
     def of(cls, given: object, learned: TruthKind | None = None) -> Truth:
@@ -108,7 +111,7 @@ class Truth:
         Raises
         ------
         InputError
-            The values are refused, or the matrix is not square.
+            The values are refused, the matrix is not square, or no distance of two rows was observed.
 
         Warns
         -----
@@ -120,6 +123,7 @@ class Truth:
         if isinstance(relation, (Labels, Targets, Embedding)):
             return cls.of_vector(_kind_of(relation), relation.values)
         is_graph = isinstance(relation, Graph)
+        reading = GRAPH if is_graph else DISTANCES
         if isinstance(relation, Graph):
             matrix = _numeric(opened_array(relation.adjacency))
         elif isinstance(relation, Distances):
@@ -127,10 +131,12 @@ class Truth:
         else:
             matrix = _numeric(relation)
             _check_square(tuple(matrix.shape))
-        distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
-        if learned is None and not is_graph and (doubt := told_of_truth(distances, reading.offset)):
-            warn_caller(f"distances: {doubt}")
-        return cls(TruthKind.DISTANCES, distances, None, largest_entry(distances), reading.offset)
+        distances, reading = read_level(matrix, reading)
+        known = known_entries(distances, reading)
+        if learned is None:
+            for told in told_of_given(distances, reading, known.n_unobserved):
+                warn_caller(f"{reading.name}: {told}")
+        return cls(TruthKind.DISTANCES, distances, None, known.largest, reading.offset, known.n_unobserved)
 
     @classmethod
     def of_vector(cls, kind: TruthKind, values: object, names: object = None) -> Truth:
@@ -158,7 +164,7 @@ class Truth:
         return cls(kind, finite_vectors(values, kind))
 
     def distances(self, left: Ints, right: Ints) -> Floats:
-        """The true distances of pairs of rows, shape (n_pairs,)."""
+        """The true distances of pairs of rows, NaN where nobody observed them, shape (n_pairs,)."""
         if self.kind == TruthKind.DISTANCES:
             return self.values[left, right].astype(np.float64) + self.offset
         distances: Floats = np.zeros(len(left))

@@ -28,7 +28,7 @@ from distforest.sources.readings import (
     GRAPH,
     SIMILARITIES,
     Reading,
-    largest_entry,
+    known_entries,
     read,
     read_level,
 )
@@ -328,10 +328,10 @@ def test_unobserved_entries_stay_unobserved(missing: Reading) -> None:
 
 def test_the_largest_entry_is_taken_of_absolute_values(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = np.array([[0.5, -3.0], [2.0, 1.0]], np.float32)
-    assert largest_entry(matrix) == 3.0
+    assert known_entries(matrix, DISTANCES).largest == 3.0
     monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 8))
-    assert largest_entry(matrix) == 3.0
-    assert largest_entry(np.zeros((2, 2), np.float32)) == 0.0
+    assert known_entries(matrix, DISTANCES).largest == 3.0
+    assert known_entries(np.zeros((2, 2), np.float32), DISTANCES).largest == 0.0
 
 
 def test_reading_leaves_the_users_array_alone() -> None:
