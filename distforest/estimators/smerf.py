@@ -148,7 +148,9 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             left, right = pairs_of_rows(features.shape[0])
             estimate, count = scoring.out_of_bag_distance(self.forest_, left, right)
             known = have_estimates(count, "pairs")
-            true, estimate = truth.distances(left[known], right[known]), estimate[known]
+            true = truth.distances(left, right)
+            known &= ~np.isnan(true)
+            true, estimate = true[known], estimate[known]
             of_pairs = None if weights is None else (weights[left] * weights[right])[known]
             self.oob_rmse_ = float(np.sqrt(np.average((true - estimate) ** 2, weights=of_pairs)))
             self.oob_score_ = r_squared(true, estimate, of_pairs)
@@ -219,7 +221,9 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             text = f"found {counted(nodes.shape[1], 'row')} of X and {len(truth.values)} of {truth.kind}"
             raise InputError(f"{text}: inconsistent numbers of samples")
         left, right = pairs_of_rows(nodes.shape[1])
-        return r_squared(truth.distances(left, right), self._pair_distances(nodes, left, right))
+        true = truth.distances(left, right)
+        left, right, true = (values[~np.isnan(true)] for values in (left, right, true))
+        return r_squared(true, self._pair_distances(nodes, left, right))
 
     def _pair_distances(self, nodes: Int32s, left: Ints, right: Ints) -> Floats:
         """Compute the distances of pairs of rows; many pairs by the whole matrix, where each costs less."""
