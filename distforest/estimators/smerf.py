@@ -25,6 +25,7 @@ from distforest.estimators.input_types import (
 )
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest import scoring
+from distforest.forest.observed_leaves import unobserved_share
 from distforest.growth.methods import METHODS
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
@@ -64,7 +65,10 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         The labels, sorted, if the forest has learned labels.
     oob_rmse_, oob_score_ : float
         With ``oob_score``: root mean squared error and coefficient of determination of the out-of-bag distances of all
-        pairs i < j of training rows, or of 2^21 random pairs if there are more.
+        pairs i < j of training rows whose distances were observed, or of 2^21 random pairs if there are more.
+    unobserved_share_ : float
+        Share of all pairs of leaves of which no distance was observed, so that their parents stand in; 0.0 if the
+        distances were complete.
     n_features_in_, feature_names_in_, feature_dtypes_in_
         Number of features; and their names and dtypes, if ``X`` is a data frame with string names or a Zarr array with
         the attribute ``feature_names``. A saved forest keeps them.
@@ -122,7 +126,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             In a sparse matrix an absent value is 0.
         Z
             The ground truth: distances, shape (n, n), as a matrix or as `Distances`; `Labels`, `Targets`, `Embedding`
-            or `Graph`; or a vector, shape (n,). A vector with fractional numbers is read as `Targets`, any other
+            or `Graph`; or a vector, shape (n,). NaN in a matrix is a distance that nobody observed, `ObservedDistances`
+            are a sparse matrix of those that were. A vector with fractional numbers is read as `Targets`, any other
             (strings, booleans, whole numbers) as `Labels`. Give dates as `Targets`.
         sample_weight
             A weight for each row, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as so
@@ -200,6 +205,12 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             truth = "targets" if self.forest_.meaning.leaf.learned is TruthKind.TARGETS else "an embedding"
             raise InputError(f"a forest that was trained on {truth} has no class shares; ask for `predict`")
         return shares
+
+    @property
+    def unobserved_share_(self) -> float:
+        """Share of all pairs of leaves of which no distance was observed; 0.0 if the distances were complete."""
+        check_is_fitted(self, "forest_")
+        return unobserved_share(self.forest_)
 
     @property
     def _n_features_out(self) -> int:

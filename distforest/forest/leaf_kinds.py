@@ -171,7 +171,7 @@ class KeepsLeafDistances:
     def table(self, table: NodeTable, arrays: Arrays) -> LeafDistances:
         """The leaf table of these arrays; raises KeyError if one is missing."""
         if UNOBSERVED in arrays:
-            return ObservedLeafDistances(table, arrays["leaf_distances"], arrays[UNOBSERVED])
+            return ObservedLeafDistances(table, arrays["leaf_distances"], unobserved=arrays[UNOBSERVED])
         return LeafDistances(table, arrays["leaf_distances"])
 
     def to_dict(self) -> LeafEntry:

@@ -133,6 +133,10 @@ def _of_similarities(data: Data, name: str) -> Iterator[str]:
 
 def _of_lacking(data: Data) -> Iterator[str]:
     """Similarities (or distances) of which most are unobserved."""
+    if data.n_unobserved:
+        share = data.n_unobserved / (data.n_rows * (data.n_rows - 1) // 2)
+        if share > 0.5:
+            yield f"{100.0 * share:.3g} % of the distances are unobserved (observe more of them)"
     if not isinstance(data.rows, Dense) or isinstance(data.matrix, LazySource):
         return
     observed = _observed(data)[0] / math.prod(data.matrix.shape)
@@ -144,7 +148,8 @@ def _of_turned(data: Data) -> Iterator[str]:
     """Distances of rows to themselves that are larger than the others, so that a cut raises the mean in its sides."""
     if data.truth_kind != TruthKind.DISTANCES:
         return
-    if data.truth.diagonal().mean(dtype=np.float64) > data.truth.mean(dtype=np.float64):
+    sums = [(np.nansum(block, dtype=np.float64), block.size - np.isnan(block).sum()) for _, block in row_blocks(data.truth)]
+    if data.truth.diagonal().mean(dtype=np.float64) > np.divide(*np.sum(sums, axis=0)):
         cure = "give 1 - S instead, or an adjacency matrix as a graph"
         yield f"rows are further from themselves than from others, so these may be similarities ({cure})"
 

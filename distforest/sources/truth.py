@@ -18,13 +18,14 @@ from distforest.sources.factors import (
     Embedding,
     Graph,
     Labels,
+    ObservedDistances,
     Targets,
     encoded,
     finite_vectors,
     is_date,
     rows_without,
 )
-from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
+from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import codes_of_links
 from distforest.sources.readings import DISTANCES, GRAPH, known_entries, read_level
@@ -49,6 +50,9 @@ class TruthKind(StrEnum):
         """Whether the truth is vectors of numbers, whose mean each leaf keeps."""
         return self in {TruthKind.TARGETS, TruthKind.EMBEDDING}
 
+
+Relation = Labels | Targets | Embedding | Graph | Distances | ObservedDistances
+"""The types of this package in which a truth may be given."""
 
 AS_LEARNED: dict[TruthKind | None, type[Labels | Targets | Embedding]] = {
     TruthKind.LABELS: Labels,
@@ -103,7 +107,7 @@ class Truth:
         Parameters
         ----------
         given
-            `Labels`, `Targets`, `Embedding`, `Graph` or `Distances`; a vector, which `read_vector` reads; or distances,
+            `Labels`, `Targets`, `Embedding`, `Graph`, `Distances` or `ObservedDistances`; a vector, which `read_vector` reads; or distances,
             shape (n, n). Array-like, Zarr array, or the address of one.
         learned
             As for `read_vector`.
@@ -126,6 +130,8 @@ class Truth:
         reading = GRAPH if is_graph else DISTANCES
         if isinstance(relation, Graph):
             matrix = _numeric(opened_array(relation.adjacency))
+        elif isinstance(relation, ObservedDistances):
+            matrix = relation.matrix()
         elif isinstance(relation, Distances):
             matrix = _numeric(opened_array(relation.values))
         else:
@@ -200,16 +206,26 @@ def _check_square(shape: tuple[int, ...]) -> None:
     raise InputError(f"distances: a square matrix was expected, found shape {shape}; {cure}")
 
 
-def _recognised(given: object, learned: TruthKind | None) -> Labels | Targets | Embedding | Graph | Distances | Matrix:
+def _recognised(given: object, learned: TruthKind | None) -> Relation | Matrix:
     """Read a vector as labels or targets; a matrix, and the types of this package, stay as they are."""
-    if isinstance(given, (Labels, Targets, Embedding, Graph, Distances)):
+    if isinstance(given, Relation):
+        if isinstance(given, Distances):
+            _check_told_apart(given.values)
         return given
+    _check_told_apart(given)
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
     if learned is None and "classes" in getattr(array, "attrs", {}):  # codes of named classes
         return Labels(array)
     return read_vector(in_memory(array), learned)
+
+
+def _check_told_apart(given: object) -> None:
+    """Refuse sparse distances that do not say what an entry is that is not stored; raises InputError."""
+    if is_sparse(given):
+        cures = "ObservedDistances(Z) if it is unobserved, Graph(A.toarray()) if it is no link, Z.toarray() if it is 0"
+        raise InputError(f"distances: found a sparse matrix; say what is not stored in it: give {cures}")
 
 
 def _numeric(given: object) -> Matrix:

@@ -1,19 +1,24 @@
-"""The mean pairwise distance where some distances are unobserved: SMERF's Eq. 1 with means over observed pairs.
+"""The mean pairwise distance where some distances are unobserved: SMERF's Eq. 1 with what the observed pairs say.
 
-The mean of a node S with in-bag weights w and m = sum w has two parts. Of the m^2 ordered pairs, q = sum w_i^2 are of a
-row with itself, whose distances are always known, and m^2 - q are of two different rows. With o_ij = 1 if z_ij is
-observed, else 0, and sums over i != j::
+Of the m^2 ordered pairs of a node S with in-bag weights w, m = sum w, q = sum w_i^2 are of a row with itself; the others
+are of two different rows. With o_ij = 1 if z_ij is observed, else 0, and sums over i != j in a set T of rows::
 
-    d = sum w_i^2 z_ii      a = sum w_i w_j o_ij z_ij      c = sum w_i w_j o_ij
-    I(S) = (d + (m^2 - q) a / c) / m^2
+    d(T) = sum w_i^2 z_ii      a(T) = sum w_i w_j o_ij z_ij      c(T) = sum w_i w_j o_ij      u(T) = m^2 - q - c
 
-If pairs are unobserved at random, a / c is an unbiased mean of all pairs of different rows, and so I(S) is one of Eq. 1.
-The parts are kept apart because the pairs of a row with itself, mostly 0, would outweigh the others where few of those
-are observed, the more the smaller the node. A cut gains ``m I(S) - m_L I(L) - m_R I(R)`` as in the paper: the weights are
-sizes of nodes, not numbers of observed pairs, because the sizes are known. A side without an observed pair of different
-rows has the a / c of S, so that it speaks neither for the cut nor against it. A node without one is not cut.
+The mean of the node over its observed pairs of different rows is g = a(S) / c(S). It stands for the pairs of S that nobody
+observed, on either side of a cut::
 
-With everything observed, c = m^2 - q, and this is `distforest.growth.cuts.mean_distance`, whose fixed point it shares.
+    I(T) = (d(T) + a(T) + u(T) g) / m(T)^2
+
+A cut gains m I(S) - m_L I(L) - m_R I(R), as in the paper. So I(S) is the mean over observed pairs, with the pairs of a row
+with itself by their true share: these are always known and mostly 0, so they would outweigh the others where few of
+those are observed, the more the smaller the node. An unobserved pair speaks neither for a cut nor against it. Means over
+the observed pairs of each side alone would be unbiased where pairs are unobserved at random, but they vary the more, the
+fewer pairs a side has, and the largest of many such gains is a chance find. The weights are sizes of nodes and not
+numbers of observed pairs, because the sizes are known. A node without an observed pair of different rows is not cut.
+A row of weight w counts as w equal rows, except that their pairs, of one row with itself, are left out of g.
+
+With everything observed u = 0, and this is `distforest.growth.cuts.mean_distance` bit for bit, whose fixed point it shares.
 Sums of distances and of pairs are exact integers.
 """
 
@@ -211,8 +216,9 @@ def sums_below(distances: Int32s, pairs: Int32s, rank: Int32s, limit: np.int32) 
 
 @borrowing
 def inside(side: Side, mean: float) -> float:
-    """M I(S) = (d + (m^2 - q) a / c) / m, with a given mean in place of a / c if no pair was observed."""
-    return (side.d + (float(side.m) * side.m - side.q) * (side.a / side.c if side.c else mean)) / side.m
+    """Compute m I(T) = (d + a + u g) / m, for the sums of T and a mean g."""
+    unobserved = side.m * side.m - side.q - side.c
+    return (side.d + side.a + unobserved * mean) / side.m
 
 
 @borrowing
