@@ -316,8 +316,8 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
     """Report what a sealed FOREST is and how it was grown.
 
-    It reads the manifest, the tree sizes, the feature weights and how many pairs of leaves are unobserved; `verify` reads
-    everything.
+    It reads the manifest, the tree sizes, the feature weights and how many pairs of leaves are unobserved; `verify`
+    reads everything.
     """
     from distforest.command_line import reports
     from distforest.forest.feature_shares import read_feature_shares

@@ -29,7 +29,7 @@ SHARE, NEAREST = "share", "nearest"
 object there."""
 
 UNOBSERVED = "unobserved"
-"""The array that says of how many pairs of leaves no distance was observed; only forests of incomplete distances have it."""
+"""The array that says of how many pairs of leaves no distance was observed; forests of complete distances have none."""
 
 UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
 """Leaf tables of forests without a ground truth, which follow from the node table alone."""

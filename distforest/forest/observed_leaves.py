@@ -1,11 +1,11 @@
 """Leaf tables of training distances of which some are unobserved: means over observed pairs, and what else stands in.
 
 The distance of two leaves is the mean of z_ij over the observed pairs of i in the one and j in the other. If nobody
-observed any, the one of the two nodes with the higher number, which lies at least as deep, gives way to its parent, and so
-on, until a pair was observed. Pairs of a row with itself tell nothing of two different rows, so they do not count
-where a node and its ancestor meet. The distance of a leaf to itself is the I(S) of
-`distforest.growth.cuts.observed_distance`: its pairs of a row with itself by their share, its pairs of different rows by
-the mean over the observed ones; if nobody observed any, the leaf gives way to its parent in that mean.
+observed any, the one of the two nodes with the higher number, which lies at least as deep, gives way to its parent, and
+so on, until a pair was observed; two siblings give way together. The distance of a leaf to itself is
+``(d + (m^2 - q) g) / m^2`` in the words of `distforest.growth.cuts.observed_distance`: the pairs of a row with itself,
+which are always known, and those of different rows at the mean g of the observed ones. If there are none, the leaf
+gives way to its parent in g.
 
 A tree that drew no observed pair at all is silent: it is a root, whose distance is NaN. The other trees answer.
 """
@@ -73,9 +73,7 @@ def lay_out_nodes(left: Int32s, right: Int32s, size: Ints, start: Ints, parent: 
 
 
 @kernel
-def sum_observed(
-    tree: Lineage, distances: Float32s, one: Ints, other: Ints, sums: Floats, counts: Ints
-) -> None:
+def sum_observed(tree: Lineage, distances: Float32s, one: Ints, other: Ints, sums: Floats, counts: Ints) -> None:
     """sums[e] = sum of w_i w_j z_ij over the observed i != j, i in one[e], j in other[e]; counts[e] = sum of w_i w_j.
 
     The outer sum runs over the rows of the node with the lower number, so a pair and its mirror image have the same
@@ -98,7 +96,7 @@ def sum_observed(
 
 @kernel
 def sum_selves(tree: Lineage, distances: Float32s, nodes: Ints, sums: Floats, masses: Ints) -> None:
-    """sums[e] = sum of w_i^2 z_ii, masses[0, e] = sum of w_i, masses[1, e] = sum of w_i^2, over the rows of nodes[e]."""
+    """sums[e] = sum of w_i^2 z_ii, masses[0, e] = sum of w_i, masses[1, e] = sum of w_i^2, over the rows of a node."""
     for e in range(nodes.shape[0]):
         total, m, q = 0.0, 0, 0
         for f in range(tree.start[nodes[e]], tree.stop[nodes[e]]):
@@ -111,7 +109,7 @@ def sum_selves(tree: Lineage, distances: Float32s, nodes: Ints, sums: Floats, ma
 
 @kernel
 def count_unobserved(tree: Lineage, distances: Float32s, leaves: Ints) -> int:
-    """The number of pairs of leaves, a leaf of several rows with itself among them, without an observed pair of rows."""
+    """The number of pairs of leaves, a leaf of several rows with itself among them, without an observed distance."""
     unobserved = 0
     for a in range(leaves.shape[0]):
         for b in range(a + 1):
@@ -173,15 +171,16 @@ def means_of_nodes(tree: Lineage, distances: Float32s, one: Ints, other: Ints) -
 def parents_of(parent: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
     """The two nodes of each pair, the lower number first, after that of the higher number has given way to its parent.
 
-    Of a node with itself, both give way; the parent of a root is -1.
+    Two siblings, and a node with itself, give way together, so that no node meets its own ancestor. The parent of a
+    root is -1.
 
     Examples
     --------
     >>> parents_of(np.array([-1, 0, 0, 1, 1]), np.array([2, 3, 1]), np.array([4, 3, 2]))
-    (array([1, 1, 0]), array([2, 1, 1]))
+    (array([1, 1, 0]), array([2, 1, 0]))
     """
     above = parent[high]
-    low = np.where(low == high, above, low)
+    low = np.where(parent[low] == above, above, low)
     return np.minimum(low, above), np.maximum(low, above)
 
 
@@ -242,7 +241,7 @@ class ObservedMembers(Members):
         return holds
 
     def check(self) -> None:
-        """Refuse what `Members` refuses but for NaN beside the diagonal, and impossible counts; raises ArtifactError."""
+        """Refuse what `Members` refuses but for NaN off the diagonal, and impossible counts; raises ArtifactError."""
         super().check()
         if np.isnan(self.distances.diagonal()).any():
             raise ArtifactError("distances: values on the diagonal are finite")

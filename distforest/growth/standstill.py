@@ -148,7 +148,9 @@ def _of_turned(data: Data) -> Iterator[str]:
     """Distances of rows to themselves that are larger than the others, so that a cut raises the mean in its sides."""
     if data.truth_kind != TruthKind.DISTANCES:
         return
-    sums = [(np.nansum(block, dtype=np.float64), block.size - np.isnan(block).sum()) for _, block in row_blocks(data.truth)]
+    sums = [
+        (np.nansum(block, dtype=np.float64), block.size - np.isnan(block).sum()) for _, block in row_blocks(data.truth)
+    ]
     if data.truth.diagonal().mean(dtype=np.float64) > np.divide(*np.sum(sums, axis=0)):
         cure = "give 1 - S instead, or an adjacency matrix as a graph"
         yield f"rows are further from themselves than from others, so these may be similarities ({cure})"

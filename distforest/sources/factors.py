@@ -149,8 +149,8 @@ class Embedding:
 class Distances:
     """Given distances of pairs of rows, shape (n, n): array-like, Zarr array, or the address of one.
 
-    NaN is a distance that nobody observed, and on the diagonal 0. Where only one of z_ij and z_ji is observed, it counts
-    for both.
+    NaN is a distance that nobody observed, and on the diagonal 0. Where only one of z_ij and z_ji is observed, it
+    counts for both.
 
     `SMERF` reads a plain matrix in the same way. But selecting rows here also selects the columns with the same
     numbers, so that cross-validation works: it gets the distances among training rows, and those among test rows.
@@ -190,8 +190,9 @@ class ObservedDistances:
     ``values`` has shape (n, n): a sparse matrix or array of SciPy, or the address of one in Zarr.
 
     An entry that is not stored is unobserved; that tells it from a `Graph`, in which two items without a link are far.
-    A pair may be stored in one direction or in both, whose mean is used; on the diagonal, what is not stored is 0. It is
-    read into a dense matrix, so n rows take 4 n^2 bytes. Selecting rows also selects the columns with the same numbers.
+    A pair may be stored in one direction or in both, whose mean is used; on the diagonal, what is not stored is 0. It
+    is read into a dense matrix, so n rows take 4 n^2 bytes. Selecting rows also selects the columns with the same
+    numbers.
 
     Raises
     ------

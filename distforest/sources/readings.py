@@ -282,21 +282,22 @@ def laid_out(values: Matrix, reading: Reading) -> Iterator[tuple[int, np.ndarray
     """
     lacking, given = -1, -1
     for first, block in row_blocks(values):
-        if reading.symmetric and block.dtype.kind == "f":
-            rows = np.arange(len(block))
-            diagonal = block[rows, first + rows]
-            lacks = np.isnan(diagonal)
-            lacking = first + int(np.argmax(lacks)) if lacking < 0 and lacks.any() else lacking
-            given = first + int(np.argmax(~lacks & (diagonal != 0.0))) if (~lacks & (diagonal != 0.0)).any() else given
-            if min(lacking, given) >= 0:
-                raise InputError(
-                    f"{reading.name}: NaN on the diagonal stands for 0, but row {lacking} has NaN there and row {given} "
-                    "another value than 0; give the whole diagonal"
-                )
-            if lacks.any():
-                block = block.copy()
-                block[rows[lacks], first + rows[lacks]] = 0.0
-        yield first, block
+        if not reading.symmetric or block.dtype.kind != "f":
+            yield first, block
+            continue
+        rows = np.arange(len(block))
+        diagonal = block[rows, first + rows]
+        lacks, gives = np.isnan(diagonal), np.abs(diagonal) > 0.0
+        lacking = first + int(np.argmax(lacks)) if lacking < 0 and lacks.any() else lacking
+        given = first + int(np.argmax(gives)) if given < 0 and gives.any() else given
+        if min(lacking, given) >= 0:
+            raise InputError(
+                f"{reading.name}: NaN on the diagonal stands for 0, but row {lacking} has NaN there and row {given} "
+                "another value than 0; give the whole diagonal"
+            )
+        filled = block.copy() if lacks.any() else block
+        filled[rows[lacks], first + rows[lacks]] = 0.0
+        yield first, filled
 
 
 class Range(NamedTuple):
@@ -447,7 +448,9 @@ def known_entries(matrix: Float32s, reading: Reading) -> Known:
         largest = max(largest, of_block)
     n_pairs = len(matrix) * (len(matrix) - 1) // 2
     if 0 < n_pairs == n_unobserved // 2:
-        raise InputError(f"{reading.name}: all {n_pairs:,} entries between different rows are NaN; observe some of them")
+        raise InputError(
+            f"{reading.name}: all {n_pairs:,} entries between different rows are NaN; observe some of them"
+        )
     return Known(largest, n_unobserved // 2)
 
 

@@ -107,8 +107,8 @@ class Truth:
         Parameters
         ----------
         given
-            `Labels`, `Targets`, `Embedding`, `Graph`, `Distances` or `ObservedDistances`; a vector, which `read_vector` reads; or distances,
-            shape (n, n). Array-like, Zarr array, or the address of one.
+            `Labels`, `Targets`, `Embedding`, `Graph`, `Distances` or `ObservedDistances`; a vector, which `read_vector`
+            reads; or distances, shape (n, n). Array-like, Zarr array, or the address of one.
         learned
             As for `read_vector`.
 

@@ -1,4 +1,4 @@
-"""Slow references for distances of which some are unobserved: cuts, and distances of leaves, from sums over all pairs."""
+"""Slow references where some distances are unobserved: cuts, and distances of leaves, from sums over all pairs."""
 
 from __future__ import annotations
 
@@ -93,9 +93,10 @@ def node_distance(
             break
         if high == 0:
             return None
-        low, high = sorted((parent[high] if low == high else low, parent[high]))
+        low, high = sorted((parent[high] if parent[low] == parent[high] else low, parent[high]))
     mass = sum(int(weights[i]) * int(weights[j]) for i, j in pairs)
     mean = sum(int(weights[i]) * int(weights[j]) * exact[i, j] for i, j in pairs) / Fraction(mass)
-    return completed_sum({k: exact[k] for k in exact if k[0] == k[1]}, own, weights, mean) / sum(masses) ** 2 if (
-        one == other
-    ) else mean
+    if one != other:
+        return mean
+    selves = {(i, i): exact[i, i] for i in own}
+    return completed_sum(selves, own, weights, mean) / sum(masses) ** 2

@@ -1,25 +1,25 @@
 """The mean pairwise distance where some distances are unobserved: SMERF's Eq. 1 with what the observed pairs say.
 
-Of the m^2 ordered pairs of a node S with in-bag weights w, m = sum w, q = sum w_i^2 are of a row with itself; the others
-are of two different rows. With o_ij = 1 if z_ij is observed, else 0, and sums over i != j in a set T of rows::
+Of the m^2 ordered pairs of a node S with in-bag weights w, m = sum w, q = sum w_i^2 are of a row with itself; the
+others are of two different rows. With o_ij = 1 if z_ij is observed, else 0, and sums over i != j in a set T of rows::
 
     d(T) = sum w_i^2 z_ii      a(T) = sum w_i w_j o_ij z_ij      c(T) = sum w_i w_j o_ij      u(T) = m^2 - q - c
 
-The mean of the node over its observed pairs of different rows is g = a(S) / c(S). It stands for the pairs of S that nobody
-observed, on either side of a cut::
+The mean of the node over its observed pairs of different rows is g = a(S) / c(S). It stands for the pairs of S that
+nobody observed, on either side of a cut::
 
     I(T) = (d(T) + a(T) + u(T) g) / m(T)^2
 
-A cut gains m I(S) - m_L I(L) - m_R I(R), as in the paper. So I(S) is the mean over observed pairs, with the pairs of a row
-with itself by their true share: these are always known and mostly 0, so they would outweigh the others where few of
-those are observed, the more the smaller the node. An unobserved pair speaks neither for a cut nor against it. Means over
-the observed pairs of each side alone would be unbiased where pairs are unobserved at random, but they vary the more, the
-fewer pairs a side has, and the largest of many such gains is a chance find. The weights are sizes of nodes and not
-numbers of observed pairs, because the sizes are known. A node without an observed pair of different rows is not cut.
-A row of weight w counts as w equal rows, except that their pairs, of one row with itself, are left out of g.
+A cut gains m I(S) - m_L I(L) - m_R I(R), as in the paper. So I(S) is the mean over observed pairs, with the pairs of a
+row with itself by their true share: these are always known and mostly 0, so they would outweigh the others where few of
+those are observed, the more the smaller the node. Means over the observed pairs of each side alone would be unbiased
+where pairs are unobserved at random, but they vary the more, the fewer pairs a side has, and the largest of many such
+gains is a chance find; with g an unobserved pair is as far as the node's pairs usually are. The weights are sizes of
+nodes and not numbers of observed pairs, because the sizes are known. A node without an observed pair of different rows
+is not cut. A row of weight w counts as w equal rows, except that their pairs, of one row with itself, are left out of g.
 
-With everything observed u = 0, and this is `distforest.growth.cuts.mean_distance` bit for bit, whose fixed point it shares.
-Sums of distances and of pairs are exact integers.
+With everything observed u = 0, and this is `distforest.growth.cuts.mean_distance` bit for bit, whose fixed point it
+shares. Sums of distances and of pairs are exact integers.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def sum_observed_rows(
 def observe(
     values: Float32s, fixed: FixedPoint, weights: Int32s, distances: Int32s, pairs: Int32s
 ) -> tuple[np.int64, np.int64]:
-    """distances[j] = weights[j] values[j] in fixed point and pairs[j] = weights[j], 0 where a value is NaN; their sums."""
+    """distances[j] = weights[j] values[j] in fixed point, pairs[j] = weights[j], 0 where a value is NaN; their sums."""
     total, n_pairs = np.int64(0), np.int64(0)
     for j in range(values.shape[0]):
         is_observed = not np.isnan(values[j])

@@ -155,7 +155,10 @@ def test_a_cut_does_not_depend_on_the_order_of_rows_on_the_scale_or_on_a_shift(
     permuted = Search(n, [list(range(n))], [weights[order].tolist()], values[:, order], 1)
     assert [part.tobytes() for part in cut(of(z[np.ix_(order, order)]), permuted)] == [p.tobytes() for p in plain]
     scaled = cut(of(z * np.float32(1024)), whole)
-    assert (scaled.candidate.tolist(), scaled.threshold.tolist()) == (plain.candidate.tolist(), plain.threshold.tolist())
+    assert (scaled.candidate.tolist(), scaled.threshold.tolist()) == (
+        plain.candidate.tolist(),
+        plain.threshold.tolist(),
+    )
     assert scaled.gain[0] == (plain.gain[0] * 1024 if plain.candidate[0] >= 0 else plain.gain[0])
     assume(plain.candidate[0] >= 0 and plain.gain[0] > 1e-6)
     shifted = cut(of(z + np.float32(64)), whole)  # m - m_L - m_R = 0
@@ -179,7 +182,9 @@ def test_categories_are_ordered_by_their_observed_distances(n: int) -> None:
 
 
 def test_a_reference_row_of_which_nothing_is_known_orders_no_category() -> None:
-    z = with_holes(np.array([[0, 1, 2, 1], [1, 0, 2, 1], [2, 2, 0, 1], [1, 1, 1, 0]], np.float32), np.zeros((4, 4), bool))
+    z = with_holes(
+        np.array([[0, 1, 2, 1], [1, 0, 2, 1], [2, 2, 0, 1], [1, 1, 1, 0]], np.float32), np.zeros((4, 4), bool)
+    )
     alone = z.copy()
     alone[3, :3] = alone[:3, 3] = np.nan
     values = np.array([[0.0, 0.0, 1.0, np.nan]])
