@@ -304,8 +304,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         truth = truth or Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0)))
         of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
         of_rows = self._integer_weights(params, truth, sample_weight)
-        others = {"offset": truth.offset, "n_unobserved": truth.n_unobserved}
-        data = Data(rows, matrix, *of_truth, weights, sample_weights=of_rows, **others)
+        data = Data(rows, matrix, *of_truth, weights, offset=truth.offset, sample_weights=of_rows)
+        data = replace(data, n_unobserved=truth.n_unobserved)
         self._grow_from(data, params, seed_of(self.random_state))
 
     def _sample_weight(self, sample_weight: VectorLike | None, n_rows: int) -> Floats | None:

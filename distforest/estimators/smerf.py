@@ -233,8 +233,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             raise InputError(f"{text}: inconsistent numbers of samples")
         left, right = pairs_of_rows(nodes.shape[1])
         true = truth.distances(left, right)
-        left, right, true = (values[~np.isnan(true)] for values in (left, right, true))
-        return r_squared(true, self._pair_distances(nodes, left, right))
+        known = ~np.isnan(true)
+        return r_squared(true[known], self._pair_distances(nodes, left[known], right[known]))
 
     def _pair_distances(self, nodes: Int32s, left: Ints, right: Ints) -> Floats:
         """Compute the distances of pairs of rows; many pairs by the whole matrix, where each costs less."""

@@ -249,8 +249,7 @@ class Members:
 
     def _hold(self, distances: Float32s) -> NDArray[np.bool_]:
         """Which rows of distances have no value that is refused, shape (n_rows,)."""
-        holds: NDArray[np.bool_] = np.isfinite(distances).all(axis=1)
-        return holds
+        return np.asarray(np.isfinite(distances).all(axis=1))
 
     def check(self) -> None:
         """Refuse distances that are not finite or not square, and leaves without members; raises ArtifactError."""

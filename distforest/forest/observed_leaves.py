@@ -98,7 +98,7 @@ def sum_observed(tree: Lineage, distances: Float32s, one: Ints, other: Ints, sum
 def sum_selves(tree: Lineage, distances: Float32s, nodes: Ints, sums: Floats, masses: Ints) -> None:
     """sums[e] = sum of w_i^2 z_ii, masses[0, e] = sum of w_i, masses[1, e] = sum of w_i^2, over the rows of a node."""
     for e in range(nodes.shape[0]):
-        total, m, q = 0.0, 0, 0
+        total, m, q = 0.0, np.int64(0), np.int64(0)
         for f in range(tree.start[nodes[e]], tree.stop[nodes[e]]):
             w = np.int64(tree.weights[f])
             total += w * w * np.float64(distances[tree.rows[f], tree.rows[f]])
@@ -237,8 +237,7 @@ class ObservedMembers(Members):
 
     def _hold(self, distances: Float32s) -> NDArray[np.bool_]:
         """Which rows have no value that is refused: only infinite ones, and NaN on the diagonal."""
-        holds: NDArray[np.bool_] = ~np.isinf(distances).any(axis=1)
-        return holds
+        return np.asarray(~np.isinf(distances).any(axis=1))
 
     def check(self) -> None:
         """Refuse what `Members` refuses but for NaN off the diagonal, and impossible counts; raises ArtifactError."""

@@ -134,9 +134,9 @@ def _of_similarities(data: Data, name: str) -> Iterator[str]:
 def _of_lacking(data: Data) -> Iterator[str]:
     """Similarities (or distances) of which most are unobserved."""
     if data.n_unobserved:
-        share = data.n_unobserved / (data.n_rows * (data.n_rows - 1) // 2)
-        if share > 0.5:
-            yield f"{100.0 * share:.3g} % of the distances are unobserved (observe more of them)"
+        n_pairs = data.n_rows * (data.n_rows - 1) // 2
+        if 2 * data.n_unobserved > n_pairs:
+            yield f"{n_pairs - data.n_unobserved:,} of {n_pairs:,} distances are observed (observe more of them)"
     if not isinstance(data.rows, Dense) or isinstance(data.matrix, LazySource):
         return
     observed = _observed(data)[0] / math.prod(data.matrix.shape)

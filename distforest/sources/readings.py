@@ -295,9 +295,12 @@ def laid_out(values: Matrix, reading: Reading) -> Iterator[tuple[int, np.ndarray
                 f"{reading.name}: NaN on the diagonal stands for 0, but row {lacking} has NaN there and row {given} "
                 "another value than 0; give the whole diagonal"
             )
-        filled = block.copy() if lacks.any() else block
-        filled[rows[lacks], first + rows[lacks]] = 0.0
-        yield first, filled
+        if lacks.any():
+            filled = block.copy()
+            filled[rows[lacks], first + rows[lacks]] = 0.0
+            yield first, filled
+        else:
+            yield first, block
 
 
 class Range(NamedTuple):

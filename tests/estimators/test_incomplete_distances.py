@@ -140,7 +140,7 @@ def test_a_forest_of_silent_trees_says_so() -> None:
     few[0, 1] = 1.0
     with (
         pytest.warns(UserWarning, match="no distance of 68 rows to any other row was observed"),
-        pytest.warns(UserWarning, match=r"100 % of the distances are unobserved \(observe more of them\)"),
+        pytest.warns(UserWarning, match=r"1 of 2,415 distances are observed \(observe more of them\)"),
     ):
         forest = grown(few, n_estimators=2, max_samples=0.05)
     assert np.isnan(forest.distance(X)).all()

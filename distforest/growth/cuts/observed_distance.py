@@ -12,11 +12,11 @@ nobody observed, on either side of a cut::
 
 A cut gains m I(S) - m_L I(L) - m_R I(R), as in the paper. So I(S) is the mean over observed pairs, with the pairs of a
 row with itself by their true share: these are always known and mostly 0, so they would outweigh the others where few of
-those are observed, the more the smaller the node. Means over the observed pairs of each side alone would be unbiased
+those are known, the more the smaller the node. Means over the observed pairs of each side alone would be unbiased
 where pairs are unobserved at random, but they vary the more, the fewer pairs a side has, and the largest of many such
 gains is a chance find; with g an unobserved pair is as far as the node's pairs usually are. The weights are sizes of
 nodes and not numbers of observed pairs, because the sizes are known. A node without an observed pair of different rows
-is not cut. A row of weight w counts as w equal rows, except that their pairs, of one row with itself, are left out of g.
+is not cut. A row of weight w counts as w equal rows, except that their pairs, of a row with itself, are left out of g.
 
 With everything observed u = 0, and this is `distforest.growth.cuts.mean_distance` bit for bit, whose fixed point it
 shares. Sums of distances and of pairs are exact integers.
@@ -65,7 +65,8 @@ class ObservedDistance(MeanDistance):
         """The best cut of each node."""
         cuts, longest = Cuts.none(frontier.n_nodes), int(frontier.sizes.max(initial=0))
         room = SumRoom.of(len(values), longest, len(self.distances))._replace(places_missing=self.places_missing)
-        both = PairRoom(room, *np.empty((2, len(values), longest), np.int64), np.empty(longest, np.int64))
+        earlier, across = np.empty((2, len(values), longest), np.int64)
+        both = PairRoom(room, earlier, across, np.empty(longest, np.int64))
         where = self.where(frontier)
         cut_observed(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, both, cuts)
         return cuts
@@ -87,11 +88,11 @@ class PairRoom(NamedTuple):
 class Side(NamedTuple):
     """The sums of a set of rows: m, q, d, a and c."""
 
-    m: int
-    q: int
-    d: int
-    a: int
-    c: int
+    m: np.int64
+    q: np.int64
+    d: np.int64
+    a: np.int64
+    c: np.int64
 
 
 @borrowing
@@ -222,7 +223,7 @@ def inside(side: Side, mean: float) -> float:
 
 
 @borrowing
-def rest_of(whole: Side, left: Side, moved: int, n_moved: int) -> Side:
+def rest_of(whole: Side, left: Side, moved: np.int64, n_moved: np.int64) -> Side:
     """The sums of the rows that are not in ``left``, whose pairs with all rows sum to ``moved`` and ``n_moved``."""
     a, c = whole.a - 2 * moved + left.a, whole.c - 2 * n_moved + left.c
     return Side(whole.m - left.m, whole.q - left.q, whole.d - left.d, a, c)
@@ -246,7 +247,9 @@ def scan_observed_order(
     """
     sums, before = room.sums, cuts.gain[node]
     n, order, earlier, n_earlier = sums.n_observed[k], sums.order[k], sums.earlier[k], room.earlier[k]
-    whole, left, moved, n_moved = Side(0, 0, 0, 0, 0), Side(0, 0, 0, 0, 0), 0, 0
+    nothing = np.int64(0)
+    whole = left = Side(nothing, nothing, nothing, nothing, nothing)
+    moved, n_moved = nothing, nothing
     for i in range(values.shape[0]):
         w, lacks = np.int64(weights[i]), np.isnan(values[i])
         if lacks and missing == STAY:
