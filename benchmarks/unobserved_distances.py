@@ -1,8 +1,8 @@
 """SMERF where some distances were removed at random: Spearman of new rows, and of the pairs that were held out.
 
-``python benchmarks/unobserved_distances.py [REPEATS]``: the three distances of the paper's section 5.1, n = 320, p = 20,
-200 new rows. The paper's second scheme holds out pairs instead of rows. Seconds are the processor time of a fit, as a
-ratio to the one with all distances.
+``python benchmarks/unobserved_distances.py [REPEATS]``: the three distances of the paper's section 5.1, n = 320,
+p = 20, 200 new rows. The paper's second scheme holds out pairs instead of rows. Time is the processor time of a fit, as
+a ratio to the one with all distances.
 """
 
 from __future__ import annotations
