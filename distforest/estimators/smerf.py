@@ -25,7 +25,6 @@ from distforest.estimators.input_types import (
 )
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest import scoring
-from distforest.forest.observed_leaves import unobserved_share
 from distforest.growth.methods import METHODS
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
@@ -210,7 +209,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     def unobserved_share_(self) -> float:
         """Share of all pairs of leaves of which no distance was observed; 0.0 if the distances were complete."""
         check_is_fitted(self, "forest_")
-        return unobserved_share(self.forest_)
+        return scoring.unobserved_share(self.forest_)
 
     @property
     def _n_features_out(self) -> int:

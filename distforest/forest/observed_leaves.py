@@ -25,7 +25,6 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.forest.forest import Forest
     from distforest.forest.table import NodeTable
 
 
@@ -277,14 +276,6 @@ def silent_trees(table: NodeTable, unobserved: Ints | None) -> NDArray[np.bool_]
     """Which trees are a root alone, of whose rows no pair was observed, shape (n_trees,)."""
     silent: NDArray[np.bool_] = np.zeros(table.n_trees, np.bool_)
     return silent if unobserved is None else (leaves_per_tree(table) == 1) & (unobserved == 1)
-
-
-def unobserved_share(forest: Forest) -> float:
-    """Share of all pairs of leaves, a leaf with itself among them, of which no distance was observed."""
-    if not isinstance(forest.leaf_table, (ObservedMembers, ObservedLeafDistances)):
-        return 0.0
-    assert forest.leaf_table.unobserved is not None  # noqa: S101  (guaranteed by the kind of leaf table)
-    return share_of_pairs(forest.leaf_table.unobserved, leaves_per_tree(forest.table))
 
 
 def share_of_pairs(unobserved: Ints, n_leaves: Ints) -> float:

@@ -13,9 +13,9 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.leaves import ClassCounts, LeafTable, Means
+from distforest.forest.leaves import ClassCounts, LeafTable, Means, leaves_per_tree
 from distforest.forest.nearest_votes import nearest_members
-from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers
+from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers, share_of_pairs
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import check_n_neighbors, nearest, proximity
@@ -55,6 +55,14 @@ def telling_trees(forest: Forest) -> Ints:
     if isinstance(forest.leaf_table, (ObservedMembers, ObservedLeafDistances)):
         return np.flatnonzero(~forest.leaf_table.silent)
     return np.arange(forest.n_trees)
+
+
+def unobserved_share(forest: Forest) -> float:
+    """Share of all pairs of leaves, a leaf with itself among them, of which no distance was observed."""
+    if not isinstance(forest.leaf_table, (ObservedMembers, ObservedLeafDistances)):
+        return 0.0
+    assert forest.leaf_table.unobserved is not None  # noqa: S101  (guaranteed by the kind of leaf table)
+    return share_of_pairs(forest.leaf_table.unobserved, leaves_per_tree(forest.table))
 
 
 def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:

@@ -419,7 +419,7 @@ def check_complete(features: np.ndarray, method: str) -> None:
             raise InputError(f"features: {method} takes no missing values, found NaN, {found}; remove or impute them")
 
 
-class Known(NamedTuple):
+class KnownEntries(NamedTuple):
     """What is known of a symmetric matrix.
 
     Attributes
@@ -434,7 +434,7 @@ class Known(NamedTuple):
     n_unobserved: int
 
 
-def known_entries(matrix: Float32s, reading: Reading) -> Known:
+def known_entries(matrix: Float32s, reading: Reading) -> KnownEntries:
     """The largest absolute entry of a symmetric matrix, and how many pairs are unobserved, block by block.
 
     Raises
@@ -454,7 +454,7 @@ def known_entries(matrix: Float32s, reading: Reading) -> Known:
         raise InputError(
             f"{reading.name}: all {n_pairs:,} entries between different rows are NaN; observe some of them"
         )
-    return Known(largest, n_unobserved // 2)
+    return KnownEntries(largest, n_unobserved // 2)
 
 
 def _largest_of(values: np.ndarray) -> float:

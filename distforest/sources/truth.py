@@ -51,7 +51,7 @@ class TruthKind(StrEnum):
         return self in {TruthKind.TARGETS, TruthKind.EMBEDDING}
 
 
-Relation = Labels | Targets | Embedding | Graph | Distances | ObservedDistances
+GivenTruth = Labels | Targets | Embedding | Graph | Distances | ObservedDistances
 """The types of this package in which a truth may be given."""
 
 AS_LEARNED: dict[TruthKind | None, type[Labels | Targets | Embedding]] = {
@@ -206,9 +206,9 @@ def _check_square(shape: tuple[int, ...]) -> None:
     raise InputError(f"distances: a square matrix was expected, found shape {shape}; {cure}")
 
 
-def _recognised(given: object, learned: TruthKind | None) -> Relation | Matrix:
+def _recognised(given: object, learned: TruthKind | None) -> GivenTruth | Matrix:
     """Read a vector as labels or targets; a matrix, and the types of this package, stay as they are."""
-    if isinstance(given, Relation):
+    if isinstance(given, GivenTruth):
         if isinstance(given, Distances):
             _check_told_apart(given.values)
         return given

@@ -31,7 +31,7 @@ draws += np.swapaxes(draws, 1, 2)
 
 
 def told(share: float, filler: float) -> tuple[float, float]:
-    """Area under the ROC curve of the unasked pairs, and the share of them that should be links."""
+    """Area under the ROC curve of the unasked pairs, and the share of links expected there."""
     area, expected = [], []
     for draw in draws:
         unasked = np.triu(draw > share, 1)

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
+from distforest.forest import scoring
 from distforest.forest.leaves import Members
 from distforest.forest.observed_leaves import (
     ObservedLeafDistances,
     ObservedMembers,
     check_unobserved,
     silent_trees,
-    unobserved_share,
 )
 from distforest.forest.table import NodeTable
 from tests.reference import naive_observed
@@ -195,4 +195,4 @@ def test_a_forest_of_complete_distances_lacks_none() -> None:
     complete: Any = type(
         "Forest", (), {"leaf_table": Members(DEEP, *[np.zeros((1, 4), np.int32)] * 2, np.zeros((4, 4)))}
     )
-    assert unobserved_share(complete) == 0.0
+    assert scoring.unobserved_share(complete) == 0.0
