@@ -11,10 +11,13 @@ import zarr
 from scipy.stats import spearmanr
 
 from distforest import SMERF, Distances, Graph, ObservedDistances, load
+from distforest.command_line.reports import inspected
 from distforest.errors import InputError
 from distforest.evaluation.simulate import smerf_radial
 from distforest.forest import scoring
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers
+from distforest.forest.roots import unobserved_of_manifest
+from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.cluster import Here
 from distforest.jobs.spec import Spec
 from distforest.pictures.out_of_bag import error_curve
@@ -75,6 +78,18 @@ max_features = "none"
     assert loaded.digest_ == forest.digest_
     np.testing.assert_array_equal(loaded.distance(X), forest.distance(X))
     assert loaded.unobserved_share_ == forest.unobserved_share_ > 0.1
+
+
+def test_a_sealed_forest_says_how_much_was_unobserved(forest: SMERF, tmp_path: Any) -> None:
+    forest.save(f"{tmp_path}/some.zarr")
+    grown(DATA.Z).save(f"{tmp_path}/all.zarr")
+    manifests = {name: read_manifest(f"{tmp_path}/{name}.zarr") for name in ("some", "all")}
+    shares = {name: unobserved_of_manifest(f"{tmp_path}/{name}.zarr", manifest) for name, manifest in manifests.items()}
+    assert shares == {"some": forest.unobserved_share_, "all": None}
+    told = inspected("some.zarr", manifests["some"], None, None, 0.25)
+    assert ("observed", "no distance of 25 % of the pairs of leaves; their parents stand in") in told.lines
+    assert told.answer["unobserved_share"] == 0.25
+    assert "unobserved_share" not in inspected("all.zarr", manifests["all"], None, None).answer
 
 
 def test_both_leaf_tables_say_the_same(forest: SMERF) -> None:
