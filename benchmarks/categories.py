@@ -1,7 +1,8 @@
 """Columns of categories against their one-hot form, and against scikit-learn's histogram gradient boosting.
 
-``python benchmarks/categories.py MUSHROOMS`` reads an ``.npz`` file with ``codes``, whole numbers of shape
-(n, n_columns), and labels ``y``. Without a file it draws a table: 30 columns of 40 categories, of which three decide.
+``python benchmarks/categories.py benchmarks/data/mushrooms.npz`` reads an ``.npz`` file with ``codes``, whole
+numbers of shape (n, n_columns), and labels ``y``. Without a file it draws a table: 30 columns of 40 categories, of
+which three decide.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ name; begin another one when their code has changed. UMAP has its row where umap
 n = 1,000 points in three dimensions and features of noise N(0, 70); geodesic precision@50, the mean over the points and
 then over the seeds, ± the standard error of the latter mean; ties broken in expectation. Data and method have the same
 seed, and no method is told more than X. Raw, and with every feature rescaled to [0, 1]. The other kinds of noise,
-lognormal, Student's t with 2 degrees of freedom and normal with autocorrelation .7, were chosen before any result on
+lognormal, Student's t with 2 degrees of freedom and normal with autocorrelation 0.7, were chosen before any result on
 them was seen: line, helix and sphere, 10, 100 and 1,000 dimensions, raw.
 
 - *URerF* with its defaults, for all cells the same.

@@ -451,10 +451,10 @@ def is_done(name: str, split: Split) -> bool:
 def spread(values: Sequence[float]) -> str:
     """Mean, and with several splits its standard error."""
     array = np.array(values)
-    mean = f"{array.mean():.3f}".removeprefix("0")
+    mean = f"{array.mean():.3f}"
     if len(array) == 1:
         return mean
-    return f"{mean} ± {array.std(ddof=1) / math.sqrt(len(array)):.3f}".replace("± 0", "± ")
+    return f"{mean} ± {array.std(ddof=1) / math.sqrt(len(array)):.3f}"
 
 
 def print_results(results: Sequence[Result]) -> None:

@@ -3,7 +3,7 @@
 ::
 
     python benchmarks/soak.py                            200 jobs in 20 minutes, and what is left after that
-    python benchmarks/soak.py --minutes .4 --jobs 8      the same loop as a test runs it
+    python benchmarks/soak.py --minutes 0.4 --jobs 8      the same loop as a test runs it
 
 Two workers and the scheduler are started again when they end. In the first half of the time schedulers die too (at most
 one a minute), in the second half one scheduler lives on, and its memory is watched. At the end every job must have

@@ -1,8 +1,9 @@
 """Sparse features: a forest over made documents, beside scikit-learn's random forest on the same matrix.
 
-``python benchmarks/sparse.py [--rows N] [--columns P] [--words W] [--trees B] [--depth D] [--threads T]`` draws N
-documents of about W words of P by Zipf's law, in four topics, and trains each forest in a fresh process, whose peak
-memory it prints; the process has drawn the documents itself, and the peak before the fit stands beside.
+``python benchmarks/sparse.py [--rows N] [--columns P] [--words W] [--trees B] [--depth D] [--threads T] [--queries M]``
+draws N documents of about W words of P by Zipf's law, in four topics, and trains each forest in a fresh process, whose
+peak memory it prints; the process has drawn the documents itself, and the peak before the fit stands beside. Then M new
+documents are scored, for the accuracy and once more, in seconds of the processor.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from measurement import machine, mib, print_table, seconds_cell, timed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from distforest.forest.table import NodeTable
 
 N_TOPICS = 4
 EXPONENT = 1.1
@@ -52,8 +55,8 @@ def documents(
 
 def measured(who: str, options: argparse.Namespace) -> dict[str, Any]:
     """Train one forest in this process; its seconds, nodes, accuracy on new rows, and the peaks of memory."""
-    X, y = documents(options.rows + 2000, options.columns, options.words, seed=0)
-    X, y, new, truth = X[:-2000], y[:-2000], X[-2000:], y[-2000:]
+    X, y = documents(options.rows + options.queries, options.columns, options.words, seed=0)
+    X, y, new, truth = X[: options.rows], y[: options.rows], X[options.rows :], y[options.rows :]
     common = {"n_estimators": options.trees, "max_depth": options.depth, "random_state": 0, "n_jobs": options.threads}
     if who == "ours":
         from distforest import SMERF, Labels  # noqa: PLC0415  (each process imports one of the two)
@@ -62,27 +65,39 @@ def measured(who: str, options: argparse.Namespace) -> dict[str, Any]:
         SMERF(2, random_state=0).fit(few[0], Labels(few[1])).predict(few[0])  # compiles
         before, start = peak(), time.process_time()
         seconds, forest = timed(lambda: SMERF(**common).fit(X, Labels(y)))
-        n_nodes = len(forest.forest_.table.left)
+        table = forest.forest_.table
+        n_nodes, depth = len(table.left), depth_of(table)
     else:
         from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415
 
         columns = X.tocsc()
         before, start = peak(), time.process_time()
         seconds, forest = timed(lambda: RandomForestClassifier(**common).fit(columns, y))
-        n_nodes = sum(tree.tree_.node_count for tree in forest.estimators_)
+        trees = [tree.tree_ for tree in forest.estimators_]
+        n_nodes, depth = sum(tree.node_count for tree in trees), max(tree.max_depth for tree in trees)
     at_fit, processor = peak(), time.process_time() - start
-    scored, predicted = timed(lambda: forest.predict(new))
-    accuracy = float((predicted == truth).mean())
+    accuracy, start = float((forest.predict(new) == truth).mean()), time.process_time()
+    forest.predict(new)
+    scored = time.process_time() - start
     return {
         "seconds": seconds,
         "processor": processor,
         "before": before,
         "peak": at_fit,
         "nodes": n_nodes,
+        "depth": depth,
         "accuracy": accuracy,
         "values": X.nnz,
         "scored": scored,
     }
+
+
+def depth_of(table: NodeTable) -> int:
+    """The depth of the deepest node; a child comes after its parent."""
+    root, depth = np.repeat(table.tree_start[:-1], table.tree_size), np.zeros(len(table.left), np.int64)
+    for node in np.flatnonzero(~table.is_leaf):
+        depth[root[node] + [table.left[node], table.right[node]]] = depth[node] + 1
+    return int(depth.max())
 
 
 def peak() -> int:
@@ -99,6 +114,7 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=20)
     parser.add_argument("--depth", type=int, default=None)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--only", choices=("ours", "peer"), action="append")
     parser.add_argument("--alone", action="store_true", help="measure in this process, and print JSON")
     options = parser.parse_args()
@@ -108,7 +124,8 @@ def main() -> None:
     print(machine(), "\n", flush=True)
     rows, seconds = [], {}
     for who in options.only or ("ours", "peer"):
-        arguments = [f"--{name}={getattr(options, name)}" for name in ("rows", "columns", "words", "trees", "threads")]
+        names = ("rows", "columns", "words", "trees", "threads", "queries")
+        arguments = [f"--{name}={getattr(options, name)}" for name in names]
         arguments += [f"--depth={options.depth}"] if options.depth else []
         command = [sys.executable, __file__, "--alone", f"--only={who}", *arguments]
         found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -120,10 +137,11 @@ def main() -> None:
             mib(found["before"]),
             mib(found["peak"]),
             f"{found['nodes']:,}",
+            f"{found['depth']:,}",
         ]
         rows.append([name, *cells, f"{found['accuracy']:.3f}", seconds_cell(found["scored"])])
         print(f"{found['values']:,} values other than 0", flush=True)
-    print_table(["forest", "fit", "processor", "peak before", "peak", "nodes", "accuracy", "2,000 rows scored"], rows)
+    print_table(["forest", "fit", "processor", "peak before", "peak", "nodes", "levels", "accuracy", "scored"], rows)
     if len(seconds) > 1:
         print(f"ours / peer, seconds of the processor: {seconds['ours'] / seconds['peer']:.2f}")
 

@@ -153,10 +153,8 @@ def ratio_spread(values: Sequence[float]) -> str:
 
 
 def decimal(text: str) -> str:
-    """A number as the tables write it: a true minus, and nothing before the point."""
-    if float(text) == 0:
-        return "0"
-    return re.sub(r"^([+-]?)0\.", r"\1.", text).replace("-", "\N{MINUS SIGN}")
+    """A number as the tables write it: a true minus, and a zero without a fraction."""
+    return "0" if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")
 
 
 def plain(text: str) -> str:

@@ -27,7 +27,7 @@ extensions = [
     "formulas",
     "plain_text",
 ]
-exclude_patterns = ["_build", "gallery/**", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build", "gallery.md", "gallery/**", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
 default_role = "obj"
 highlight_language = "none"

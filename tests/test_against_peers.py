@@ -61,12 +61,12 @@ def comparison() -> dict[str, Any]:
 TABLE = """\
 | set | method | accuracy | beside F | fit | answers | time / F | peak |
 |---|---|---|---|---|---|---|---|
-| one (1,500 x 4) | F | .800 (.700 to .900) |  | 1.5 s (.5 to 3.5) | 500 ms |  | 4 MiB |
-|  | A | .900 (.710 to .950) | **ahead** +.050 (+.010 to +.100) | 1.5 s | 500 ms | 1 (.5 to 2) | 1 MiB |
-|  | B | .900 | level +.100 (0 to +.200) | 1.5 s (.5 to 3.5) | 500 ms | 1 | 2 MiB |
+| one (1,500 x 4) | F | 0.800 (0.700 to 0.900) |  | 1.5 s (0.5 to 3.5) | 500 ms |  | 4 MiB |
+|  | A | 0.900 (0.710 to 0.950) | **ahead** +0.050 (+0.010 to +0.100) | 1.5 s | 500 ms | 1 (0.5 to 2) | 1 MiB |
+|  | B | 0.900 | level +0.100 (0 to +0.200) | 1.5 s (0.5 to 3.5) | 500 ms | 1 | 2 MiB |
 |  | C | not measured: could not be installed: no wheel |  |  |  |  |  |
-| two (20 x 3) | F | .800 (.700 to .900) |  | 1.5 s (.5 to 3.5) | 500 ms |  | 4 MiB |
-|  | A | .300 (.200 to .400) | behind -.500 (-.700 to -.300) | 500 ms | 500 ms | .5 (.25 to 1) | 1 MiB |
+| two (20 x 3) | F | 0.800 (0.700 to 0.900) |  | 1.5 s (0.5 to 3.5) | 500 ms |  | 4 MiB |
+|  | A | 0.300 (0.200 to 0.400) | behind -0.500 (-0.700 to -0.300) | 500 ms | 500 ms | 0.5 (0.25 to 1) | 1 MiB |
 |  | B | not measured: ValueError: a\\_b \\| c |  |  |  |  |  |
 |  | C | not measured: could not be installed: no wheel |  |  |  |  |  |"""
 
@@ -75,15 +75,15 @@ def test_a_table_tells_quality_time_and_memory_beside_ours(standing: ModuleType)
     text, facts, table = standing.section(comparison()).split("\n\n")
     assert text == "What is done."
     assert facts == "3 seeds, 1 thread each. 2 cores. distforest: numpy 2.0. **gone could not be installed**: no wheel."
-    assert table == TABLE.replace(" -.", " \N{MINUS SIGN}.").replace("(-.", "(\N{MINUS SIGN}.")
+    assert table == TABLE.replace(" -0", " \N{MINUS SIGN}0").replace("(-0", "(\N{MINUS SIGN}0")
 
 
 def test_the_summary_says_where_we_lose_and_what_was_not_measured(standing: ModuleType) -> None:
     assert standing.summary({"peers": comparison()}).splitlines() == [
         "| peer | beside | measure | ahead of us on | level on | behind us on | time / ours | peak / ours |",
         "|---|---|---|---|---|---|---|---|",
-        "| Peers: A | F | accuracy | one | none | two | .75 (.5 to 1) | .25 |",
-        "| Peers: B | F | accuracy | none | one; two: not measured, ValueError: a\\_b \\| c | none | 1 | .5 |",
+        "| Peers: A | F | accuracy | one | none | two | 0.75 (0.5 to 1) | 0.25 |",
+        "| Peers: B | F | accuracy | none | one; two: not measured, ValueError: a\\_b \\| c | none | 1 | 0.5 |",
         "| Peers: C | F | not measured | could not be installed: no wheel |  |  |  |  |",
     ]
 
@@ -104,8 +104,8 @@ def test_one_is_ahead_only_if_it_is_so_with_every_seed(standing: ModuleType, own
 
 def test_no_time_has_an_exponent(standing: ModuleType) -> None:
     assert standing.seconds_spread([0.6, 0.9, 1.09]) == "900 ms (600 to 1090)"
-    assert standing.ratio_spread([1e-5, 2e-5]) == "< .001"
-    assert standing.ratio_spread([1e-5, 0.25]) == ".13 (.001 to .25)"
+    assert standing.ratio_spread([1e-5, 2e-5]) == "< 0.001"
+    assert standing.ratio_spread([1e-5, 0.25]) == "0.13 (0.001 to 0.25)"
 
 
 def test_a_page_is_filled_in_its_places_alone_and_twice_is_once(standing: ModuleType) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -67,3 +70,27 @@ def test_the_files_that_a_script_names_are_there(name: str) -> None:
         assert ROOT.joinpath(*re.findall(r'"([\w.-]+)"', parts)).exists()
     for path in re.findall(r"``((?:docs|examples|benchmarks|distforest)/[\w./]+)``", source):
         assert (ROOT / path).exists()
+
+
+def test_a_script_is_executed_again_when_it_or_its_data_have_changed(tmp_path: Path) -> None:
+    page, picture, data = "docs/gallery/papers/a.py", "docs/gallery/b.py", "examples/data/c.npz"
+    for name in (page, picture, data, ".ci/executed.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    shutil.copy(ROOT / ".ci" / "executed.py", tmp_path / ".ci")
+
+    def run(*words: str) -> str:
+        command = [sys.executable, str(tmp_path / ".ci/executed.py"), *words]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+    def executed() -> set[str]:
+        return {name for name in (page, picture) if re.search(run(), str(tmp_path / name))}
+
+    run("--write")
+    assert executed() == {picture}
+    (tmp_path / page).write_text("changed")
+    assert executed() == {page, picture}
+    run("--write")
+    assert executed() == {picture}
+    (tmp_path / data).write_text("changed")
+    assert executed() == {page, picture}

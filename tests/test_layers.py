@@ -40,13 +40,19 @@ COMMANDS = {
 WITH_A_SCHEDULER = ("calls", "doctor", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
-ARROW = ("arrow_table", "cells", "csv_table", "ipc", "survey", "table_arrays", "tables")
+ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},
     "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact"},
     "numcodecs": {"sources.guarded"},
     "sklearn": {
-        *("evaluation.metrics", "growth.pairs.linear_cells", "pictures.closeness", "pictures.forest_displays"),
+        *(
+            "evaluation.metrics",
+            "evaluation.splits",
+            "growth.pairs.linear_cells",
+            "pictures.closeness",
+            "pictures.forest_displays",
+        ),
         *(f"estimators.{name}" for name in ESTIMATORS),
     },
     "matplotlib": {f"pictures.{name}" for name in DRAWN},

@@ -29,14 +29,13 @@ import os
 import sys
 import warnings
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from functools import reduce
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from distforest.command_line import certificates, doctor, forest_report, schema, service, trials
-from distforest.command_line.commands import JSON, CommandGroup, fail, json_option, print_report
+from distforest.command_line.commands import HEADED, JSON, CommandGroup, fail, json_option, print_report, text_options
 from distforest.errors import (
     ArtifactError,
     DistforestError,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from distforest.jobs.callback import Callback
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Run
+    from distforest.sources.files.queries import QueryOptions
 
 FORMATS = ("npy", "npz", "csv", "parquet", "arrow", "libsvm")
 """The values of `distforest.sources.files.table_files.FORMATS`, repeated here to avoid its imports."""
@@ -80,28 +80,9 @@ SCHEDULER = click.option(
 )
 
 
-TEXT_OPTIONS = (
-    click.option(
-        "--separator", metavar="CHAR", help="Character between the cells of a csv file, ';' or tab.  [default: ,]"
-    ),
-    click.option("--quote", metavar="CHAR", help='Character around cells of a csv file, or none.  [default: "]'),
-    click.option("--encoding", metavar="NAME", help="Encoding of a csv file, such as cp1252.  [default: UTF-8]"),
-    click.option("--decimal", metavar="CHAR", help="Decimal point of a csv file.  [default: .]"),
-    click.option("--thousands", metavar="CHAR", help="Character between thousands in a csv file.  [default: none]"),
-    click.option("--date-format", metavar="FORMAT", help="Form of dates, such as %d/%m/%Y.  [default: ISO 8601]"),
-    click.option(
-        "--missing",
-        multiple=True,
-        metavar="WORD",
-        help="Word of a csv file for a missing value; may be repeated.  [default: NA, ?, NULL, and other usual ones]",
-    ),
+ZERO_BASED = click.option(
+    "--zero-based/--one-based", default=None, help="Whether a libsvm file counts its indices from 0 or from 1."
 )
-"""How a table of text is written."""
-
-
-def _text_options(command: Any) -> Any:
-    """Add the options of tables of text to a command."""
-    return reduce(lambda own, option: option(own), reversed(TEXT_OPTIONS), command)
 
 
 @contextmanager
@@ -156,6 +137,11 @@ main.add_section((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), 
 @MAX_BYTES
 @click.option("--overwrite", is_flag=True, help="Replace an existing forest at the output.")
 @click.option(
+    "--trees",
+    type=click.IntRange(1),
+    help="Number of trees. A forest of the same job with fewer trees, at the output, gets those that it lacks.",
+)
+@click.option(
     "--set",
     "sets",
     multiple=True,
@@ -164,7 +150,7 @@ main.add_section((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), 
 )
 @json_option
 @click.pass_context
-def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) -> None:
+def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ...], **run: object) -> None:
     """Train the forest that the TOML file SPEC describes.
 
     The forest is sealed at the output that SPEC names. After an interruption, the same command resumes from the
@@ -187,7 +173,8 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     if elsewhere:
         raise click.UsageError(f"`{elsewhere[0]}` is for the embedded cluster; leave it out, or --scheduler")
     changes = {f"run.{name}": value for name, value in run.items() if value not in (None, False)}
-    job = read_fit(spec, {**settings(sets), **changes})
+    more = {} if trees is None else {"params.n_estimators": trees, "run.grow_on": True}
+    job = read_fit(spec, {**settings(sets), **changes, **more})
     if job.run.scheduler:
         job = with_absolute_paths(job)
     else:
@@ -200,7 +187,8 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
             inputs = check_and_stage(job, folder.address)
             with _cluster(job.run) as cluster, shown_progress() as watch:
                 ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
-                options, limit = Options(**ways, watch=watch, claim=claim), cluster.memory_limit
+                earlier = job.output if job.run.grow_on else None
+                options, limit = Options(**ways, watch=watch, claim=claim, earlier=earlier), cluster.memory_limit
                 fitted = train(inputs, job.output, folder, cluster, options)
             for text in fitted.warnings:
                 warnings.warn(text, stacklevel=1)
@@ -222,7 +210,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     "--answer", type=click.Choice(list(ANSWERS)), default="distance", show_default=True, help="What to compute."
 )
 @click.option("--reference", metavar="ADDRESS", help="Rows to which QUERIES are compared.  [default: training rows]")
-@click.option("--pairs", metavar="ADDRESS", help="Row numbers of the pairs, in two columns, for --answer pairs.")
+@click.option("--pairs", metavar="ADDRESS", help="Rows of the pairs, two columns of numbers or of names by --id.")
 @click.option(
     "--n-neighbors",
     type=click.IntRange(1),
@@ -238,9 +226,20 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 )
 @click.option("--training", metavar="ADDRESS", help="Training objects, with --similarity.  [default: 0, 1, 2, ...]")
 @click.option("--ledger", metavar="PATH", help="File that keeps the evaluated similarities, with --similarity.")
+@click.option("--id", metavar="COLUMN", help="Column of a file that names its rows, kept beside the answers.")
+@click.option("--keep", multiple=True, metavar="NAMES", help="Columns of a file that stand beside the answers.")
+@click.option(
+    "--drop", multiple=True, metavar="NAMES", help="Columns that are no features, if the forest has no names."
+)
+@HEADED
+@text_options
+@ZERO_BASED
+@click.option("--format", type=click.Choice(FORMATS), help="Format of the file QUERIES.  [default: by its suffix]")
 @WORKERS
 @click.option(
-    "--threads-here", type=click.IntRange(1), help="Run in this number of threads of this process, without a cluster."
+    "--threads-here",
+    type=click.IntRange(1),
+    help="Run in this number of threads of this process, without a cluster.  [default for files: all cores]",
 )
 @SCHEDULER
 @STRICT
@@ -251,8 +250,9 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **options: Any) -> None:
     """Compute answers of a sealed FOREST for the rows of QUERIES.
 
-    QUERIES is a Zarr array. The answers are written to the new Zarr group OUTPUT, in parallel and in bounded memory. If
-    OUTPUT is out.zarr, zarr.open_array("out.zarr/distance") opens the distances.
+    QUERIES is a Zarr array, or a csv, Parquet, Arrow or libsvm file, or a folder of them; columns are found by name.
+    OUTPUT is a new Zarr group or, by its suffix, a csv, Parquet or Arrow file, written in parallel and in bounded
+    memory. If OUTPUT is out.zarr, zarr.open_array("out.zarr/distance") opens the distances.
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible
@@ -262,12 +262,18 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
+    from distforest.jobs.score_table import ScoredTable, check_output, score_table
     from distforest.jobs.spec import Run
+    from distforest.sources.files.queries import is_file_of_rows
+    from distforest.sources.files.table_writer import written_suffix
     from distforest.stores import outputs
     from distforest.stores.claims import Claim
     from distforest.stores.groups import check_name
 
-    check_name(output)
+    to_table = bool(written_suffix(output))
+    if not to_table:
+        check_name(output)
+    file = _file_options(queries, options)
     here, run = options.pop("threads_here"), Run(workers=options.pop("workers"), scheduler=options.pop("scheduler"))
     if (here is not None) + (run.workers is not None) + (run.scheduler is not None) > 1:
         raise click.UsageError("give one of --workers, --threads-here and --scheduler")
@@ -276,17 +282,47 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         forest, queries, output = map(from_the_root, (forest, queries, output))
         options |= {name: from_the_root(options[name]) for name in ("reference", "pairs") if options[name]}
     options["max_bytes"] = bytes_of_option("--max-bytes", options["max_bytes"])
+    file = file and replace(file, max_bytes=options["max_bytes"])
     callback = _callback(forest, similarity, training, ledger)
     question = Question(forest, queries, callback=callback, training=training, **options)
     outputs.check_apart(output, question.addresses())
     with ExitStack() as stack:
         stack.enter_context(interruptible(STOPPING))
         claim = stack.enter_context(Claim(output, f"`distforest score {forest} {queries}`").held())
-        outputs.check_kind(output, outputs.ANSWERS_KIND)  # before a cluster is started
+        by_files = file or to_table or (question.pairs and is_file_of_rows(question.pairs))
+        if by_files:  # before a cluster is started
+            check_output(question, output, file, overwrite)
+        else:
+            outputs.check_kind(output, outputs.ANSWERS_KIND)
+        if file and not (here or run.workers or run.scheduler):
+            here = os.cpu_count() or 1
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         watch = stack.enter_context(shown_progress())
-        scored = run_score(question, output, cluster, overwrite, watch, claim=claim)
-    print_report(ctx, reports.scored(question, scored))
+        scored = (
+            score_table(question, output, cluster, file, overwrite, watch, claim)
+            if by_files
+            else run_score(question, output, cluster, overwrite, watch, claim=claim)
+        )
+    if isinstance(scored, ScoredTable):
+        print_report(ctx, reports.scored_table(question, scored))
+    else:
+        print_report(ctx, reports.scored(question, scored))
+
+
+def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
+    """Take the options of files from those of a command; None if the queries are no file, which then has none."""
+    from distforest.sources.files.queries import QueryOptions, is_file_of_rows
+    from distforest.sources.files.table_files import TextOptions
+
+    own = {name: options.pop(name) for name in ("id", "keep", "drop", "zero_based", "format")}
+    text = {field.name: options.pop(field.name) for field in fields(TextOptions)}
+    text["missing"] = text["missing"] or None
+    if own["format"] or is_file_of_rows(queries):
+        return QueryOptions(**own, text=TextOptions(**text))
+    given = next((name for name, value in {**own, **text}.items() if value not in (None, ())), None)
+    if given:
+        raise InputError(f"`{given}` is for a file, found it with the address {queries}; leave it out")
+    return None
 
 
 def _callback(forest: str, similarity: str | None, training: str | None, ledger: str | None) -> Callback | None:
@@ -447,14 +483,12 @@ def _previewed(job: AnySpec) -> Report:
 @click.option("--target", metavar="COLUMN", help="Column that holds the numbers to predict.")
 @click.option("--weight", metavar="COLUMN", help="Column that holds the weights of the rows.")
 @click.option("--id", metavar="COLUMN", help="Column that names the rows, the array ids.")
-@click.option("--header/--no-header", default=None, help="Whether the first row of a csv file names its columns.")
-@_text_options
+@HEADED
+@text_options
 @click.option(
     "--n-features", type=click.IntRange(1), help="Number of features of a libsvm file.  [default: its highest index]"
 )
-@click.option(
-    "--zero-based/--one-based", default=None, help="Whether a libsvm file counts its indices from 0 or from 1."
-)
+@ZERO_BASED
 @click.option("--name", help="Name of the array of an .npy file.  [default: name of the file]")
 @click.option("--format", type=click.Choice(FORMATS), help="Format of SOURCE.  [default: by its suffix]")
 @click.option(

@@ -185,3 +185,39 @@ def json_option(command: F) -> F:
         callback=_keep_json,
         help="Print one JSON object to stdout.",
     )(command)
+
+
+HEADED = click.option(
+    "--header/--no-header", default=None, help="Whether the first row of a csv file names its columns."
+)
+FORM_OPTIONS = (
+    click.option(
+        "--separator", metavar="CHAR", help="Character between the cells of a csv file, ';' or tab.  [default: ,]"
+    ),
+    click.option("--quote", metavar="CHAR", help='Character around cells of a csv file, or none.  [default: "]'),
+    click.option("--encoding", metavar="NAME", help="Encoding of a csv file, such as cp1252.  [default: UTF-8]"),
+)
+"""How the rows of a table of text are parted into cells."""
+
+CELL_OPTIONS = (
+    click.option("--decimal", metavar="CHAR", help="Decimal point of a csv file.  [default: .]"),
+    click.option("--thousands", metavar="CHAR", help="Character between thousands in a csv file.  [default: none]"),
+    click.option("--date-format", metavar="FORMAT", help="Form of dates, such as %d/%m/%Y.  [default: ISO 8601]"),
+    click.option(
+        "--missing",
+        multiple=True,
+        metavar="WORD",
+        help="Word of a csv file for a missing value; may be repeated.  [default: NA, ?, NULL, and other usual ones]",
+    ),
+)
+"""How numbers, dates and missing values are written in a table of text."""
+
+
+def form_options(command: F) -> F:
+    """Add the options of rows of text to a command."""
+    return functools.reduce(lambda own, option: option(own), reversed(FORM_OPTIONS), command)
+
+
+def text_options(command: F) -> F:
+    """Add the options of tables of text to a command."""
+    return form_options(functools.reduce(lambda own, option: option(own), reversed(CELL_OPTIONS), command))

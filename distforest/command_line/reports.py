@@ -14,6 +14,8 @@ from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from distforest.evaluation.predictions import JudgedPredictions
+    from distforest.evaluation.splits import Divided
     from distforest.evaluation.trials import Evaluated, Simulated
     from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Forest
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from distforest.jobs.preview import Preview, Seen
     from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
+    from distforest.jobs.score_table import ScoredTable
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.sources.files.ingest import Ingested
@@ -119,6 +122,21 @@ def scored(question: Question, done: Scored) -> Report:
     return Report(answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())])
 
 
+def scored_table(question: Question, done: ScoredTable) -> Report:
+    """Report a scoring run into a table: its path, and its columns."""
+    answer: dict[str, object] = {
+        "output": done.path,
+        "forest": question.forest,
+        "digest": done.digest,
+        "answer": question.answer,
+        "n_rows": done.n_rows,
+        "columns": list(done.columns),
+    }
+    columns = _in_short(list(done.columns))
+    lines = [("output", done.path), ("forest", done.digest), ("table", f"{counted(done.n_rows, 'row')}, {columns}")]
+    return Report(answer, lines)
+
+
 def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[str, object]) -> Report:
     """Report the arrays that were made of a file, and the attributes of their group."""
     arrays = {
@@ -182,6 +200,36 @@ def simulated(made: Simulated) -> Report:
     lines = [("output", made.address), ("setting", f"{made.setting}, {asked}")]
     lines += [("array", f"{name} {dtype} {_in_shape(shape)}") for name, (dtype, shape) in made.arrays.items()]
     return Report(answer, lines)
+
+
+def divided(done: Divided) -> Report:
+    """Report the two parts of a table."""
+    lines = [
+        ("train", f"{done.train}, {counted(done.n_train, 'row')}"),
+        ("test", f"{done.test}, {counted(done.n_test, 'row')}"),
+    ]
+    return Report(asdict(done), lines)
+
+
+def judged(found: JudgedPredictions) -> Report:
+    """Report how good predictions are."""
+    scores = {own.name: {"value": _finite(own.value), "low": own.low, "high": own.high} for own in found.measures}
+    answer: dict[str, object] = {
+        "answer": found.answer,
+        "truth": found.truth,
+        "n_rows": found.n_rows,
+        "n_resamples": found.n_resamples,
+        "scores": scores,
+    }
+    lines = [("answer", f"{found.answer}, {counted(found.n_rows, 'row')}"), ("truth", found.truth)]
+    for own in found.measures:
+        interval = "" if own.low is None else f", {own.low:.4f} to {own.high:.4f} in 95 % of resamples"
+        lines.append((own.name, f"{own.value:.4f}{interval}"))
+    return Report(answer, lines)
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
 
 def evaluated(judged: Evaluated) -> Report:

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415
-"""Commands on known data: `simulate` makes them, `evaluate` measures how well an answer finds their truth.
+"""Commands on known data: `simulate` makes them, `evaluate` measures how good an answer is; `split` parts a table.
 
 `distforest.command_line.cli` adds them and prints the reports that they return. As there, imports are inside the
 commands.
@@ -7,9 +7,11 @@ commands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from distforest.command_line.commands import HEADED, form_options, text_options
 
 if TYPE_CHECKING:
     from distforest.command_line.reports import Report
@@ -56,7 +58,17 @@ def simulate(setting: str, output: str, overwrite: bool, **options: object) -> R
 
 @click.command()
 @click.argument("answer")
-@click.argument("truth")
+@click.argument("truth", required=False)
+@click.option("--label", metavar="COLUMN", help="Column of TRUTH with the labels, of predictions.")
+@click.option("--target", metavar="COLUMN", help="Column of TRUTH with the numbers that were predicted.")
+@text_options
+@click.option(
+    "--resamples",
+    type=click.IntRange(0),
+    default=200,
+    show_default=True,
+    help="Number of resamples behind the intervals, of predictions.",
+)
 @click.option(
     "-k",
     "--k",
@@ -68,18 +80,69 @@ def simulate(setting: str, output: str, overwrite: bool, **options: object) -> R
 @click.option(
     "--queries", "n_queries", type=click.IntRange(1), help="Number of points to judge, drawn at random.  [default: all]"
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed for drawing these points.")
-def evaluate(answer: str, truth: str, ks: tuple[int, ...], n_queries: int | None, seed: int) -> Report:
-    """Measure how well ANSWER finds the neighbours of TRUTH.
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed for drawing points or rows.")
+def evaluate(
+    answer: str,
+    truth: str | None,
+    ks: tuple[int, ...],
+    n_queries: int | None,
+    seed: int,
+    resamples: int,
+    label: str | None,
+    target: str | None,
+    **text: Any,
+) -> Report:
+    """Measure how good ANSWER is, by what is true.
 
-    It reports geodesic precision and recall at each k. ANSWER is an output of `score` for the points themselves
-    (distances, proximities or neighbours), or a sealed forest, which then scores the array X beside the truth. TRUTH is
-    a group of `simulate`, an array of distances or an array of labels.
+    Of predictions, class shares, or distances of pairs that `score` has written, it reports accuracy, log-loss, ROC
+    AUC, R2 and RMSE, with intervals by bootstrap. TRUTH is a table with the column --label or --target, by default the
+    table ANSWER itself, or an array.
+
+    Of distances, proximities or neighbours of points among themselves, or of a sealed forest, which then scores the
+    array X beside the truth, it reports geodesic precision and recall at each k. TRUTH is a group of `simulate`, an
+    array of distances or an array of labels.
     """
     from distforest.command_line import reports
-    from distforest.evaluation import trials
+    from distforest.evaluation import predictions, trials
+    from distforest.sources.files.table_files import TextOptions
 
+    if predictions.are_predictions(answer):
+        if ks or n_queries is not None:
+            raise click.UsageError("-k and --queries are for distances and neighbours of points")
+        own = TextOptions(**{**text, "missing": text["missing"] or None})
+        return reports.judged(predictions.judge(answer, truth, label, target, resamples, seed, own))
+    columns = {"label": label, "target": target, **text}
+    if given := next((name.replace("_", "-") for name, value in columns.items() if value not in (None, ())), None):
+        raise click.UsageError(f"--{given} is for predictions, and for distances of pairs in a table")
+    if truth is None:
+        raise click.UsageError("Missing argument 'TRUTH'.")
     return reports.evaluated(trials.evaluate(answer, truth, ks or (50,), n_queries, seed))
 
 
-COMMANDS = (simulate, evaluate)
+@click.command()
+@click.argument("source", metavar="TABLE")
+@click.argument("train", metavar="TRAIN")
+@click.argument("test", metavar="TEST")
+@click.option("--test", "share", type=float, default=0.25, show_default=True, help="Share of the rows in TEST.")
+@click.option("--stratify", metavar="COLUMN", help="Keep the shares of each value of this column in both parts.")
+@click.option("--group", metavar="COLUMN", help="Keep rows with the same value of this column in one part.")
+@click.option("--random-state", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draw.")
+@HEADED
+@form_options
+@click.option("--overwrite", is_flag=True, help="Replace what is at TRAIN and TEST.")
+def split(source: str, train: str, test: str, share: float, overwrite: bool, **options: Any) -> Report:
+    """Split the rows of TABLE into TRAIN and TEST, at random.
+
+    TABLE is a csv, Parquet or Arrow file, or a Zarr group of `ingest`, where COLUMN is an array such as y. The parts
+    are files, by their suffix, or groups. Rows keep their order, all their columns and their names.
+    """
+    from distforest.command_line import reports
+    from distforest.evaluation import splits
+    from distforest.sources.files.table_files import TextOptions
+
+    by = {name: options.pop(name) for name in ("stratify", "group", "random_state")}
+    division = splits.Division(share, **by)
+    return reports.divided(splits.split(source, division, train, test, TextOptions(**options), overwrite))
+
+
+COMMANDS = (simulate, evaluate, split)

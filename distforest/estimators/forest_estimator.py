@@ -73,6 +73,9 @@ n_jobs : int or None, default=None
 verbose : int, default=0
     0: silent. 1: tell on stderr that kernels are compiled, how many trees are grown, and the time left. It does not
     change the forest.
+warm_start : bool, default=False
+    Add trees to the forest of the last fit, up to ``n_estimators``, instead of growing a new one. Data and all other
+    parameters must be the same; the digest is that of all trees grown at once.
 client : distributed.Client or None, default=None
     Grow the trees on this Dask cluster, whose workers must be able to read this process's temporary folder.
     It does not change the forest. Clones share the client; copies and pickles have none."""
@@ -96,6 +99,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: SeedLike
     n_jobs: int | None
     verbose: int
+    warm_start: bool
     client: Client | None
     forest_: Forest
     _column_numbers: tuple[int, ...] = ()
@@ -112,7 +116,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.allow_nan = self._method.bears_missing
+        tags.input_tags.allow_nan = True
         return tags
 
     def __getstate__(self) -> dict[str, object]:
@@ -250,7 +254,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             recoding = fitted.recoding(schema, where)
             if recoding is None:
                 return X
-            if told := fitted.told_of_unseen(schema):
+            for told in fitted.told_of(schema, where):
                 warn_caller(f"{where}: {told}")
             return recoding.rows(np.asarray(X[:]))[0]
         validate_data(self, X, reset=reset, skip_check_array=True)
@@ -306,7 +310,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         of_rows = self._integer_weights(params, truth, sample_weight)
         data = Data(rows, matrix, *of_truth, weights, offset=truth.offset, sample_weights=of_rows)
         data = replace(data, n_unobserved=truth.n_unobserved)
-        self._grow_from(data, params, seed_of(self.random_state))
+        self._grow_from(data, params, self._seed())
 
     def _sample_weight(self, sample_weight: VectorLike | None, n_rows: int) -> Floats | None:
         """Read the weights of ``n_rows`` rows; None: equal weights."""
@@ -325,21 +329,48 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             warn_caller(warning)
         return found
 
+    def _seed(self) -> int:
+        """The seed of a fit: that of the forest, if trees are added to it and ``random_state`` is no integer."""
+        if self.warm_start and hasattr(self, "forest_") and not isinstance(self.random_state, Integral):
+            return self.forest_.meaning.seed
+        return seed_of(self.random_state)
+
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, here or on the cluster; warns if it has learned nothing."""
+        sha256 = data.sha256
+        earlier = self._earlier(sha256)
         with told_progress(self.verbose) as watch:
-            warnings = self._grown_with_warnings(data, params, seed, watch)
+            warnings = self._grown_with_warnings(data, params, seed, watch, earlier)
+        self.forest_ = replace(self.forest_, provenance={**self.forest_.provenance, "data_sha256": sha256})
         for warning in filter(None, warnings):
             warn_caller(warning)
 
-    def _grown_with_warnings(self, data: Data, params: dict[str, Value], seed: int, watch: Watch | None) -> list[str]:
+    def _earlier(self, sha256: str) -> Forest | None:
+        """The forest to which trees are added; None if all are grown. Raises InputError for other data."""
+        if not self.warm_start or not hasattr(self, "forest_"):
+            return None
+        found = self.forest_.provenance.get("data_sha256")
+        if found != sha256:
+            why = (
+                "the data are others than those of the last fit"
+                if found
+                else "nothing tells which data it was fitted on"
+            )
+            raise InputError(f"warm_start=True adds trees to a forest of the same data, but {why}; set it to False")
+        if self.forest_.n_trees == getattr(self, "n_estimators", None):
+            warn_caller(f"n_estimators={self.forest_.n_trees} trees are there already, so warm_start=True adds none")
+        return self.forest_
+
+    def _grown_with_warnings(
+        self, data: Data, params: dict[str, Value], seed: int, watch: Watch | None, earlier: Forest | None
+    ) -> list[str]:
         """Grow the forest, here or on the cluster; returns warnings, of which some may be empty."""
         if self.client is None:
             threads = n_threads(self.n_jobs)
             if params.get("feature_weights") == "dependence":
                 data = screened_data(data, seed, Here(threads), watch)
             bound = problem(self._method, data, params, seed)
-            self._set_forest(fit_here(bound, threads, watch))
+            self._set_forest(fit_here(bound, threads, watch, earlier))
             stayed = Stayed.of(self.forest_.table.tree_size, self.forest_.leaves)
             warnings = [_warning_of_roots(bound, self.forest_), stayed.told(bound.meaning.leaf)]
         else:
@@ -348,7 +379,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
                 job = Folder(f"{place}/job")
                 inputs = from_data(data, self._method.name, params, seed, job.address)
-                done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options(watch=watch))
+                before = None if earlier is None else f"{place}/earlier.zarr"
+                if earlier is not None and before is not None:
+                    save(earlier, before)
+                options = Options(watch=watch, earlier=before)
+                done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), options)
                 self._set_forest(open_forest(done.address))
                 warnings = list(done.warnings)
         return warnings

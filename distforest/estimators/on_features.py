@@ -11,18 +11,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import CategoricalLike, FeaturesLike, FeatureWeightsLike, SparseLike
 from distforest.estimators.on_rows import OnRows
-from distforest.forest import scoring
+from distforest.forest import explanations, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.sources.category_columns import CategoryTable, is_from_dtype, told_of_unseen
 from distforest.sources.given import is_data_frame, unmasked
 from distforest.sources.row_kinds import Features
+from distforest.sources.schema import Schema
 from distforest.sources.sparse_features import read_sparse_features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.utils import Tags
 
+    from distforest.estimators.input_types import RowsLike
+    from distforest.forest.explanations import Explanation
     from distforest.growth.parameters import Value
     from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s, Floats
@@ -124,6 +127,39 @@ class OnFeatures(OnRows):
         """Share of each feature in the gain of all splits, or in the sizes of split nodes, shape (n_features_in_,)."""
         check_is_fitted(self)
         return scoring.feature_importances(self.forest_)
+
+    def explain(self, left: RowsLike, right: RowsLike) -> Explanation:
+        """Explain why two rows are near or far: the distance as a sum over the features.
+
+        Parameters
+        ----------
+        left, right
+            Rows, shapes (n_pairs, n_features) both; row k of ``left`` is compared with row k of ``right``.
+
+        Returns
+        -------
+        Explanation
+            The distance of each pair is the mean distance of the training rows and what each feature adds to it, or
+            takes from it (`distforest.forest.explanations`).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from distforest import SMERF
+        >>> iris = load_iris()
+        >>> forest = SMERF(50, random_state=0).fit(iris.data, iris.target)
+        >>> found = forest.explain(iris.data[:1], iris.data[100:101])
+        >>> round(float(found.baselines[0]), 2), round(float(found.distances[0]), 2)
+        (0.66, 1.0)
+        >>> [name for name, _ in found.strongest(0, 2)]
+        ['x2', 'x3']
+        """
+        return explanations.explain_rows(self.forest_, self._nodes(left), self._nodes(right), self._feature_names())
+
+    def _feature_names(self) -> tuple[str, ...]:
+        """The names of the features, or "0", "1" and so on without names."""
+        schema = self._schema()
+        return Schema.unnamed(self.n_features_in_).names if schema is None else schema.names
 
     @property
     def feature_weights_(self) -> Floats:

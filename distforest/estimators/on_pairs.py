@@ -10,14 +10,16 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.forest_estimator import ForestEstimator, n_threads, seed_of
+from distforest.estimators.forest_estimator import ForestEstimator, n_threads
 from distforest.estimators.input_types import FeaturesLike, PairsLike, VectorLike
 from distforest.evaluation.roc import roc_curve
+from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_scores
 from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.problem import Data
+from distforest.sources.arrays import ArraySource
 from distforest.sources.doubts import told_of_amounts
-from distforest.sources.factors import Labels, encoded
+from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
@@ -28,7 +30,7 @@ from distforest.sources.point_pairs import (
     codes_of_links,
     warning_of_contradictions,
 )
-from distforest.sources.readings import COMPLETE, read
+from distforest.sources.readings import FEATURES, read
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator):  # type: ignore[misc]
     """The base of the estimators whose trees read pairs of points."""
 
-    def fit(self, X: FeaturesLike, y: VectorLike) -> Self:
+    def fit(self, X: FeaturesLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
         """Grow the forest from labels: points with the same label are similar, points with different labels dissimilar.
 
         Parameters
@@ -51,18 +53,25 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
             Features of the points, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
         y
             Label of each point, shape (n,).
+        sample_weight
+            How much each point counts, shape (n,); a pair counts as the product of the weights of its two points. A
+            point of weight 0 is absent. None: all count the same.
 
         Raises
         ------
         InputError
-            A parameter, ``X`` or ``y`` cannot be used.
+            A parameter, ``X``, ``y`` or ``sample_weight`` cannot be used.
         """
-        params, seed = self._checked_params(y), seed_of(self.random_state)
-        labels = column_or_1d(in_memory(opened_array(y)), warn=True)
-        points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
-        data = Data(self._pair_columns(params), points, TruthKind.LABELS, truth.values, truth.classes)
+        params, seed = self._checked_params(y), self._seed()
+        opened = opened_array(y)
+        labels = column_or_1d(in_memory(opened), warn=True)
+        points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels, names_of_classes(opened)))
+        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, len(points)))
+        of_truth = (TruthKind.LABELS, truth.values, truth.classes)
+        data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
-        if warning := told_of_amounts(labels, points[:, : self.n_features_in_], self._schema()):
+        of_amounts = np.array(truth.classes)[truth.values]  # classes with names are none
+        if warning := told_of_amounts(of_amounts, points[:, : self.n_features_in_], self._schema()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
             warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
         return self
@@ -75,7 +84,9 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
             raise AttributeError("classes_: the forest was taught pairs, not labels")
         return np.asarray(self.forest_.meaning.classes)
 
-    def fit_pairs(self, X: FeaturesLike, pairs: PairsLike, similar: VectorLike) -> Self:
+    def fit_pairs(
+        self, X: FeaturesLike, pairs: PairsLike, similar: VectorLike, sample_weight: VectorLike | None = None
+    ) -> Self:
         """Grow the forest from pairs that are known to be similar (must-link) or dissimilar (cannot-link).
 
         Parameters
@@ -88,6 +99,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         similar
             Whether the two points are similar, shape (n_pairs,): True or False, 1 or 0, or 1 or -1; array-like, Zarr
             array, or the address of one.
+        sample_weight
+            How much each *point* counts, shape (n,), as for `fit`.
 
         Raises
         ------
@@ -99,22 +112,29 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         UserWarning
             A pair is both similar and dissimilar; it counts on both sides.
         """
-        params, seed = self._checked_params(similar), seed_of(self.random_state)
+        params, seed = self._checked_params(similar), self._seed()
         points = self._training_points(X, None, seed)
         numbers, codes = _read_links(pairs, similar, len(points))
         if warning := warning_of_contradictions(numbers, codes):
             warn_caller(f"pairs: {warning}; drop what is wrong, or leave it as noise")
-        self._grow_from(Data(self._pair_columns(params), points, TruthKind.LINKS, codes, pairs=numbers), params, seed)
+        truth = Truth(TruthKind.LINKS, codes)
+        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, len(points)))
+        of_truth = (TruthKind.LINKS, codes)
+        data = Data(self._pair_columns(params), points, *of_truth, pairs=numbers, sample_weights=weights)
+        self._grow_from(data, params, seed)
         return self
 
     def pair_distance(self, left: FeaturesLike, right: FeaturesLike) -> Floats:
         """Compute the distance of row k of ``left`` to row k of ``right``, shapes (n, n_features); shape (n,)."""
+        return pair_scores.pair_distance(self.forest_, self._pairs_of(left, right), n_threads(self.n_jobs))
+
+    def _pairs_of(self, left: FeaturesLike, right: FeaturesLike) -> PointPairs:
+        """Row k of ``left`` beside row k of ``right``."""
         points, others = self._points(left), self._points(right)
         if len(points) != len(others):
             raise InputError(f"pairs need as many left rows as right rows, found {len(points)} and {len(others)}")
         numbers = np.arange(len(points), dtype=np.int32)
-        pairs = PointPairs(pair_scores.columns_of(self.forest_), points, others, numbers, numbers)
-        return pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs))
+        return PointPairs(pair_scores.columns_of(self.forest_), points, others, numbers, numbers)
 
     def distance(self, X: FeaturesLike | None = None, Y: FeaturesLike | None = None) -> Floats:
         """Compute the distance of each row of ``X`` to each of ``Y``.
@@ -239,8 +259,11 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         check_is_fitted(self)
         if X is None:
             return self.forest_.points
-        points = read(self._rows(X, reset=False), COMPLETE)
-        check_points(points)
+        points = read(self._rows(X, reset=False), FEATURES)
+        columns = pair_scores.columns_of(self.forest_)
+        check_points(points, columns if points.shape[1] == columns.width else None)
+        if len(empty := rows_without_values(ArraySource.of(points))):
+            warn_caller(f"X: {told_of_rows_without_values(len(empty), len(points), int(empty[0]), 'value')}")
         return points
 
 

@@ -73,6 +73,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     def __sklearn_tags__(self) -> Tags:

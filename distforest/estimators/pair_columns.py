@@ -54,6 +54,8 @@ class PairColumn(Protocol):
 class Cosine(BaseEstimator):  # type: ignore[misc]
     """The cosine of two points: the vector of a point is the point divided by its length; that of 0 is 0.
 
+    No value of a point may be missing.
+
     Examples
     --------
     >>> vectors = Cosine().fit_transform(np.array([[3.0, 4.0], [0.0, 2.0]]), None)
@@ -69,7 +71,7 @@ class Cosine(BaseEstimator):  # type: ignore[misc]
         """Compute the vectors of new points, shape (n, n_features)."""
         points = np.asarray(X, np.float64)
         length = np.sqrt((points**2).sum(axis=1, keepdims=True))
-        return np.divide(points, length, out=np.zeros_like(points), where=length > 0.0)
+        return np.divide(points, length, out=np.zeros_like(points), where=length != 0.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -237,7 +239,11 @@ class Columns:
 def _checked_vectors(column: PairColumn, vectors: ArrayLike, n: int) -> Float32s:
     """Vectors as float32, shape (n, k); raises InputError unless there is a finite one for each point."""
     array = np.asarray(vectors, np.float32)
-    if array.ndim != 2 or len(array) != n or not array.shape[1] or not np.isfinite(array).all():
-        expected = f"pair_columns: a finite vector for each of {counted(n, 'point')} was expected"
+    expected = f"pair_columns: a finite vector for each of {counted(n, 'point')} was expected"
+    if array.ndim != 2 or len(array) != n or not array.shape[1]:
         raise InputError(f"{expected}, found shape {array.shape} of {type(column).__name__}")
+    is_finite = np.isfinite(array).all(axis=1)
+    if not is_finite.all():
+        where = f"in row {int(np.argmin(is_finite))} of {type(column).__name__}"
+        raise InputError(f"{expected}, found NaN or infinity {where}; impute what is missing, or leave the column out")
     return array

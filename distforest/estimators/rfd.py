@@ -10,13 +10,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.estimators.forest_estimator import have_estimates
-from distforest.estimators.input_types import SeedLike
+from distforest.estimators.input_types import FeaturesLike, SeedLike
 from distforest.estimators.on_pairs import OnPairs
 from distforest.forest import scoring
+from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_scores
 from distforest.growth.methods import METHODS
-from distforest.growth.pairs.methods import given_pairs
-from distforest.sources.point_pairs import DISSIMILAR
+from distforest.growth.pairs.methods import judging_pairs
+from distforest.sources.point_pairs import DISSIMILAR, named
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -81,6 +82,7 @@ class RFD(OnPairs):
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
@@ -89,11 +91,12 @@ class RFD(OnPairs):
         if self.oob_score:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # growing has given the warnings on constraints
-                sampling = given_pairs(data, params, seed)
-            pairs = pair_scores.training_pairs(self.forest_, sampling.pairs)
+                judges = judging_pairs(data, params, seed)
+            pairs = pair_scores.training_pairs(self.forest_, judges.pairs)
             distance, count = pair_scores.out_of_bag(self.forest_, pairs)
             known = have_estimates(count, "pairs")
-            self.oob_score_ = float(np.mean((distance[known] > 0.5) == (sampling.codes[known] == DISSIMILAR)))
+            is_right = (distance[known] > 0.5) == (judges.codes[known] == DISSIMILAR)
+            self.oob_score_ = float(np.average(is_right, weights=judges.weights[known]))
 
     @property
     def feature_importances_(self) -> Floats:
@@ -109,6 +112,31 @@ class RFD(OnPairs):
     def absolute_importances_(self) -> Floats:
         """Share of each feature's middles in the gain of all splits, shape (n_features_in_,)."""
         return self._gain_shares()[1]
+
+    def explain(self, left: FeaturesLike, right: FeaturesLike) -> Explanation:
+        """Explain why two points are near or far: the distance as a sum over the columns of their pair.
+
+        Parameters
+        ----------
+        left, right
+            Points, shapes (n_pairs, n_features) both; row k of ``left`` is compared with row k of ``right``.
+
+        Returns
+        -------
+        Explanation
+            The distance of each pair is the mean answer for the training pairs and what each column adds to it, or
+            takes from it (`distforest.forest.explanations`).
+
+        Raises
+        ------
+        InputError
+            There are not as many left points as right points.
+        """
+        pairs = self._pairs_of(left, right)
+        own = pairs.columns
+        features = [*map(str, getattr(self, "feature_names_in_", ())), *(f"x{k}" for k in range(own.n_features))]
+        names = named(own, features[: own.n_features], [f"further column {k}" for k in range(len(own.blocks))])
+        return explain_pairs(self.forest_, pairs, tuple(names))
 
     def _gain_shares(self) -> Floats:
         """Share of the differences and of the middles of each feature in the gain, shape (2, n_features_in_)."""

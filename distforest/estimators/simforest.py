@@ -26,7 +26,7 @@ from distforest.jobs.lockstep import BoundSimilarity, fit_lazily, nodes_of, sour
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
 from distforest.sources.doubts import told_of_amounts, told_of_scales
-from distforest.sources.factors import Labels, Targets
+from distforest.sources.factors import Labels, Targets, names_of_classes
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
@@ -86,7 +86,8 @@ class OnSimilarities(OnRows):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         is_matrix = self.similarity == "precomputed"
-        tags.input_tags.pairwise = tags.input_tags.allow_nan = tags.input_tags.sparse = is_matrix
+        tags.input_tags.pairwise = tags.input_tags.sparse = is_matrix
+        tags.input_tags.allow_nan = not isinstance(self.similarity, Lazy)  # what a function compares is its own matter
         return tags
 
     def _training_matrix(self, values: Matrix | scipy.sparse.spmatrix) -> TrainingMatrix:
@@ -172,6 +173,9 @@ class OnSimilarities(OnRows):
         self, similarity: Lazy, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None
     ) -> None:
         """Grow the forest from similarities that are evaluated when they are needed."""
+        if self.warm_start:
+            cure = "fit again with more trees: a ledger keeps the pairs that were evaluated"
+            raise InputError(f"warm_start=True does not go with a Lazy similarity, whose trees grow together; {cure}")
         truth = truth or Truth(TruthKind.NOTHING, np.empty((len(self.objects_), 0)))
         seed, weights = seed_of(self.random_state), self._integer_weights(params, truth, sample_weight)
         with told_progress(self.verbose) as watch:
@@ -232,6 +236,7 @@ class _SimForest(OnSimilarities):
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     def fit(self, X: RowsLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
@@ -294,13 +299,15 @@ class _SimForest(OnSimilarities):
 
     def _truth(self, y: VectorLike) -> Truth:
         """Read labels or targets, and keep the classes of labels."""
-        values = column_or_1d(in_memory(opened_array(y)), warn=True)
-        truth = Truth.of(self._relation(values))
+        opened = opened_array(y)
+        values = column_or_1d(in_memory(opened), warn=True)
+        truth = Truth.of(Targets(values) if self._relation is Targets else Labels(values, names_of_classes(opened)))
         if self._relation is Labels:
             with warnings.catch_warnings():  # `_warn_of_amounts` warns of many labels, once X is known
                 warnings.simplefilter("ignore", UserWarning)
                 check_classification_targets(values)
-            self.classes_ = np.unique(values)
+            classes = np.unique(values)
+            self.classes_ = classes if classes.tolist() == truth.classes else np.asarray(truth.classes)
         return truth
 
     def _predict(self, X: RowsLike) -> Floats:

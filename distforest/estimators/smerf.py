@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.amounts import counted
@@ -30,6 +30,7 @@ from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
     from distributed import Client
+    from sklearn.utils import Tags
 
     from distforest.sources.source import Floats, Int32s, Ints
 
@@ -84,16 +85,14 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     >>> from sklearn.model_selection import GridSearchCV
     >>> from distforest import Distances
-    >>> Z = Distances(abs(X[:, 2, None] - X[:, 2]))
+    >>> lengths = Distances(abs(X[:, 2, None] - X[:, 2]))
     >>> search = GridSearchCV(SMERF(20, random_state=0), {"max_depth": [1, 5]}, cv=3)
-    >>> search.fit(X[:, [0, 1, 3]], Z).best_params_
+    >>> search.fit(X[:, [0, 1, 3]], lengths).best_params_
     {'max_depth': 5}
     """
 
     _method = METHODS["smerf"]
     _parameters = _method.parameters
-    __metadata_request__fit: ClassVar = {"Z": UNUSED}
-    __metadata_request__score: ClassVar = {"Z": UNUSED}
 
     n_estimators: int = 500
     _: KW_ONLY
@@ -113,9 +112,15 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
-    def fit(self, X: FeaturesLike | SparseLike, Z: TruthLike, sample_weight: VectorLike | None = None) -> Self:
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags = ClassifierTags()  # of `predict_proba`; the forest may learn other truths, so it is none
+        return tags
+
+    def fit(self, X: FeaturesLike | SparseLike, y: TruthLike, sample_weight: VectorLike | None = None) -> Self:
         """Grow the forest.
 
         Parameters
@@ -123,7 +128,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         X
             Features, shape (n, n_features): array-like, data frame, sparse matrix, Zarr array, or the address of one.
             In a sparse matrix an absent value is 0.
-        Z
+        y
             The ground truth: distances, shape (n, n), as a matrix or as `Distances`; `Labels`, `Targets`, `Embedding`
             or `Graph`; or a vector, shape (n,). NaN in a matrix is a distance that nobody observed, `ObservedDistances`
             are a sparse matrix of those that were. A vector with fractional numbers is read as `Targets`, any other
@@ -135,7 +140,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Raises
         ------
         InputError
-            A parameter, ``X``, ``Z`` or ``sample_weight`` cannot be used.
+            A parameter, ``X``, ``y`` or ``sample_weight`` cannot be used.
 
         Warns
         -----
@@ -143,8 +148,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             There are so many different whole numbers that they may be amounts rather than labels; or a few targets lie
             far from all others.
         """
-        params = self._checked_params(Z)
-        features, truth = self._training_features(X), Truth.of(Z)
+        params = self._checked_params(y)
+        features, truth = self._training_features(X), Truth.of(y)
         weights = self._sample_weight(sample_weight, features.shape[0])
         self._warn_of_far_values(truth)
         self._grow_on(features, truth, params, weights)
@@ -155,7 +160,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             true = truth.distances(left, right)
             known &= ~np.isnan(true)
             true, estimate = true[known], estimate[known]
-            of_pairs = None if weights is None else (weights[left] * weights[right])[known]
+            of_pairs = _weights_of_pairs(weights, left[known], right[known])
             self.oob_rmse_ = float(np.sqrt(np.average((true - estimate) ** 2, weights=of_pairs)))
             self.oob_score_ = r_squared(true, estimate, of_pairs)
         return self
@@ -220,20 +225,37 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         nodes = self._nodes(X)
         return scoring.distance(self.forest_, nodes, self.forest_.training_nodes)
 
-    def score(self, X: RowsLike, Z: TruthLike) -> float:
+    def score(self, X: RowsLike, y: TruthLike, sample_weight: VectorLike | None = None) -> float:
         """Compute the coefficient of determination of the distances of all pairs i < j of rows, at most 2^21 pairs.
 
-        ``Z`` may have any form that `fit` accepts; a vector is read as the kind of truth that the forest has learned.
+        Parameters
+        ----------
+        X
+            Rows, shape (n, n_features).
+        y
+            The ground truth in any form that `fit` accepts; a vector is read as the kind that the forest has learned.
+        sample_weight
+            A weight for each row, shape (n,), as for `fit`; a pair weighs the product of the weights of its two rows.
+
+        Raises
+        ------
+        InputError
+            ``y`` is no ground truth for these rows, or ``sample_weight`` cannot be used.
         """
         nodes = self._nodes(X)
-        truth = Truth.of(Z, self.forest_.meaning.leaf.learned)
+        truth = Truth.of(y, self.forest_.meaning.leaf.learned)
         if len(truth.values) != nodes.shape[1]:
             text = f"found {counted(nodes.shape[1], 'row')} of X and {len(truth.values)} of {truth.kind}"
             raise InputError(f"{text}: inconsistent numbers of samples")
-        left, right = pairs_of_rows(nodes.shape[1])
+        weights = self._sample_weight(sample_weight, nodes.shape[1])
+        rows = np.arange(nodes.shape[1]) if weights is None else np.flatnonzero(weights)
+        if len(rows) < 2:
+            raise InputError(f"score compares pairs: two rows of positive weight were expected, found {len(rows)}")
+        left, right = (rows[places] for places in pairs_of_rows(len(rows)))
         true = truth.distances(left, right)
         known = ~np.isnan(true)
-        return r_squared(true[known], self._pair_distances(nodes, left[known], right[known]))
+        left, right = left[known], right[known]
+        return r_squared(true[known], self._pair_distances(nodes, left, right), _weights_of_pairs(weights, left, right))
 
     def _pair_distances(self, nodes: Int32s, left: Ints, right: Ints) -> Floats:
         """Compute the distances of pairs of rows; many pairs by the whole matrix, where each costs less."""
@@ -243,3 +265,11 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         blocks = [slice(first, first + step) for first in range(0, len(left), step)]
         distances = [scoring.pair_distance(self.forest_, nodes[:, left[b]], nodes[:, right[b]]) for b in blocks]
         return np.concatenate(distances)
+
+
+def _weights_of_pairs(weights: Floats | None, left: Ints, right: Ints) -> Floats | None:
+    """The products of the weights of two rows, relative to the largest weight; None: equal weights."""
+    if weights is None:
+        return None
+    relative = weights / weights.max()  # so that no product is infinite
+    return relative[left] * relative[right]

@@ -106,6 +106,7 @@ class TreeRank(OnPairs):
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     def pair_score(self, left: FeaturesLike, right: FeaturesLike) -> Floats:
@@ -163,9 +164,16 @@ class TreeRank(OnPairs):
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, and prune it."""
+        if self.columns_.fitted and data.sample_weights is not None and not data.sample_weights.is_everywhere:
+            cure = "leave out the points that have a weight of 0"
+            raise InputError(f"sample_weight: pair_columns learn from all points, whatever their weights; {cure}")
         folds, most = self.pruning_folds, data.n_rows // 2
         if folds is not None and not (isinstance(folds, (int, np.integer)) and 2 <= folds <= most):
             raise InputError(f"pruning_folds: None or an integer in 2..{most} was expected, found {folds!r}")
+        if folds is not None and self.warm_start:
+            raise InputError(
+                "warm_start=True adds trees as they grew, and pruning_folds prunes them; leave one of them out"
+            )
         super()._grow_from(data, params, seed)
         if folds is not None:
             method, threads = self._method, n_threads(self.n_jobs)
@@ -180,7 +188,7 @@ class TreeRank(OnPairs):
             self._set_forest(forest)
             self.pruning_ = pruning
             if had_cuts and (warning := Roots.of_forest(forest).told()):
-                why = "pruning has removed their cuts, which gain nothing on held-out pairs"
+                why = "pruning has removed their splits, which gain nothing on held-out pairs"
                 warn_caller(f"{warning}: {why} (see that features and labels go together)")
 
     @property

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._set_output import _get_output_config, check_library_installed
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.estimators.input_types import (
     CategoricalLike,
+    DataFrameLike,
     FeaturesLike,
     FeatureWeightsLike,
     RowsLike,
@@ -105,6 +107,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
+    warm_start: bool = False
     client: Client | None = None
 
     @classmethod
@@ -146,7 +149,8 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         sample_weight
             A weight for each row, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as so
             many equal rows, fractional ones in relation to their mean; a row of weight 0 is absent. None: 1 for all.
-            The screen, and what makes normal coefficients of a scale, count each row of positive weight once.
+            The screen, the fences and places of random cuts, and what makes normal coefficients of a scale, count each
+            row of positive weight once.
 
         Raises
         ------
@@ -172,15 +176,26 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         rows = np.arange(self.forest_.n_training)
         return out_of_bag_proximity(self.forest_, rows, rows)
 
-    def transform(self, X: RowsLike) -> scipy.sparse.csr_matrix:
+    def transform(self, X: RowsLike) -> scipy.sparse.csr_matrix | Floats | DataFrameLike:
         """Represent the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
 
         Returns
         -------
         csr_matrix of shape (n, n_nodes)
-            ``E @ E.T / n_estimators`` is the `proximity` of the rows.
+            ``E @ E.T / n_estimators`` is the `proximity` of the rows. After ``set_output(transform="pandas")`` a data
+            frame of sparse columns; for any other library of data frames one of dense columns.
         """
-        return self.leaf_embedding(X)
+        embedding = self.leaf_embedding(X)
+        container = _get_output_config("transform", self)["dense"]
+        if container == "default":
+            return embedding
+        if container == "pandas":
+            pd = check_library_installed("pandas")
+            index = X.index if isinstance(X, pd.DataFrame) else None
+            frame: DataFrameLike = pd.DataFrame.sparse.from_spmatrix(embedding, index=index)
+            return frame
+        dense: Floats = embedding.toarray()
+        return dense
 
     @property
     def _n_features_out(self) -> int:

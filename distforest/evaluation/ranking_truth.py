@@ -212,12 +212,12 @@ def treerank_truth(
 ) -> RankingTruth:
     """Draw a random tree of cells, from which pairs can be drawn: TreeRank's synthetic truth, section 6.4.
 
-    With ``noise`` 0.01 the best AUC is .990, .983, .976, .970 for depths 1 to 4 by the paper's formula; the paper says
-    about 0.96. The authors' program differs from their text in two ways. Its exponents are l / 2^D instead of l / (2^D
-    - 1). This is the formula with ``noise=0.01 ** (1 - 0.5**depth)`` and makes the best AUC .909, .952, .960, .962. And
-    the program assigns the shares to the cells in random order, ``shuffled=True``, so that neighbours in the tree no
-    longer have similar shares, which is much harder. With both changes a tree of single cuts gets the figures of the
-    paper's table 1; with the text it is far from them.
+    With ``noise`` 0.01 the best AUC is 0.990, 0.983, 0.976, 0.970 for depths 1 to 4 by the paper's formula; the paper
+    says about 0.96. The authors' program differs from their text in two ways. Its exponents are l / 2^D instead of l /
+    (2^D - 1). This is the formula with ``noise=0.01 ** (1 - 0.5**depth)`` and makes the best AUC 0.909, 0.952, 0.960,
+    0.962. And the program assigns the shares to the cells in random order, ``shuffled=True``, so that neighbours in the
+    tree no longer have similar shares, which is much harder. With both changes a tree of single cuts gets the figures
+    of the paper's table 1; with the text it is far from them.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def _strictly_between(lower: Floats, upper: Floats, rng: np.random.Generator) ->
         cut = rng.uniform(lower, upper)
         if bool(((lower < cut) & (cut < upper)).all()):
             return cut
-    raise InputError(f"no cuts that leave every cell a volume in {N_TRIES} tries; ask for a smaller depth")
+    raise InputError(f"no splits that leave every cell a volume in {N_TRIES} tries; ask for a smaller depth")
 
 
 def _cell_at(shares: Floats, place: Floats) -> NDArray[np.int64]:

@@ -133,7 +133,7 @@ def check_lists(size: Int32s, codes: CategoryCodes, n_categories: Ints) -> None:
     wrong = (size > 0) != (n_categories > 0)
     if wrong.any():
         node = int(np.argmax(wrong))
-        rule = "a node lists categories if it cuts a column of categories, and only then"
+        rule = "a node lists categories if it splits on a column of categories, and only then"
         raise ArtifactError(f"category_size[{node}]: {rule}")
     of_code = np.repeat(np.arange(len(size)), size)
     ascends = np.diff(codes.astype(np.int64)) > 0

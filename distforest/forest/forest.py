@@ -21,7 +21,7 @@ from distforest.forest.table import NodeTable
 from distforest.sources.arrays import rows_of
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.readings import COMPLETE, read
+from distforest.sources.readings import read
 from distforest.sources.row_kinds import Features, Kernel, row_kind
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import read_sparse
@@ -178,12 +178,12 @@ class Forest:
     @cached_property
     def routed_table(self) -> NodeTable:
         """The node table by which queries are routed: one of features sends on a row that lacks a value."""
-        return self.table.sending_on() if self.bears_missing else self.table
+        return self.table.sending_on() if self.sends_missing_on else self.table
 
     @property
-    def bears_missing(self) -> bool:
-        """Whether the forest reads features of which some may be missing; one of feature subsets does not."""
-        return isinstance(self.meaning.rows, Features) and "on_missing" not in self.meaning.params
+    def sends_missing_on(self) -> bool:
+        """Whether a row that lacks a feature always goes on to a child; one of feature subsets has rules for it."""
+        return isinstance(self.meaning.rows, (Features, PairColumns)) and "on_missing" not in self.meaning.params
 
     @property
     def n_columns(self) -> int:
@@ -295,8 +295,6 @@ class Forest:
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
-        if isinstance(rows, Features) and not self.bears_missing:
-            reading = COMPLETE
         matrix: np.ndarray | SparseSource | SparseFeatures
         if is_sparse(queries):
             matrix = read_sparse_features(queries) if isinstance(rows, Features) else read_sparse(queries, reading)
@@ -324,8 +322,11 @@ class Forest:
             self.objects is None or self.objects.shape != (rows.n_columns, rows.n_features)
         ):
             raise ArtifactError("objects: the training objects are missing or of the wrong shape")
-        if self.objects is not None and not np.isfinite(self.objects).all():
-            raise ArtifactError("objects: values are finite")
+        if self.objects is not None:
+            n_lacking = rows.n_features if isinstance(rows, (Kernel, PairColumns)) else 0
+            may_lack, complete = self.objects[:, :n_lacking], self.objects[:, n_lacking:]
+            if np.isinf(may_lack).any() or not np.isfinite(complete).all():
+                raise ArtifactError("objects: values are finite, or NaN for a missing feature")
         for name in ("feature_weights", "dependence"):
             check_columns(name, getattr(self, name), self.n_columns)
         self._check_sample_weight()

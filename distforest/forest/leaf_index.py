@@ -235,17 +235,47 @@ def bound_shared(block: QueryNodes, index: LeafIndex) -> int:
 def list_shared(
     block: QueryNodes, index: LeafIndex, counts: Int32s, columns: Int32s, shared: Floats, end: Ints
 ) -> None:
-    """columns[end[b] : end[b + 1]] = rows j that share a node with row b of the block; shared = in how many trees."""
-    touched = np.empty(counts.shape[0] + 1, np.int32)
-    n = 0
+    """columns[end[b] : end[b + 1]] = rows j that share a node with row b of the block, in ascending order.
+
+    ``shared`` becomes the share of the trees in which they do.
+    """
+    touched, spare = np.empty(counts.shape[0] + 1, np.int32), np.empty(counts.shape[0], np.int32)
+    n, n_trees = 0, block.nodes.shape[1]
     for b in range(block.rows.shape[0]):
-        for e in range(count_companions(block.nodes[b], index, counts, touched)):
-            p = touched[e]
-            columns[n] = index.order[p]
-            shared[n] = counts[p]
+        n_touched = count_companions(block.nodes[b], index, counts, touched)
+        own = columns[n : n + n_touched]
+        for e in range(n_touched):
+            own[e] = index.order[touched[e]]
+        if n_touched > INSERTED_UP_TO:
+            sort_rows(own, spare, counts.shape[0])
+        else:
+            ascend(own)
+        for e in range(n_touched):
+            p = index.place[own[e]]
+            shared[n + e] = counts[p] / n_trees
             counts[p] = 0
-            n += 1
+        n += n_touched
         end[b + 1] = n
+
+
+@kernel
+def sort_rows(rows: Int32s, spare: Int32s, n_rows: int) -> None:
+    """Sort numbers below ``n_rows`` in place, a byte at a time from the least; ``spare`` is at least as long."""
+    starts = np.empty(257, np.int64)
+    shift = 0
+    while n_rows - 1 >> shift > 0:
+        starts[:] = 0
+        for row in rows:
+            starts[(row >> shift & 255) + 1] += 1
+        for digit in range(256):
+            starts[digit + 1] += starts[digit]
+        for row in rows:
+            digit = row >> shift & 255
+            spare[starts[digit]] = row
+            starts[digit] += 1
+        for e in range(rows.shape[0]):
+            rows[e] = spare[e]
+        shift += 8
 
 
 @kernel

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
+from distforest.sources.kernels import KernelSource
 from distforest.sources.source import Floats, Ints, Projections, Source, offsets, taken
 from distforest.sources.sparse import SparseSource
 
@@ -39,10 +40,10 @@ def rows_without_values(source: Source) -> Ints:
     """
     if isinstance(source, SparseSource):
         return np.flatnonzero(np.diff(source.indptr) == 0)
-    if not isinstance(source, ArraySource) or source.is_complete:
+    if not isinstance(source, (ArraySource, KernelSource)) or source.is_complete:
         return np.empty(0, np.int64)
-    rows = np.arange(source.shape[0])
-    for column in source.values.T:  # the first few columns usually rule out all rows
+    rows, values = np.arange(source.shape[0]), source.values if isinstance(source, ArraySource) else source.row_objects
+    for column in values.T:  # the first few columns usually rule out all rows
         rows = rows[np.isnan(column[rows])]
         if not len(rows):
             break

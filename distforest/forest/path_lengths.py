@@ -1,4 +1,4 @@
-"""Path lengths: how far from the root a row ends, in a forest of random cuts.
+"""Path lengths: how far from the root a row ends, in a forest of random splits.
 
 Rows that lack a value stay where they are, so fewer reach the leaves than of a complete matrix, and these are alone
 sooner. Their number is no sign of how odd they are. So a node counts as many rows as it would hold if those that

@@ -6,7 +6,8 @@ divided by the number of trees, so they are the same for any block, order and nu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
@@ -225,11 +226,15 @@ def sparse_proximity(
     """
     index = _indexed(left, right, threads)
     if n_neighbors is None:
-        blocks: dict[int, scipy.sparse.csr_matrix] = {}
-        slices = _blocks(left.shape[1], ROWS_OF_PROXIMITIES)
-        in_threads(lambda rows: blocks.update({rows.start: _listed(left[:, rows], index)}), slices, threads)
-        empty = scipy.sparse.csr_matrix((0, index.n_rows))  # without rows there are no blocks
-        return scipy.sparse.vstack([empty, *(blocks[first] for first in sorted(blocks))], format="csr")
+        stack, rooms = _Stack(), [_Room(index) for _ in range(threads)]
+
+        def stack_rows(rows: slice) -> None:
+            room = rooms.pop()
+            stack.put(rows.start, room.listed(left[:, rows]))
+            rooms.append(room)
+
+        in_threads(stack_rows, _blocks(left.shape[1], ROWS_OF_PROXIMITIES), threads)
+        return stack.matrix(index.n_rows)
     proximities, indices = nearest(left, index, n_neighbors, False, threads)
     start = np.arange(0, proximities.size + 1, n_neighbors)
     entries = (proximities.reshape(-1), indices.reshape(-1), start)
@@ -257,20 +262,67 @@ def proximity_blocks(
         The rows of ``left`` in the block, and their proximities as of `sparse_proximity`, shape (n_block, n_right).
     """
     index = _indexed(left, right, 1)
+    room = _Room(index)
     for rows in _blocks(left.shape[1], block_rows):
-        yield rows, _listed(left[:, rows], index)
+        block = _Stack()
+        block.put(0, room.listed(left[:, rows]))
+        yield rows, block.matrix(index.n_rows)
 
 
-def _listed(left: Int32s, index: LeafIndex) -> scipy.sparse.csr_matrix:
-    """All proximities of some rows that are not 0."""
-    block = QueryNodes(np.arange(left.shape[1]), by_row(left))
-    size, end = bound_shared(block, index), np.zeros(len(block.rows) + 1, np.int64)
-    columns, shared = np.empty(size, np.int32), np.empty(size)
-    list_shared(block, index, index.counters(), columns, shared, end)
-    columns, shared = columns[: end[-1]].copy(), shared[: end[-1]] / index.n_trees
-    matrix = scipy.sparse.csr_matrix((shared, columns, end), (len(block.rows), index.n_rows))
-    matrix.sort_indices()
-    return matrix
+class _Lists(NamedTuple):
+    """Proximities that are not 0, row by row, and the rows that they belong to; ``end`` begins with 0."""
+
+    shared: Floats
+    columns: Int32s
+    end: Ints
+
+
+class _Room:
+    """Room in which blocks are listed one after the other: fresh memory takes longer than counting."""
+
+    def __init__(self, index: LeafIndex) -> None:
+        self._index, self._counts = index, index.counters()
+        self._shared, self._columns = np.empty(0), np.empty(0, np.int32)
+
+    def listed(self, left: Int32s) -> _Lists:
+        """The proximities of some rows, which lie here until the next ones are listed."""
+        block = QueryNodes(np.arange(left.shape[1]), by_row(left))
+        size, end = bound_shared(block, self._index), np.zeros(len(block.rows) + 1, np.int64)
+        if size > len(self._columns):
+            self._shared, self._columns = np.empty(size), np.empty(size, np.int32)
+        list_shared(block, self._index, self._counts, self._columns, self._shared, end)
+        return _Lists(self._shared[: end[-1]], self._columns[: end[-1]], end)
+
+
+class _Stack:
+    """A sparse matrix whose blocks of rows come in any order; a block in its turn is copied once."""
+
+    def __init__(self) -> None:
+        self._shared, self._columns, self._ends = np.empty(0), np.empty(0, np.int32), [np.zeros(1, np.int64)]
+        self._n_rows, self._early, self._lock = 0, dict[int, _Lists](), Lock()
+
+    def put(self, first: int, lists: _Lists) -> None:
+        """Put the block that begins with row ``first``."""
+        with self._lock:
+            if first != self._n_rows:
+                self._early[first] = _Lists(lists.shared.copy(), lists.columns.copy(), lists.end)
+                return
+            self._append(lists)
+            while self._n_rows in self._early:
+                self._append(self._early.pop(self._n_rows))
+
+    def _append(self, lists: _Lists) -> None:
+        begin, end = len(self._shared), len(self._shared) + len(lists.shared)
+        self._shared.resize(end, refcheck=False)  # the system moves large arrays without copying them
+        self._columns.resize(end, refcheck=False)
+        self._shared[begin:], self._columns[begin:] = lists.shared, lists.columns
+        self._ends.append(begin + lists.end[1:])
+        self._n_rows += len(lists.end) - 1
+
+    def matrix(self, n_columns: int) -> scipy.sparse.csr_matrix:
+        """The matrix of all blocks."""
+        entries = (self._shared, self._columns, np.concatenate(self._ends))
+        return scipy.sparse.csr_matrix(entries, (self._n_rows, n_columns))
 
 
 def leaf_embedding(forest: Forest, nodes: Int32s) -> scipy.sparse.csr_matrix:

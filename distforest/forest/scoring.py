@@ -269,7 +269,7 @@ def isolation(forest: Forest, nodes: Int32s) -> Floats:
     """
     leaf_table = forest.leaf_table
     if not isinstance(leaf_table, PathLengths):
-        raise InputError(f"outlier scores need a forest of random cuts, found one that keeps {leaf_table.kind}")
+        raise InputError(f"outlier scores need a forest of random splits, found one that keeps {leaf_table.kind}")
     total = np.zeros(nodes.shape[1])
     for tree in range(forest.n_trees):
         total += leaf_table.shares(tree, nodes[tree].astype(np.int64))

@@ -1,4 +1,8 @@
-"""How rows of sparse features walk down trees: each row is written out once, and then walks down all of them."""
+"""How rows of sparse features walk down trees: a row is written out once, and then walks down all of them.
+
+If the trees read single columns, some rows at a time are written out on the columns that are read, and walk side by
+side.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,50 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.forest.walks import LANES, room_of_blocks, walk_block
 from distforest.jit import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.forest.walks import SparseSteps
+    from distforest.sources.source import Float32s, Floats, Int32s, Ints
     from distforest.sources.sparse_features import Lines
 
     Trees = tuple[Ints, Int32s, Int32s, Floats, Ints, Int32s, Floats]
     """The arrays of `distforest.forest.table.RoutedNodes`."""
+
+
+BLOCK_ROWS = LANES
+"""Number of rows that are written out at a time: of each, a walk reads few of its values."""
+
+
+@kernel
+def walk_sparse(
+    trees: SparseSteps, roots: Ints, by_row: Lines, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s
+) -> None:
+    """`distforest.forest.walks.walk_wanted` for rows by their values other than 0."""
+    size = min(BLOCK_ROWS, rows.shape[0])
+    room, own, dense = (
+        room_of_blocks(size),
+        np.arange(size).astype(np.int32),
+        np.zeros((size, trees.n_slots), np.float32),
+    )
+    for first in range(0, rows.shape[0], BLOCK_ROWS):
+        block = rows[first : first + BLOCK_ROWS]
+        write_out(by_row, block, trees.slot, False, dense)
+        walk_block(trees.steps, roots, dense, own[: block.shape[0]], first, room, wanted, ends)
+        write_out(by_row, block, trees.slot, True, dense)
+
+
+@kernel
+def write_out(by_row: Lines, rows: Int32s, slot: Int32s, zeros: bool, dense: Float32s) -> None:
+    """dense[r, slot[c]] = X[rows[r], c] for each c that has a slot, or 0 if ``zeros``; only where X is not 0."""
+    for r in range(rows.shape[0]):
+        for v in range(by_row.start[rows[r]], by_row.start[rows[r] + 1]):
+            column = by_row.number[v]
+            if column < slot.shape[0] and slot[column] >= 0:
+                dense[r, slot[column]] = 0.0 if zeros else by_row.value[v]
 
 
 @kernel

@@ -26,17 +26,21 @@ from distforest.forest.category_sets import (
 )
 from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.forest.missing import send_by_halves, send_on, side_of_halves
-from distforest.forest.sparse_walks import route_sparse
+from distforest.forest.sparse_walks import route_sparse, walk_sparse
 from distforest.forest.walks import (
     CHILD,
     COLUMN,
+    COLUMN_BITS,
     IS_LEAF,
     THRESHOLD,
+    SparseSteps,
     WalkSteps,
     block_rows,
     preorder,
     rounded_down,
+    sparse_steps_of,
     walk_wanted,
+    write_sets,
 )
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
@@ -145,10 +149,11 @@ class NodeTable:
 
     @cached_property
     def steps(self) -> WalkSteps | None:
-        """The trees for rows without missing values; None unless every projection is a single column of numbers."""
-        if self.category_size is not None and self.category_size.any():
-            return None
+        """The trees for rows without missing values; None unless every projection is a single column."""
         if (self.width > 1).any() or (self.weights != 1.0).any() or 4 * len(self.left) >= IS_LEAF:
+            return None
+        has_sets = self.category_size is not None and bool(self.category_size.any())
+        if has_sets and self.columns.max(initial=0) > COLUMN_BITS:
             return None
         child = preorder(self.tree_start, self.left, self.right)
         met = child < IS_LEAF
@@ -158,7 +163,16 @@ class NodeTable:
         root = np.repeat(self.tree_start[:-1], self.tree_size)[met]
         nodes[place + CHILD] = child[root + self.left[met]]
         nodes[place + CHILD + 1] = child[root + self.right[met]]
-        return WalkSteps(nodes, child[self.tree_start[:-1]])
+        if not has_sets:
+            return WalkSteps(nodes, child[self.tree_start[:-1]])
+        cuts_sets = met & (np.diff(self.category_sets.start) > 0)
+        sets = write_sets(nodes, child[cuts_sets], np.flatnonzero(cuts_sets), self.category_sets)
+        return WalkSteps(nodes, child[self.tree_start[:-1]], sets)
+
+    @cached_property
+    def sparse_steps(self) -> SparseSteps | None:
+        """The trees for rows of sparse features; None as for `steps`, or if a node cuts categories."""
+        return None if self.steps is None or self.steps.sets is not None else sparse_steps_of(self.steps)
 
     @property
     def routed_nodes(self) -> RoutedNodes:
@@ -333,16 +347,18 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
     ends = np.full(wanted.shape, LEAF, np.int32)
     if isinstance(source, ArraySource) and source.is_complete and table.steps is not None:
         step = block_rows(source.shape[1])
-        walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted, ends)
+        walk_wanted(table.steps, table.tree_start, step, source.values, rows, wanted, ends)
     elif isinstance(source, ArraySource):
         if (
             table.steps is not None and source.values.dtype == np.float32
         ):  # rows without a missing value walk as all do where none is missing
             lacks, step = np.empty(len(rows), np.bool_), block_rows(source.shape[1])
             rows_lacking_values(source.values, rows, lacks)
-            walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted & ~lacks, ends)
+            walk_wanted(table.steps, table.tree_start, step, source.values, rows, wanted & ~lacks, ends)
             wanted = wanted & lacks
         route_array(table.routed_nodes, table.on_missing, table.category_sets, source.values, rows, wanted, ends)
+    elif isinstance(source, SparseFeatures) and table.sparse_steps is not None:
+        walk_sparse(table.sparse_steps, table.tree_start, source.by_row, rows, wanted, ends)
     elif isinstance(source, SparseFeatures):
         route_sparse(table.routed_nodes, source.shape[1], source.by_row, rows, wanted, ends)
     else:

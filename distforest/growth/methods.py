@@ -20,12 +20,13 @@ from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
 from distforest.forest.missing import LEARNED
 from distforest.growth.cuts.category_search import CategorySearch, RanksCategories
+from distforest.growth.cuts.class_histograms import cut_codes_by_labels
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance
 from distforest.growth.cuts.far_values import FarVariance, variance_of
-from distforest.growth.cuts.histograms import cut_codes_by_labels, cut_codes_by_targets
+from distforest.growth.cuts.histograms import cut_codes_by_targets
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.observed_distance import ObservedDistance
 from distforest.growth.cuts.random_cuts import AtRandom
@@ -61,8 +62,7 @@ from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
-from distforest.sources.readings import check_complete
-from distforest.sources.row_kinds import Dense, Features
+from distforest.sources.row_kinds import Features
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
@@ -99,8 +99,6 @@ class Method:
         For a method without a ground truth: makes the criterion and the kind of leaf table.
     over_pairs
         For a method over pairs of points, instead of a draw: makes what grows trees over pairs.
-    bears_missing
-        Whether values of its features may be missing.
     in_specs
         Whether a job's spec may name it.
     weighs_rows
@@ -114,7 +112,6 @@ class Method:
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
     without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
-    bears_missing: bool = False
     in_specs: bool = True
     weighs_rows: bool = False
 
@@ -202,7 +199,6 @@ _ROWS = (
         (TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING),
         SMERF_PARAMETERS,
         _columns_of_features,
-        bears_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -220,7 +216,6 @@ _ROWS = (
         URERF_PARAMETERS,
         _columns_of_features,
         _two_clusters,
-        bears_missing=True,
         weighs_rows=True,
     ),
     Method(
@@ -232,8 +227,22 @@ _ROWS = (
         lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
         in_specs=False,
     ),
-    Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd),
-    Method("treerank", "points", (TruthKind.LABELS, TruthKind.LINKS), TREERANK_PARAMETERS, over_pairs=tree_rank),
+    Method(
+        "rfd",
+        "points",
+        (TruthKind.LABELS, TruthKind.LINKS),
+        RFD_PARAMETERS,
+        over_pairs=rfd,
+        weighs_rows=True,
+    ),
+    Method(
+        "treerank",
+        "points",
+        (TruthKind.LABELS, TruthKind.LINKS),
+        TREERANK_PARAMETERS,
+        over_pairs=tree_rank,
+        weighs_rows=True,
+    ),
 )
 METHODS = {method.name: method for method in _ROWS}
 
@@ -309,6 +318,8 @@ def weights_of_rows(
     InputError
         The weights are too large, or a parameter needs all rows.
     """
+    if "resample" in params or "region" in params:  # pairs are weighed by `distforest.growth.pairs.point_weights`
+        return SampleWeights.of(weights, Draws(1, replace=False))
     n_present = int(np.count_nonzero(weights))
     if params.get("voting") == NEAREST and n_present < len(weights):
         raise InputError(f"voting={NEAREST!r} lets every training object vote; leave out those with a weight of 0")
@@ -325,7 +336,7 @@ def weights_of_rows(
 def check_together(params: Params) -> None:
     """Refuse parameters that contradict each other, whatever the data; raises InputError."""
     if params.get("criterion") == MCLUST_BIC and params["splitter"] != "best":
-        raise InputError("criterion='mclust_bic' finds its own cuts; it goes with splitter='best'")
+        raise InputError("criterion='mclust_bic' finds its own splits; it goes with splitter='best'")
     if params.get("voting") == NEAREST and params["oob_score"]:
         why = "the training objects of a leaf vote, an object itself among them, so there is no vote out of bag"
         raise InputError(f"voting={NEAREST!r} does not go with oob_score=True: {why}; validate with held-out objects")
@@ -339,7 +350,7 @@ def check_together(params: Params) -> None:
     wanted = {"feature_combinations": 1.0, "splitter": "best", "feature_weights": None}
     for name, value in wanted.items():
         if params[name] != value:
-            raise InputError(f"max_bins cuts single columns; it goes with {name}={value!r}, found {params[name]!r}")
+            raise InputError(f"max_bins splits single columns; it goes with {name}={value!r}, found {params[name]!r}")
 
 
 def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
@@ -376,8 +387,6 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind}: "
             "inconsistent numbers of samples"
         )
-    if not method.bears_missing and not isinstance(data.rows, Dense):
-        check_complete(data.array, method.name)
     return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
 
 
@@ -418,7 +427,7 @@ def _with_categories(method: Method, growth: Growth, data: Data, params: Params)
     found = f"found {counted(sum(n > 0 for n in data.rows.n_categories), 'feature')} of categories"
     if method.reads != "features" or not isinstance(growth.criterion, RanksCategories):
         cure = "encode them as numbers, such as by scikit-learn's OneHotEncoder, or pass categorical_features=None"
-        raise InputError(f"{method.name} cuts numbers, {found}; {cure}")
+        raise InputError(f"{method.name} splits on numbers, {found}; {cure}")
     refused = {
         "max_bins": (params.get("max_bins") is not None, "bins numbers"),
         "feature_weights": (params.get("feature_weights") == "dependence", "compares the ranks of numbers"),

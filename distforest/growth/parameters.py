@@ -256,7 +256,7 @@ COLUMNS = (
         words=("dependence", "given", None),
     ),
     Parameter(
-        "splitter", "best", "where a candidate is cut: at the best place, or at random", words=("best", "random")
+        "splitter", "best", "where a candidate is split: at the best place, or at random", words=("best", "random")
     ),
 )
 """Parameters of every method that splits features."""
@@ -267,11 +267,11 @@ SMERF_PARAMETERS = (
     Parameter(
         "max_bins",
         None,
-        "cut features only at this many quantiles; None: at every value",
+        "split features only at this many quantiles; None: at every value",
         integer=(2, 256),
         words=(None,),
     ),
-    Parameter("min_samples_leaf", 1, "least in-bag weight of each side of a cut", integer=_COUNT),
+    Parameter("min_samples_leaf", 1, "least in-bag weight of each side of a split", integer=_COUNT),
     *FOREST_PARAMETERS,
     OOB_SCORE,
 )
@@ -318,7 +318,7 @@ SIMFOREST_PARAMETERS = (
         words=("balanced", None),
         table=True,
     ),
-    Parameter("min_samples_leaf", 3, "least in-bag weight of each side of a cut", integer=_COUNT),
+    Parameter("min_samples_leaf", 3, "least in-bag weight of each side of a split", integer=_COUNT),
     *FOREST_PARAMETERS,
     OOB_SCORE,
 )
@@ -338,7 +338,7 @@ URERF_PARAMETERS = (
         "compare two clusters with one, so that the score does not depend on scale",
         words=(True, False),
     ),
-    Parameter("n_witnesses", 3, "further features that confirm a cut", integer=(0, 64)),
+    Parameter("n_witnesses", 3, "further features that confirm a split", integer=(0, 64)),
     *with_defaults(
         (*COLUMNS, *FOREST_PARAMETERS),
         max_features="effective",
@@ -350,13 +350,13 @@ URERF_PARAMETERS = (
         bootstrap=False,
         max_samples=0.8,
     ),
-    Parameter("min_samples_leaf", 1, "least in-bag weight of each side of a cut", integer=_COUNT),
+    Parameter("min_samples_leaf", 1, "least in-bag weight of each side of a split", integer=_COUNT),
 )
 
 _MAX_BINS = Parameter(
     "max_bins",
     256,
-    "nodes of more than 32 pairs are cut at so many quantiles of a column; None: at every value",
+    "nodes of more than 32 pairs are split at so many quantiles of a column; None: at every value",
     integer=(2, 256),
     words=(None,),
 )
@@ -392,7 +392,7 @@ RFD_PARAMETERS = (
     ),
     replace(_MAX_FEATURES, text=_OF_COLUMNS),
     _MAX_BINS,
-    Parameter("min_samples_leaf", 5, "least in-bag weight of each side of a cut", integer=_COUNT),
+    Parameter("min_samples_leaf", 5, "least in-bag weight of each side of a split", integer=_COUNT),
     *with_defaults(FOREST_PARAMETERS),
     Parameter(
         "resample",
@@ -411,7 +411,7 @@ TREERANK_PARAMETERS = (
     Parameter(
         "region",
         "diagonal",
-        "what a cut of a small tree reads: the difference and the middle of two points, or whether a place on a "
+        "what a split of a small tree reads: the difference and the middle of two points, or whether a place on a "
         "coordinate separates them",
         words=("diagonal", "square"),
     ),
@@ -434,7 +434,7 @@ TREERANK_PARAMETERS = (
     replace(_MAX_FEATURES, default=None, text=_OF_COLUMNS),
     _MAX_BINS,
     Parameter("min_samples_split", 2, "a cell of fewer pairs is a leaf", integer=(2, math.inf)),
-    Parameter("min_samples_leaf", 5, "fewest pairs on each side of a cut", integer=_COUNT),
+    Parameter("min_samples_leaf", 5, "fewest pairs on each side of a split", integer=_COUNT),
     Parameter(
         "optimise_fpr",
         None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.forest import Forest, Meaning
+from distforest.forest.forest import Forest, Meaning, canonical
 from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, VOICES, KeepsLeafDistances
 from distforest.forest.leaves import Members, Moments, accumulate, describe, leaves_per_tree, triangle_size
 from distforest.forest.observed_leaves import ObservedMembers
@@ -120,6 +121,20 @@ class Data:
         truth = np.repeat(self.truth[present[:1]], self.n_rows, axis=0)
         truth[present] = self.truth[present]
         return replace(self, truth=truth)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of all that trees learn from; similarities that a function computes have none, which is an error."""
+        matrix = self.matrix
+        assert not isinstance(matrix, LazySource)  # noqa: S101  (their forests grow in another way)
+        digest = hashlib.sha256(
+            canonical([self.rows.to_dict(), self.truth_kind, self.classes, self.largest, self.offset])
+        )
+        parts = [matrix] if isinstance(matrix, np.ndarray) else [matrix.indptr, matrix.indices, matrix.data]
+        for array in (*parts, self.truth, self.feature_weights, self.pairs, self.sample_weight):
+            digest.update(canonical(None if array is None else [array.dtype.str, array.shape]))
+            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
     @property
     def of_distances(self) -> bool:

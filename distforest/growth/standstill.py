@@ -1,4 +1,4 @@
-"""Why trees have no cut: data that are the same in all rows, and rules that stop a tree at its root.
+"""Why trees have no split: data that are the same in all rows, and rules that stop a tree at its root.
 
 The causes are looked for only when a forest has learned nothing, so the data may be read once more.
 """
@@ -22,6 +22,8 @@ from distforest.sources.truth import TruthKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from distforest.growth.methods import Bound
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
@@ -30,7 +32,7 @@ TRUTH_NAMES = {TruthKind.DISTANCES: "distances that were given", TruthKind.EMBED
 """Names of some kinds of ground truth in a message."""
 
 NO_REASON = "the cause is neither values that are all the same nor a rule that stops trees"
-RAISED = "each cut that was tried raises the mean distance inside its sides (check that large means far)"
+RAISED = "each split that was tried raises the mean distance inside its sides (check that large means far)"
 """Causes in a message where no other is known: in general, and of given distances."""
 
 
@@ -42,7 +44,7 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     problem
         The data and the method from which the forest has grown.
     roots
-        Its trees without a cut.
+        Its trees without a split.
     closed
         Number of nodes without a cut, and of trees without a root, because the budget was spent.
     """
@@ -160,9 +162,14 @@ def _of_few(problem: Bound) -> Iterator[str]:
     """A second class so rare, or pairs so few, that a tree seldom draws both kinds."""
     data = problem.data
     if isinstance(problem, PairProblem):
-        codes = problem.sampling.sample(problem.meaning.seed, 0).codes
-        if (codes == codes[0]).all():
+        drawn = problem.sampling.sample(problem.meaning.seed, 0)
+        if (drawn.codes == drawn.codes[0]).all():
             yield "the pairs that a tree draws are seldom of both kinds (give more pairs)"
+        lacks: NDArray[np.bool_] = np.asarray(np.isnan(problem.points.points).any(axis=1))
+        lacking = float(lacks[drawn.pairs].any(axis=1).mean())
+        if problem.meaning.params.get("leafrank") == "linear" and lacking > 0.5:
+            cure = "impute values, or give leafrank='tree'"
+            yield f"{100.0 * lacking:.3g} % of the pairs lack a value, and leafrank='linear' needs all of them ({cure})"
         return
     if data.truth_kind != TruthKind.LABELS:
         return

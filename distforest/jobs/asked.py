@@ -14,12 +14,12 @@ from distforest.forest import scoring
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.missing import rows_without_values
 from distforest.forest.nearest_votes import nearest_members
-from distforest.forest.pairs.pair_scores import columns_of
+from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
-from distforest.sources.arrays import open_array
+from distforest.sources.arrays import ArraySource
 from distforest.sources.opening import open_matrix, read_rows
-from distforest.sources.point_pairs import check_points
-from distforest.sources.readings import COMPLETE, read
+from distforest.sources.point_pairs import PairColumns, check_points
+from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema
 
 if TYPE_CHECKING:
@@ -45,19 +45,24 @@ def opened_forest(address: str, digest: str) -> Forest:
     return forest
 
 
+def has_further_columns(forest: Forest) -> bool:
+    """Whether the forest reads points that have columns beside the features, which have no names."""
+    return is_over_pairs(forest) and columns_of(forest).width > forest.n_features
+
+
 def recoded(forest: Forest, address: str, rows: np.ndarray) -> np.ndarray:
-    """Some rows of the array at an address, with the numbers that the forest has for categories and dates."""
+    """Some rows of the array at an address as the forest has them: columns by name, its categories and dates."""
     schema = forest.schema
-    if schema is None or not schema.encodings:
+    if schema is None or has_further_columns(forest):
         return rows
-    found = Schema.of_array(address, open_array(address))
+    found = Schema.of_array(address, open_matrix(address))
     recoding = found and schema.recoding(found, address)
     return recoding.rows(rows)[0] if recoding else rows
 
 
 def points_of(forest: Forest, values: np.ndarray) -> np.ndarray:
     """Points in the form that a forest over pairs reads; raises InputError for a wrong number of columns."""
-    points, width = read(values, COMPLETE), columns_of(forest).width
+    points, width = read(values, FEATURES), columns_of(forest).width
     if points.shape[1] != width:
         raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
     check_points(points, columns_of(forest))
@@ -103,6 +108,9 @@ class Asked:
     @property
     def lacking(self) -> list[int]:
         """The numbers of queries without any value."""
+        if isinstance(self.forest.meaning.rows, PairColumns):
+            empty = rows_without_values(ArraySource.of(self.points("queries", self.span)))
+            return [int(row) for row in self.span.start + empty]
         return [] if self.routed else (self.span.start + rows_without_values(self.source)).tolist()
 
     @cached_property
@@ -144,7 +152,7 @@ class Asked:
 
     def points(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
         """Some of the queries, or of the reference, in the form that a forest over pairs reads."""
-        return points_of(self.forest, self._read(name, rows))
+        return points_of(self.forest, recoded(self.forest, self.question.arrays[name], self._read(name, rows)))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """The queries that occur in a pair; and the positions of both sides of each pair among them."""

@@ -9,12 +9,13 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
+from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.answers import ANSWERS, Survey
-from distforest.jobs.asked import opened_forest, points_of, recoded
+from distforest.jobs.asked import has_further_columns, opened_forest, points_of, recoded
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
+from distforest.sources.files.ids import ids_beside
 from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.schema import Schema
@@ -55,7 +56,8 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
 class Outline:
     """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
 
-    ``told`` are warnings about the arrays that are read, ``value`` is what their cells are called.
+    ``told`` are warnings about the arrays that are read, ``value`` is what their cells are called, ``ids`` the address
+    of the names of the queries, if an answer has a row for each of them and they have names.
     """
 
     digest: str
@@ -64,6 +66,7 @@ class Outline:
     classes: Sequence[ClassName] | None
     told: tuple[str, ...] = ()
     value: str = "value"
+    ids: str | None = None
 
 
 def outline(question: Question) -> Outline:
@@ -77,7 +80,8 @@ def outline(question: Question) -> Outline:
     told += tuple(_told_of_schema(question, forest))
     arrays, n_answers = _arrays(question, forest)
     classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
-    return Outline(digest, arrays, n_answers, classes, told, forest.meaning.rows.value)
+    ids = None if ANSWERS[question.answer].of_pairs else ids_beside(question.queries, n_answers)
+    return Outline(digest, arrays, n_answers, classes, told, forest.meaning.rows.value, ids)
 
 
 def _told_of_arrays(question: Question) -> Iterator[str]:
@@ -88,26 +92,20 @@ def _told_of_arrays(question: Question) -> Iterator[str]:
 
 
 def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
-    """Refuse rows whose columns have other names than the forest's features, or the same names in another order.
+    """Refuse rows that lack features of the forest, or whose columns are of other kinds; columns are found by name.
 
-    Yields warnings of categories that the forest has not seen. Without names on one side there is nothing to compare;
-    further columns of points may have any names.
+    Yields warnings of columns that the forest does not read, and of categories that it has not seen. Without names on
+    one side there is nothing to compare; further columns of points may have any names, so all are taken in their order.
     """
     schema = forest.schema
     if schema is None or question.callback is not None:
         return
-    look = open_matrix if isinstance(forest.meaning.rows, MAY_BE_SPARSE) else open_array
-    further = is_over_pairs(forest) and columns_of(forest).width > forest.n_features
     for address in (question.queries, question.reference):
-        found = Schema.of_array(address, look(address)) if address else None
-        if address and found:
-            found = found.first(forest.n_features) if further else found
-            if not is_over_pairs(forest):
-                schema.recoding(found, address)
-                if told := schema.told_of_unseen(found):
-                    yield f"{address}: {told}"
-            else:
-                schema.check_same(found, address)
+        found = Schema.of_array(address, open_matrix(address)) if address else None
+        if address and found and has_further_columns(forest):
+            schema.check_same(found.first(forest.n_features), address)
+        elif address and found:
+            yield from (f"{address}: {told}" for told in schema.told_of(found, address))
 
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
@@ -155,7 +153,7 @@ def _check_points(question: Question, forest: Forest) -> None:
     *names, last = [row.name for row in ANSWERS.values() if row.over_pairs]
     if question.answer not in (*names, last):
         raise InputError(f"a forest over pairs answers with {', '.join(names)} or {last}, not with {question.answer!r}")
-    points_of(forest, read_rows(question.queries, slice(0, 1)))
+    points_of(forest, recoded(forest, question.queries, read_rows(question.queries, slice(0, 1))))
 
 
 def _check_neighbors(question: Question, n_queries: int, n_training: int) -> None:

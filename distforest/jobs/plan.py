@@ -20,7 +20,9 @@ LOCKSTEP_ROWS = 1 << 17
 LOCKSTEP_CELLS = 1 << 28
 """The same for dense distances, whose cost grows with the cells of the matrix."""
 
-MAX_BATCH = 64
+MAX_BATCH = 128
+"""Most trees of a task."""
+
 TASKS_PER_SLOT = 4
 """Least number of tasks for each thread, so that the last ones end together."""
 

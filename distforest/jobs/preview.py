@@ -299,6 +299,12 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
             f"input: a label for each of {counted(n, 'point')} was expected, "
             f"found {labels.shape[0]:,} at {labels.address}"
         )
+    if n is not None and "sample_weight" in found and found["sample_weight"].shape[0] != n:
+        weights = found["sample_weight"]
+        faults.append(
+            f"input: a weight for each of {counted(n, 'point')} was expected, "
+            f"found {weights.shape[0]:,} at {weights.address}"
+        )
     if "pairs" in found and "similar" in found:
         pairs = found["pairs"]
         try:

@@ -42,6 +42,8 @@ class Question:
         Whether arrays are refused if some of their chunks are not stored.
     max_bytes
         Most bytes that an array may announce, however few of them are stored.
+    source
+        What messages call the queries, if they come from a file.
     """
 
     forest: str
@@ -55,6 +57,12 @@ class Question:
     training: str | None = None
     strict: bool = False
     max_bytes: int | None = None
+    source: str | None = None
+
+    @property
+    def called(self) -> str:
+        """What messages call the queries."""
+        return self.source or self.queries
 
     @property
     def arrays(self) -> dict[str, str]:

@@ -79,6 +79,7 @@ KEY_TEXTS = {
         "retries": "How often a task is retried after a system error.",
         "overwrite": "Whether another output of the same kind may be replaced.",
         "keep_shards": "Whether the shards are kept when the forest is sealed.",
+        "grow_on": "Whether a forest of this job with fewer trees, at the output, gets those that it lacks.",
         "strict": "Whether inputs with chunks that are not stored are refused.",
         "max_bytes": "Most bytes that an input may announce.",
     },

@@ -24,7 +24,8 @@ from distforest.jobs.asked import VOTERS, Asked, opened_forest
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.lockstep import BoundSimilarity, check_origin, warn_of_change
 from distforest.jobs.outline import Outline, outline
-from distforest.sources.arrays import create_array, open_array, writable_array
+from distforest.sources.arrays import create_array, open_array, row_blocks, writable_array, write_array
+from distforest.sources.files.ids import IDS, TEXT_ENCODING
 from distforest.sources.lazy.source import Objects, joined
 from distforest.sources.staging import read_objects
 from distforest.stores.building import NODES, Building, mark_of, new_group
@@ -156,7 +157,7 @@ def score(
             lacking = [row for rows in cluster.each(answer_rows, missing, work) for row in rows]
             if lacking:
                 told = told_of_rows_without_values(len(lacking), found.n_answers, min(lacking), found.value)
-                warn_caller(f"{question.queries}: {told}")
+                warn_caller(f"{question.called}: {told}")
         own.take()  # another job may have taken the output over, if this one was frozen for long
         seal_group(building.address, {"distforest": _seal(question, found)})
         if not building.is_in_place:
@@ -173,7 +174,9 @@ def _spans(found: Outline) -> Iterator[tuple[int, int]]:
 
 
 def _scored(output: str, found: Outline) -> Scored:
-    return Scored(output, found.digest, {name: (found.n_answers, *tail) for name, (_, tail) in found.arrays.items()})
+    shapes = {name: (found.n_answers, *tail) for name, (_, tail) in found.arrays.items()}
+    ids = {} if found.ids is None else {IDS: tuple(open_array(found.ids).shape)}
+    return Scored(output, found.digest, shapes | ids)
 
 
 def _seal(question: Question, found: Outline, is_complete: bool = True) -> dict[str, Any]:
@@ -272,6 +275,11 @@ def _prepare(building: Building, found: Outline) -> None:
         array = create_array(building.address, name, (found.n_answers, *tail), np.dtype(dtype), _step(found.arrays))
         if found.classes is not None:
             array.attrs["classes"] = list(found.classes)
+    if found.ids is not None:
+        ids = open_array(found.ids)
+        attributes = {name: ids.attrs[name] for name in ("column", TEXT_ENCODING) if name in ids.attrs}
+        blocks = (block for _, block in row_blocks(ids))
+        write_array(building.address, IDS, tuple(ids.shape), np.dtype(ids.dtype), blocks, attributes)
 
 
 def answer_rows(task: ScoreTask) -> list[int]:
@@ -285,4 +293,4 @@ def answer_rows(task: ScoreTask) -> list[int]:
         array[asked.span] = values.astype(array.dtype)
     if task.done:
         task.done.write(task.name, b"")
-    return [] if over_pairs or row.of_pairs else asked.lacking
+    return [] if row.of_pairs else asked.lacking

@@ -9,7 +9,7 @@ import sys
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,7 +34,7 @@ class Receipt:
 
     ``rows`` is the length of each array of the shard. ``evaluations`` and ``closed`` are the costs of its similarities:
     evaluated pairs, and nodes that stayed uncut because the budget was spent. ``growth`` is the version of the growth,
-    1 for trees from before versions were recorded. ``n_roots`` counts trees without a cut; ``n_stayed`` and
+    1 for trees from before versions were recorded. ``n_roots`` counts trees without a split; ``n_stayed`` and
     ``n_routed`` are those of `Stayed`. ``distforest``, ``numpy`` and ``numba`` are the versions in the process that
     grew the trees.
     """
@@ -87,8 +87,12 @@ def packed(arrays: dict[str, np.ndarray], receipt: Receipt) -> memoryview:
     return buffer.getbuffer()
 
 
-def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> Receipt:
+def commit(
+    folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt, grown_with: Mapping[str, str] = VERSIONS_HERE
+) -> Receipt:
     """Write a shard in one step; returns its receipt, completed from this process and the arrays.
+
+    ``grown_with`` are the versions that grew its trees.
 
     A shard is merged soon, so nothing waits until it is on disk. Its checksums show damage, and the trees of a damaged
     shard grow again.
@@ -97,7 +101,7 @@ def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> R
     sizes = arrays["tree_size"]
     here = {"rows": rows, "peak_bytes": peak_bytes(), "growth": GROWTH, "n_roots": n_roots_of(sizes)}
     stayed = asdict(Stayed.of(sizes, arrays.get("leaves")))
-    receipt = Receipt(**{**asdict(receipt), **here, **stayed, **VERSIONS_HERE})
+    receipt = Receipt(**{**asdict(receipt), **here, **stayed, **grown_with})
     folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
 

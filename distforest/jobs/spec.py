@@ -100,6 +100,8 @@ class Run:
         How often a task that failed is tried again.
     overwrite, keep_shards : bool
         Whether the output may replace a forest, and whether the shards stay when it is sealed.
+    grow_on : bool
+        Whether a forest of this job with fewer trees, at the output, gets those that it lacks.
     strict : bool
         Whether inputs are refused if some of their chunks are not stored.
     max_bytes : int
@@ -117,6 +119,7 @@ class Run:
     retries: int = field(default=3, metadata=_key(integer(0)))
     overwrite: bool = field(default=False, metadata=_key(FLAG))
     keep_shards: bool = field(default=False, metadata=_key(FLAG))
+    grow_on: bool = field(default=False, metadata=_key(FLAG))
     strict: bool = field(default=False, metadata=_key(FLAG))
     max_bytes: int | None = field(default=None, metadata=_key(SIZE))
 

@@ -24,6 +24,7 @@ from distforest.jobs.wanted import Role, check_weights, truth_of, wanted_inputs
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
+from distforest.sources.factors import names_of_classes
 from distforest.sources.kernels import KERNELS
 from distforest.sources.opening import open_matrix
 from distforest.sources.point_pairs import check_pairs, check_pairs_and_links, warning_of_contradictions
@@ -179,7 +180,7 @@ def _stage_truth(kind: TruthKind, address: str, wanted: ByRole, place: StagingPl
     if kind == TruthKind.DISTANCES:
         return _stage_distances(wanted[Role.TRUTH], place)
     array = open_array(address)
-    truth = Truth.of_vector(kind, np.asarray(array[...]), array.attrs.get("classes"))
+    truth = Truth.of_vector(kind, np.asarray(array[...]), names_of_classes(array))
     if kind.is_of_vectors and (told := told_of_far(truth.values, kind)):
         warn_caller(told)
     return StagedTruth(kind, place.array("truth", truth.values), truth.classes)
@@ -320,6 +321,8 @@ def _sample_weight(wanted: ByRole, truth: StagedTruth) -> Floats | None:
     place, address, *_ = wanted[Role.SAMPLE_WEIGHT]
     with naming(place, address):
         values = np.asarray(open_array(address)[...])
+    if truth.kind == TruthKind.LINKS:  # of which there is one for each pair, and weights are those of points
+        return checked_weights(values, int(open_array(wanted[Role.MATRIX].address).shape[0]))
     return checked_weights(values, truth.n_rows)
 
 

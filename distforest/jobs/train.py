@@ -21,9 +21,11 @@ from distforest.errors import ArtifactError, CancelledJobError, DamageError, Inp
 from distforest.forest.forest import Forest
 from distforest.forest.roots import Roots, Stayed
 from distforest.forest.sealed.artifact import read_manifest
+from distforest.growth.earlier_trees import as_part
 from distforest.growth.methods import GROWTH, Bound
 from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
+from distforest.jobs.earlier_trees import EarlierTrees, is_of_fewer_trees, keep_trees
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, merge
@@ -69,7 +71,8 @@ class Options:
 
     ``on_answer`` is called with the receipt of each task, and with `Lost` for a task that is lost with its workers.
     ``stop`` is the address of the folder of the stop sign. ``claim`` is the job's claim on its output, if it has made
-    one.
+    one. ``earlier`` is the address of a forest of the same data, parameters and seed with fewer trees, which are not
+    grown again; if nothing is there, all trees are grown.
     """
 
     batch: int | None = None
@@ -80,6 +83,7 @@ class Options:
     on_answer: Callable[[Receipt | Lost], None] | None = None
     stop: str | None = None
     claim: Claim | None = None
+    earlier: str | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +194,8 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
     [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
+    if options.earlier and not (inputs.callback and inputs.callback.share == "all"):  # whose pairs a ledger keeps
+        cluster.each(keep_trees, [EarlierTrees(inputs, options.earlier, shards)], Work("resume", options.retries))
     done, slots = _committed_receipts(shards, cluster, options), cluster.slots
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
@@ -241,11 +247,11 @@ class RootsTask:
     stayed: Stayed
 
     def __str__(self) -> str:
-        return "why trees have no cut"
+        return "why trees have no split"
 
 
 def warnings_there(task: RootsTask) -> list[str]:
-    """The warnings about trees without a cut and rows that stay; opens the inputs on the host of the task."""
+    """The warnings about trees without a split and rows that stay; opens the inputs on the host of the task."""
     problem = task.inputs.problem()
     roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, problem.meaning.leaf)
     told = [told_of_roots(problem, roots, task.closed), task.stayed.told(problem.meaning.leaf)]
@@ -355,6 +361,9 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         told = Roots.of_manifest(output, manifest).told()
         warnings = (told,) if told else ()
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
+    if options.earlier == output and is_of_fewer_trees(inputs, manifest):
+        check_new(output, FOREST_KIND, overwrite=True)
+        return None
     if options.overwrite:
         check_new(output, FOREST_KIND, overwrite=True)
         return None
@@ -364,7 +373,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
     )
 
 
-def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None) -> Forest:
+def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None, earlier: Forest | None = None) -> Forest:
     """Train a forest on data in memory, in threads of this process; nothing is written.
 
     Parameters
@@ -375,8 +384,17 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None) -> Fo
         Number of threads.
     watch
         Called with the progress.
+    earlier
+        A forest of the same data, parameters and seed with fewer trees, which are not grown again.
+
+    Raises
+    ------
+    InputError
+        The earlier forest has other parameters, another seed, or more trees.
     """
-    planned = plan(size_of(problem), (), threads, threads=threads)
+    parts = [] if earlier is None else [as_part(problem, earlier)]
+    n_earlier = 0 if earlier is None else earlier.n_trees
+    planned = plan(size_of(problem), range(n_earlier), threads, threads=threads)
     spans = [np.arange(first, last + 1) for first, last in planned.tasks]
-    forest = problem.forest(Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch)))
-    return replace(forest, provenance={"versions": versions()})
+    parts += Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch, before=n_earlier))
+    return replace(problem.forest(parts), provenance={"versions": versions()})

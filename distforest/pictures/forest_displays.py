@@ -58,7 +58,7 @@ class ImportancesDisplay(Display):
         Parameters
         ----------
         forest
-            A fitted estimator whose cuts read features.
+            A fitted estimator whose splits read features.
         names
             Names of the features; if empty, those of the forest, or their numbers.
         ax
@@ -67,7 +67,7 @@ class ImportancesDisplay(Display):
         Raises
         ------
         InputError
-            Cuts read similarities, no cut gains anything, or there is not one name for each feature.
+            Splits read similarities, no split gains anything, or there is not one name for each feature.
         """
         return cls(importances_of(check_forest(forest), names)).plot(ax)
 

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def reads_features(forest: Any) -> bool:
-    """Whether the cuts of a fitted estimator read features, or columns of pairs, and not whole similarities."""
+    """Whether the splits of a fitted estimator read features, or columns of pairs, and not whole similarities."""
     return not isinstance(forest.forest_.meaning.rows, (Dense, Kernel))
 
 
 def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
-    """Read what each feature has given to the cuts of a forest.
+    """Read what each feature has given to the splits of a forest.
 
     Parameters
     ----------
     forest
-        A fitted estimator whose cuts read features.
+        A fitted estimator whose splits read features.
     names
         Names of the features; if empty, those of the forest, or their numbers.
 
@@ -40,11 +40,11 @@ def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
     Raises
     ------
     InputError
-        Cuts read similarities, no cut gains anything, or there is not one name for each feature.
+        Splits read similarities, no split gains anything, or there is not one name for each feature.
     """
     if not reads_features(forest):
         kind = forest.forest_.meaning.rows.kind
-        raise InputError(f"importances are of features, but the cuts of this forest read {kind} similarities")
+        raise InputError(f"importances are of features, but the splits of this forest read {kind} similarities")
     listed = list(names) or [*map(str, getattr(forest, "feature_names_in_", ()))]
     if isinstance(forest, RFD):
         parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
@@ -52,8 +52,8 @@ def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
         parts = {"importance": scoring.feature_importances(forest.forest_)}
         listed = _columns_of_pairs(forest, listed) if is_over_pairs(forest.forest_) else listed
     if not sum(shares.sum() for shares in parts.values()):
-        raise InputError("no tree has a cut that gains anything, so no feature has given anything")
-    of = "the nodes that were cut, by their rows" if isinstance(forest, URerF) else "the gain of all cuts"
+        raise InputError("no tree has a split that gains anything, so no feature has given anything")
+    of = "the nodes that were split, by their rows" if isinstance(forest, URerF) else "the gain of all splits"
     return Importances(parts, listed, of)
 
 

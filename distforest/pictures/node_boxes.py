@@ -1,4 +1,4 @@
-"""The nodes of any tree as boxes: how many rows or pairs they hold, what they say, and by what they are cut."""
+"""The nodes of any tree as boxes: how many rows or pairs they hold, what they say, and by what they are split."""
 
 from __future__ import annotations
 

@@ -318,7 +318,7 @@ class Importances:
 
     parts: Mapping[str, np.ndarray]
     names: Sequence[str] = ()
-    of: str = "the gain of all cuts"
+    of: str = "the gain of all splits"
     title: str = "Features by importance"
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ TAUGHT = {
 """The name of each kind of truth in these lines, what it is, and how SMERF is told that it is this."""
 
 
-def repetition(estimator: Any, address: str, made_by: str) -> str:
+def repetition(estimator: Any, address: str, made_by: str) -> tuple[str, str]:
     """Write how a forest is grown again with the same digest, checked, and reported on.
 
     Parameters
@@ -37,12 +37,12 @@ def repetition(estimator: Any, address: str, made_by: str) -> str:
 
     Returns
     -------
-    str
-        Lines of Python, then commands. Data that were not given by an address are told by their shape.
+    tuple of str
+        Lines of Python, and lines of commands. Data that were not given by an address are told by their shape.
     """
     forest: Forest = estimator.forest_
     commands = [f"distforest verify {shlex.quote(address)}", *([made_by] if made_by else [])]
-    return "\n".join([*_in_python(estimator, forest), "", *(f"$ {line}" for line in commands)])
+    return "\n".join(_in_python(estimator, forest)), "\n".join(f"$ {line}" for line in commands)
 
 
 def _in_python(estimator: Any, forest: Forest) -> list[str]:

@@ -48,6 +48,10 @@ _FOLDER = Path(__file__).parent
 _TEMPLATES = Loader(str(_FOLDER), autoescape="xhtml_escape")
 
 
+IN_WORDS = {TruthKind.LINKS: "which pairs belong together", TruthKind.NOTHING: "nothing"}
+"""Kinds of ground truth whose names do not tell everybody what they are."""
+
+
 @dataclass(frozen=True)
 class ReportTable:
     """A table: its headings, its lines, and of each line a share that is drawn as a bar, if any are."""
@@ -59,7 +63,7 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A section of the page: a heading, sentences, facts, and a chart or a picture with its table."""
+    """A section of the page: a heading, sentences, facts, a chart or a picture with its table, and blocks of code."""
 
     title: str
     told: tuple[str, ...] = ()
@@ -67,7 +71,7 @@ class ReportSection:
     chart: SVGChart | None = None
     picture: str = ""
     table: ReportTable | None = None
-    code: str = ""
+    code: tuple[str, ...] = ()
 
 
 def report_page(
@@ -151,7 +155,7 @@ def _data(forest: Forest) -> ReportSection:
     facts = [
         ("Training", counted(forest.n_training, "point" if forest.leaves is None else "row")),
         ("Read as", f"{meaning.rows.kind}, {counted(forest.n_columns, 'column')}"),
-        ("Taught", str(meaning.leaf.learned)),
+        ("Taught", IN_WORDS.get(meaning.leaf.learned, str(meaning.leaf.learned))),
     ]
     if schema is not None:
         facts.append(("Features", _some(schema.told())))
@@ -248,7 +252,7 @@ def _importances(estimator: Any) -> ReportSection:
     """The features by importance."""
     title = "Importances"
     if not reads_features(estimator):
-        return ReportSection(title, ("Cuts read similarities to whole objects, so no feature has an importance.",))
+        return ReportSection(title, ("Splits read similarities to whole objects, so no feature has an importance.",))
     try:
         found = importances_of(estimator)
     except InputError as error:
@@ -277,18 +281,19 @@ def _shapes(forest: Forest) -> list[ReportSection]:
     """How deep leaves lie, and what they hold."""
     shapes, things = TreeShapes.of(forest), "pairs" if forest.leaves is None else "rows"
     leaves = counted(len(shapes.depths), "leaf", "leaves")
+    sizes = shapes.sizes_told()
     found = (
-        ("Depths of leaves", "depth", shapes.depths, shapes.depths_told()),
-        ("Sizes of leaves", f"{things} in bag", shapes.sizes, shapes.sizes_told()),
+        ("Depths of leaves", "depth", shapes.depths, shapes.depths_told(), shapes.depths_told(MOST_LINES)),
+        ("Sizes of leaves", f"{things} in bag", shapes.sizes, sizes, sizes),
     )
     return [
         ReportSection(
             title,
             (f"{leaves}: median {in_digits(float(np.median(own)))}, {own.min():,} to {own.max():,}.",),
             chart=column_chart(columns, (name, "leaves")),
-            table=ReportTable((name, "leaves"), [(what, f"{n:,}") for what, n in columns]),
+            table=ReportTable((name, "leaves"), [(what, f"{n:,}") for what, n in lines]),
         )
-        for title, name, own, columns in found
+        for title, name, own, columns, lines in found
     ]
 
 

@@ -39,7 +39,7 @@ def sealed_picture(address: str, features: str | None = None) -> FigureBase:
     Returns
     -------
     Figure
-        Weights of features if these were not drawn alike; of TreeRank a tree and the curves of all; of cuts that read
+        Weights of features if these were not drawn alike; of TreeRank a tree and the curves of all; of splits that read
         features their importances; of outliers how usual the training objects are; of other similarities the
         proximities of the training objects by cluster, or a tree if objects out of bag were not routed.
 
@@ -48,7 +48,7 @@ def sealed_picture(address: str, features: str | None = None) -> FigureBase:
     ArtifactError
         There is no sealed forest, or it is damaged.
     InputError
-        No cut gains anything; there are no names at ``features``, or not one for each feature.
+        No split gains anything; there are no names at ``features``, or not one for each feature.
     """
     manifest = read_manifest(address)
     drawn = read_feature_shares(address, manifest, features)
@@ -68,7 +68,7 @@ def sealed_picture(address: str, features: str | None = None) -> FigureBase:
 
 
 def _of_similarities(forest: Any) -> FigureBase:
-    """Draw a forest whose cuts read similarities of objects."""
+    """Draw a forest whose splits read similarities of objects."""
     if isinstance(forest, SimForestOutlier):
         return OutlierScoresDisplay.from_estimator(forest).figure_
     if (forest.forest_.leaves == NOT_ROUTED).any():

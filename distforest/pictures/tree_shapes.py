@@ -44,16 +44,22 @@ class TreeShapes:
             add_depths(table.tree_start, table.left, table.right, depths)
         return cls(depths[table.is_leaf], table.n_rows[table.is_leaf])
 
-    def depths_told(self) -> list[tuple[str, int]]:
-        """Number of leaves at each depth, from the least.
+    def depths_told(self, most: int | None = None) -> list[tuple[str, int]]:
+        """Number of leaves at each depth, from the least, or in at most so many ranges of depths that are as wide.
 
         Examples
         --------
-        >>> TreeShapes(np.array([2, 2, 4]), np.array([1, 5, 3])).depths_told()
+        >>> shapes = TreeShapes(np.array([2, 2, 4]), np.array([1, 5, 3]))
+        >>> shapes.depths_told()
         [('2', 2), ('3', 0), ('4', 1)]
+        >>> shapes.depths_told(2)
+        [('2 to 3', 2), ('4', 1)]
         """
-        least = int(self.depths.min())
-        return [(f"{least + k:,}", n) for k, n in enumerate(np.bincount(self.depths - least).tolist())]
+        least, greatest = int(self.depths.min()), int(self.depths.max())
+        width = 1 if most is None else -(-(greatest - least + 1) // most)
+        counts = np.bincount((self.depths - least) // width).tolist()
+        starts = range(least, greatest + 1, width)
+        return [(_range(start, min(start + width - 1, greatest)), n) for start, n in zip(starts, counts, strict=True)]
 
     def sizes_told(self) -> list[tuple[str, int]]:
         """Number of leaves of each size, in ranges that double.
@@ -71,7 +77,10 @@ class TreeShapes:
 
 def _doubling(power: int) -> str:
     """The sizes above half of a power of two, up to it."""
-    least, most = 2**power // 2 + 1, 2**power
+    return _range(2**power // 2 + 1, 2**power)
+
+
+def _range(least: int, most: int) -> str:
     return f"{most:,}" if least >= most else f"{least:,} to {most:,}"
 
 

@@ -88,7 +88,8 @@ def event_of(answer: Receipt | Lost) -> JobNote:
 
 def options_of(spec: Spec) -> Options:
     """The options of a fit that its spec sets."""
-    return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards)
+    earlier = spec.output if spec.run.grow_on else None
+    return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards, earlier=earlier)
 
 
 def fit_result(done: Fitted, warnings: Sequence[str] = ()) -> JobResult:

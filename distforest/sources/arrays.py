@@ -327,6 +327,31 @@ def write_array(
     return digest.hexdigest()
 
 
+def write_growing(
+    group: str,
+    name: str,
+    tail: tuple[int, ...],
+    dtype: np.dtype[np.generic],
+    blocks: Iterable[np.ndarray],
+    attributes: Mapping[str, JSON] | None = None,
+) -> int:
+    """Write blocks of rows, each of shape (n, *tail), as the Zarr array ``group/name``; returns their number.
+
+    Unlike `write_array` it need not know the number of rows before it has written them.
+    """
+    zarr.open_group(zarr_store(group), mode="a")
+    step = rows_of(CHUNK_BYTES, (0, *tail), np.dtype(dtype))
+    array, n_rows = create_array(group, name, (step, *tail), np.dtype(dtype), step), 0
+    for block in _whole_chunks(blocks, step):
+        array.resize((n_rows + len(block), *tail))
+        with told_if_full(f"{group}/{name}", block.nbytes):
+            array[n_rows:] = np.ascontiguousarray(block, dtype)
+        n_rows += len(block)
+    array.resize((n_rows, *tail))
+    array.attrs.update(attributes or {})
+    return n_rows
+
+
 def _whole_chunks(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:
     """Regroup rows into blocks of a multiple of ``rows``, except the last, so that each chunk is written once."""
     pending: list[np.ndarray] = []

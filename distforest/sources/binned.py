@@ -6,18 +6,28 @@ A cut of the codes is a cut of the features at an edge: ``code <= a`` means ``va
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, is_complete, offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MISSING_CODE = 255
 """The code of a missing value, if there are any; there are then at most 255 bins."""
 
 QUANTILE_ROWS = 200_000
 """A longer column takes its edges from this many evenly spaced rows."""
+
+_CELLS = 1024
+"""Equal cells of the grid by which a value finds its code."""
+
+_FILLED_ROWS, _FILLED_COLUMNS = 512, 32
+"""Rows and columns whose codes are found side by side."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ class BinnedSource:
             present = np.flatnonzero(weights)
             rows = present[:: 1 + (len(present) - 1) // QUANTILE_ROWS]
         of_sample = None if weights is None else weights[rows]
-        columns = [_edges_of_observed(column, most, of_sample) for column in features[rows].T]
+        columns = [_edges_of_observed(column, most, of_sample) for column in _columns(features, rows)]
         edges, first = np.concatenate(columns), offsets(np.array([len(column) for column in columns]))
         codes = np.empty(features.shape, np.uint8)
         fill_codes(features, edges, first, codes)
@@ -81,11 +91,9 @@ class BinnedSource:
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' codes, shape (width, n_rows)."""
-        node = np.repeat(np.arange(projections.n_nodes), np.diff(starts))
-        columns = projections.columns.reshape(projections.n_nodes, projections.width)
         values = np.empty((projections.width, len(rows)))
-        for k in range(projections.width):
-            values[k] = self._values(self.codes[rows, columns[node, k]])
+        columns = projections.columns.reshape(projections.n_nodes, projections.width)
+        project_codes(self.codes, rows, starts, columns, self.is_complete, values)
         return values
 
     def _values(self, codes: NDArray[np.uint8]) -> Floats:
@@ -104,6 +112,12 @@ class BinnedSource:
         between = codes < MISSING_CODE + 1
         thresholds[between] = self.edges[self.first_edge[columns[between]] + np.floor(codes[between]).astype(np.int64)]
         return thresholds
+
+
+def _columns(features: Float32s, rows: slice | Ints) -> Iterator[Float32s]:
+    """The columns of some rows, each in one piece of memory, which sorts thrice as fast."""
+    for first in range(0, features.shape[1], _FILLED_COLUMNS):
+        yield from np.ascontiguousarray(features[rows, first : first + _FILLED_COLUMNS].T)
 
 
 def _edges_of_observed(values: Float32s, max_bins: int, weights: Int32s | None) -> Floats:
@@ -131,22 +145,81 @@ def column_edges(values: Float32s, max_bins: int, weights: Int32s | None = None)
     return below + (above - below) / 2.0
 
 
+@borrowing
+def project_codes(
+    codes: NDArray[np.uint8], rows: Int32s, starts: Ints, columns: Int32s, is_complete: bool, values: Floats
+) -> None:
+    """values[k, r] = codes[rows[r], columns[f, k]] for the node f of row r, with NaN for missing values."""
+    places = rows.view(np.uint32)  # see `distforest.jit`
+    for node in range(starts.shape[0] - 1):
+        for k in range(values.shape[0]):
+            column = columns[node, k]
+            for r in range(starts[node], starts[node + 1]):
+                code = codes[places[r], column]
+                values[k, r] = np.nan if code == MISSING_CODE and not is_complete else np.float64(code)
+
+
 @kernel
 def fill_codes(features: Float32s, edges: Floats, first_edge: Ints, codes: NDArray[np.uint8]) -> None:
     """codes[i, c] = number of edges of column c that are below x_ic; `MISSING_CODE` if it is NaN.
 
-    The binary searches of a column's values run in parallel, one step of all searches at a time: no step waits for the
-    one before it, and there is no branch to mispredict.
+    A grid says how many edges lie in the cells below that of a value; the edges of its own cell are searched. The
+    searches of some rows advance together, as many steps as the fullest cell takes: no step waits for the one before
+    it, and there is no branch to mispredict. Rows and columns are taken a few at a time, so that their lines stay in
+    the processor's cache.
     """
-    low = np.empty(features.shape[0], np.int64)
-    for c in range(features.shape[1]):
-        column_edge = edges[first_edge[c] : first_edge[c + 1]]
-        low[:] = 0
-        n = column_edge.shape[0]
-        while n > 0:
-            half = (n + 1) >> 1
-            for i in range(features.shape[0]):
-                low[i] += half * np.int64(column_edge[low[i] + half - 1] < features[i, c])
-            n -= half
-        for i in range(features.shape[0]):
-            codes[i, c] = MISSING_CODE if np.isnan(features[i, c]) else low[i]
+    n_rows, n_columns = features.shape
+    padded, table = np.empty((_FILLED_COLUMNS, 2 * MISSING_CODE + 2)), np.empty((_FILLED_COLUMNS, _CELLS), np.uint8)
+    grids = np.empty((_FILLED_COLUMNS, 3))
+    value, low = np.empty(_FILLED_ROWS), np.empty(_FILLED_ROWS, np.uint32)
+    for first in range(0, n_columns, _FILLED_COLUMNS):
+        last = min(first + _FILLED_COLUMNS, n_columns)
+        for c in range(first, last):
+            lay_grid(edges[first_edge[c] : first_edge[c + 1]], padded[c - first], table[c - first], grids[c - first])
+        for begin in range(0, n_rows, _FILLED_ROWS):
+            n = min(_FILLED_ROWS, n_rows - begin)
+            for c in range(first, last):
+                own, of_cell, grid = padded[c - first], table[c - first], grids[c - first]
+                for i in range(n):
+                    value[i] = features[begin + i, c]
+                    low[i] = of_cell[grid_cell(value[i], grid)]
+                half = np.uint32(grid[2])
+                while half > 0:
+                    for i in range(n):
+                        low[i] += half if own[low[i] + half - np.uint32(1)] < value[i] else np.uint32(0)
+                    half >>= np.uint32(1)
+                for i in range(n):
+                    codes[begin + i, c] = MISSING_CODE if np.isnan(value[i]) else low[i]
+
+
+@borrowing
+def lay_grid(edges: Floats, padded: Floats, table: NDArray[np.uint8], grid: Floats) -> None:
+    """Cover ascending ``edges`` by equal cells.
+
+    ``padded`` becomes the edges and then inf; ``table`` the number of edges in the cells below each; ``grid`` the least
+    edge, cells per unit, and half the first power of two that is greater than the number of edges of any cell.
+    """
+    n = edges.shape[0]
+    for e in range(padded.shape[0]):
+        padded[e] = edges[e] if e < n else np.inf
+    grid[0] = edges[0] if n else 0.0
+    grid[1] = (_CELLS - 1) / (edges[n - 1] - edges[0]) if n > 1 else 0.0
+    most, e = 0, 0
+    for cell in range(_CELLS):
+        table[cell] = e
+        while e < n and grid_cell(edges[e], grid) == cell:
+            e += 1
+        most = max(most, e - table[cell])
+    half = 0.5
+    while 2.0 * half <= most:
+        half *= 2.0
+    grid[2] = half if most else 0.0
+
+
+@borrowing
+def grid_cell(value: float, grid: Floats) -> np.uint32:
+    """The cell of a value, which never falls as the value rises; 0 for NaN."""
+    place = (value - grid[0]) * grid[1]
+    if not place > 0.0:  # as for NaN
+        return np.uint32(0)
+    return np.uint32(min(place, _CELLS - 1.0))

@@ -35,6 +35,9 @@ MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 """Types of values that are missing, beside NaN."""
 
 
+_OF_OTHERS = "give what the forest was trained on, or name the column in categorical_features"
+
+
 @dataclass(frozen=True)
 class CategoryTable:
     """The columns of a table, before they are read as numbers.
@@ -134,7 +137,8 @@ class CategoryTable:
         values = self.columns[place]
         if not holds_numbers(values):
             found = self.dtypes[place] if self.dtypes else "others"
-            cure = "give what the forest was trained on, or name the column in categorical_features"
+            is_date = found.lower().startswith(("date", "time"))
+            cure = "turn dates into numbers, such as days since the first" if is_date else _OF_OTHERS
             raise InputError(f"X: numbers were expected in column {self.names[place]!r}, found {found}; {cure}")
         if hasattr(values, "isna") and hasattr(values, "to_numpy"):  # pandas' missing values are no floats
             own: NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)

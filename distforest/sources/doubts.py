@@ -221,10 +221,12 @@ def told_of_scales(features: Float32s, similarity: str, schema: Schema | None = 
         return ""
     most = _most_rows(n_columns)
     drawn = np.random.default_rng(0).permutation(n_rows)[:most] if n_rows > most else slice(None)
-    rows = np.asarray(features[drawn], np.float64)
+    rows = np.array(features[drawn], np.float64)
+    rows[:, np.isnan(rows).all(axis=0)] = 0.0  # a column without a value does not hide another
     spread = _spreads(rows)
-    scales = np.where(spread > 0.0, spread, rows.std(axis=0))  # for a column whose rows are mostly equal
-    reach = np.where(spread > 0.0, spread, np.ptp(rows, axis=0) / 2.0)  # for such a column, how far a few rows are off
+    scales = np.where(spread > 0.0, spread, np.nanstd(rows, axis=0))  # for a column whose rows are mostly equal
+    extent = np.nanmax(rows, axis=0) - np.nanmin(rows, axis=0)
+    reach = np.where(spread > 0.0, spread, extent / 2.0)  # for such a column, how far a few rows are off
     first, second = (int(column) for column in np.argsort(-scales, kind="stable")[:2])
     shares = SCALE_SHARES if not random_cuts else {**SCALE_SHARES, **RANDOM_CUT_SHARES}
     cure = "scale the columns first, say each by its standard deviation"
@@ -232,7 +234,7 @@ def told_of_scales(features: Float32s, similarity: str, schema: Schema | None = 
         found = f"{column_name(first, schema)} is nearly all that {similarity!r} adds up: it spreads by"
         next_one = f"the next, {column_name(second, schema)}, by {scales[second]:.3g}"
         return f"{found} {scales[first]:.3g}, {next_one}; {cure}"
-    size = np.sqrt(np.median(rows**2, axis=0))
+    size = np.sqrt(np.nanmedian(rows**2, axis=0))
     large = int(np.argmax(size))
     if (
         similarity in PRODUCT_SIMILARITIES
@@ -257,7 +259,9 @@ def _spreads(rows: Floats) -> Floats:
     numbers = np.random.default_rng(0)
     left = numbers.integers(len(rows), size=N_PAIRS)
     right = (left + numbers.integers(1, len(rows), size=N_PAIRS)) % len(rows)
-    spreads: Floats = np.quantile(np.abs(rows[left] - rows[right]), NEAR_PAIRS, axis=0) / NORMAL_QUANTILE
+    apart = np.abs(rows[left] - rows[right])
+    apart[:, np.isnan(apart).all(axis=0)] = 0.0
+    spreads: Floats = np.nanquantile(apart, NEAR_PAIRS, axis=0) / NORMAL_QUANTILE
     return spreads
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
@@ -33,7 +33,8 @@ RowIndex = SupportsIndex | slice | Sequence[int] | Sequence[bool] | NDArray[np.i
 class Labels:
     """Distance 1 between different labels, 0 between equal labels (SMERF, Proposition 1).
 
-    ``values`` has shape (n,): array-like, Zarr array, or the address of one.
+    ``values`` has shape (n,): array-like, Zarr array, or the address of one. ``names`` are those of the classes where
+    the labels are their numbers, from 0 on; by default those in the attribute ``classes`` of a Zarr array.
 
     Examples
     --------
@@ -44,9 +45,13 @@ class Labels:
     """
 
     values: object
+    names: Sequence[ClassName] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", _loaded(self.values))
+        opened = opened_array(self.values)
+        if self.names is None:
+            object.__setattr__(self, "names", names_of_classes(opened))
+        object.__setattr__(self, "values", _loaded(opened))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -57,7 +62,7 @@ class Labels:
         return _n_rows(self.values)
 
     def __getitem__(self, rows: RowIndex) -> Labels:
-        return Labels(_selected(self.values, rows))
+        return Labels(_selected(self.values, rows), self.names)
 
     def matrix(self) -> Floats:
         """The distances, shape (n, n)."""
@@ -315,6 +320,26 @@ def _n_rows(values: object) -> int:
 
 def _selected(values: object, rows: RowIndex) -> np.ndarray:
     return np.asarray(unmasked(values))[rows]
+
+
+def names_of_classes(labels: object) -> list[ClassName] | None:
+    """The names of the classes in the attributes of an array of labels on disk; None if there are none."""
+    names = getattr(labels, "attrs", {}).get("classes")
+    return names if isinstance(names, list) else None
+
+
+def named_classes(classes: list[ClassName], names: Sequence[ClassName] | None) -> list[ClassName]:
+    """Classes by their ``names`` where all classes are numbers of names; otherwise as they are.
+
+    Examples
+    --------
+    >>> named_classes([0, 2], ["red", "green", "blue"]), named_classes([1, 3], ["red", "green", "blue"])
+    (['red', 'blue'], [1, 3])
+    """
+    if names is None:
+        return classes
+    numbers = [int(c) for c in classes if isinstance(c, (int, float)) and 0 <= c < len(names) and c == int(c)]
+    return [names[number] for number in numbers] if len(numbers) == len(classes) else classes
 
 
 def encoded(values: object) -> tuple[Int32s, list[ClassName]]:

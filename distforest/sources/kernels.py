@@ -1,22 +1,33 @@
-"""Similarities that follow from features, computed when they are read."""
+"""Similarities that follow from features, computed when they are read.
+
+Of two objects of which one lacks features, m of p features are shared. Sums over all features are p/m times the sums
+over the shared ones, as in scikit-learn's ``nan_euclidean_distances``. Without a shared feature the similarity is
+unobserved (NaN).
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from distforest.jit import borrowing
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, is_complete
 
 KERNELS = ("linear", "cosine", "rbf", "manhattan")
 """Names of the built-in similarities."""
 
+N_KERNELS = len(KERNELS)
+
 
 class KernelReading(NamedTuple):
-    """A `KernelSource` as compiled functions take it; ``kind`` is the place of its name in `KERNELS`."""
+    """A `KernelSource` as compiled functions take it.
+
+    ``kind`` is the place of its name in `KERNELS`, plus their number if features may be missing.
+    """
 
     row_objects: Float32s
     column_objects: Float32s
@@ -31,7 +42,7 @@ class KernelSource:
     Attributes
     ----------
     row_objects, column_objects
-        Features, float32, shapes (n_rows, p) and (n_columns, p); in training the same array.
+        Features, float32, shapes (n_rows, p) and (n_columns, p); in training the same array. NaN is a missing value.
     name
         ``"linear"`` x.y, ``"cosine"`` x.y / (|x| |y|) (0 where a norm is 0), ``"rbf"`` exp(-gamma |x - y|^2) or
         ``"manhattan"``, minus the sum of |x_q - y_q|.
@@ -56,10 +67,18 @@ class KernelSource:
         """Rows and columns."""
         return len(self.row_objects), len(self.column_objects)
 
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether no object lacks a feature."""
+        return is_complete(self.column_objects) and (
+            self.row_objects is self.column_objects or is_complete(self.row_objects)
+        )
+
     @property
     def reading(self) -> KernelReading:
         """The source as compiled functions take it."""
-        return KernelReading(self.row_objects, self.column_objects, KERNELS.index(self.name), self.gamma)
+        kind = KERNELS.index(self.name) + (0 if self.is_complete else N_KERNELS)
+        return KernelReading(self.row_objects, self.column_objects, kind, self.gamma)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The similarities of ``rows[e]`` to ``columns[e]``, shape (n_entries,)."""
@@ -81,6 +100,8 @@ class KernelSource:
 @borrowing
 def similarity(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
     """x.y, x.y / sqrt(x.x y.y), exp(-gamma sum (x - y)^2) or -sum |x - y|; sums in a fixed order."""
+    if kind >= N_KERNELS:
+        return similarity_of_shared(x, y, kind - N_KERNELS, gamma)
     if kind == 0:
         return dot(x, y)
     if kind == 1:
@@ -93,6 +114,54 @@ def similarity(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
         difference = np.float64(x[q]) - np.float64(y[q])
         square += difference * difference
     return math.exp(-gamma * square)
+
+
+@borrowing
+def similarity_of_shared(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
+    """`similarity` with p/m times the sums over the m of p features that both have; NaN if m is 0.
+
+    The sums are added in the order of `similarity`, so that the two are equal if no feature is missing.
+    """
+    shared = 0
+    for q in range(x.shape[0]):
+        shared += x[q] == x[q] and y[q] == y[q]
+    if shared == 0:
+        return np.nan
+    share = np.float64(x.shape[0]) / np.float64(shared)
+    if kind == 1:
+        norms = sum_of_shared(x, y, 1) * sum_of_shared(y, x, 1)
+        return sum_of_shared(x, y, 0) / math.sqrt(norms) if norms > 0.0 else 0.0
+    if kind == 0 or kind == 3:
+        total = share * sum_of_shared(x, y, kind)
+        return total if kind == 0 else -total
+    square = 0.0
+    for q in range(x.shape[0]):
+        difference = np.float64(x[q]) - np.float64(y[q])
+        if difference == difference:
+            square += difference * difference
+    return math.exp(-gamma * (share * square))
+
+
+@borrowing
+def sum_of_shared(x: Float32s, y: Float32s, term: int) -> float:
+    """sum_q x_q y_q (term 0), x_q^2 (1) or |x_q - y_q| (3) over the q that both have, in the lanes of `dot`."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = x.shape[0] // 4 * 4
+    for q in range(x.shape[0]):
+        if x[q] != x[q] or y[q] != y[q]:
+            continue
+        one, other = np.float64(x[q]), np.float64(y[q])
+        value = one * other if term == 0 else one * one if term == 1 else abs(one - other)
+        lane = q % 4 if q < whole else 0
+        if lane == 0:
+            a += value
+        elif lane == 1:
+            b += value
+        elif lane == 2:
+            c += value
+        else:
+            d += value
+    return (a + b) + (c + d)
 
 
 @borrowing
@@ -151,11 +220,25 @@ def project_kernel(
 
 
 def scale_gamma(features: Float32s, weights: Floats | None = None) -> float:
-    """1 / (p Var(X)), scikit-learn's ``gamma="scale"``, with rows that count by ``weights``; 1 where X is constant."""
-    if weights is None:
+    """1 / (p Var(X)), scikit-learn's ``gamma="scale"``, with rows that count by ``weights``; 1 where X is constant.
+
+    Var(X) is the variance of the values that are not missing.
+    """
+    if not is_complete(features):
+        variance = _variance_of_observed(features, np.ones(len(features)) if weights is None else weights)
+    elif weights is None:
         variance = float(features.var(dtype=np.float64))
     else:
         present, weights = features[weights > 0.0].astype(np.float64), weights[weights > 0.0]
         deviations = present - np.average(present.mean(axis=1), weights=weights)
         variance = float(np.average((deviations**2).mean(axis=1), weights=weights))
     return 1.0 / (features.shape[1] * variance) if variance > 0.0 else 1.0
+
+
+def _variance_of_observed(features: Float32s, weights: Floats) -> float:
+    """The variance of the values that are not missing, each of which counts by the weight of its row."""
+    row, column = np.nonzero(~np.isnan(features) & (weights[:, None] > 0.0))
+    if not len(row):
+        return 0.0
+    values, of_values = features[row, column].astype(np.float64), weights[row]
+    return float(np.average((values - np.average(values, weights=of_values)) ** 2, weights=of_values))

@@ -23,7 +23,7 @@ from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import PROJECTED_ROWS
 from distforest.sources.given import unmasked
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, is_complete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -65,13 +65,14 @@ class ColumnReading(NamedTuple):
 
 
 class PairReading(NamedTuple):
-    """Pairs of points as kernels take them: the arrays of `PointPairs`, and how columns are read."""
+    """Pairs of points as kernels take them: the arrays of `PointPairs`, how columns are read, whether none is NaN."""
 
     points: Float32s
     others: Float32s
     left: Int32s
     right: Int32s
     columns: ColumnReading
+    is_complete: bool
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,11 @@ class PointPairs:
     columns
         The columns of a pair.
     points, others
-        The points, shapes (n, columns.width) and (n', columns.width), float32.
+        The points, shapes (n, columns.width) and (n', columns.width), float32; NaN is a missing value.
     left, right
         Numbers of the points of each pair, shape (m,), int32.
+    is_complete
+        Whether no point lacks a value; None: found out here. A column is NaN for a pair of which either point lacks it.
 
     Examples
     --------
@@ -161,6 +164,12 @@ class PointPairs:
     others: Float32s
     left: Int32s
     right: Int32s
+    is_complete: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.is_complete is None:
+            lacks_none = is_complete(self.points) and (self.others is self.points or is_complete(self.others))
+            object.__setattr__(self, "is_complete", lacks_none)
 
     @classmethod
     def of(
@@ -194,7 +203,8 @@ class PointPairs:
     @property
     def reading(self) -> PairReading:
         """The pairs as kernels take them."""
-        return PairReading(self.points, self.others, self.left, self.right, self.columns.column_reading)
+        reading = self.columns.column_reading
+        return PairReading(self.points, self.others, self.left, self.right, reading, bool(self.is_complete))
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
@@ -220,13 +230,21 @@ def _readable(points: np.ndarray) -> Float32s:
 
 
 def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
-    """Refuse points whose differences, sums or inner products overflow float32; raises InputError."""
-    largest = float(max(points.max(initial=0.0), -points.min(initial=0.0)))
+    """Refuse points whose differences, sums or inner products overflow float32; raises InputError.
+
+    Features may be missing, but not the vectors of further columns.
+    """
+    values = points.reshape(-1)
+    largest = float(max(np.fmax.reduce(values, initial=0.0), -np.fmin.reduce(values, initial=0.0)))
     if largest > LARGEST_FEATURE:
         raise InputError(
             f"features of points in pairs must be at most {LARGEST_FEATURE:g}, found {largest:g}; scale them"
         )
     begin = columns.n_features if columns else 0
+    lacks = np.isnan(points[:, begin:]).any(axis=1) if columns else np.zeros(1, np.bool_)
+    if lacks.any():
+        row, cure = int(np.argmax(lacks)), "give every point its vector, as `extended` does"
+        raise InputError(f"values of pair columns must not be NaN, found one in row {row}; {cure}")
     for kind, size in columns.blocks if columns else ():
         square = float((points[:, begin : begin + size].astype(np.float64) ** 2).sum(axis=1).max(initial=0.0))
         if kind == "dot" and square > LARGEST_FEATURE:
@@ -326,17 +344,22 @@ def pair_value(
     column: int,
     how: ColumnReading,
 ) -> float:
-    """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); sum_k a_k b_k or mean_k 1[a_k = b_k] of a block."""
+    """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); sum_k a_k b_k or mean_k 1[a_k = b_k] of a block.
+
+    A column of the family is NaN where a_c or b_c is.
+    """
     family, n_features, n_of_family, begin, reduction = how
     if column < n_features:
-        if family == MAX_MIN:
-            return np.float64(max(a[column], b[column])) + 0.0  # no -0.0, which would depend on the order
-        return np.float64(abs(a[column] - b[column]))
+        if family != MAX_MIN:
+            return np.float64(abs(a[column] - b[column]))
+        if np.isnan(b[column]):  # max is its first argument where either is NaN
+            return np.nan
+        return np.float64(max(a[column], b[column])) + 0.0  # no -0.0, which would depend on the order
     if column < n_of_family:
         c = column - n_features
-        if family == MAX_MIN:
-            return np.float64(min(a[c], b[c])) + 0.0
-        return np.float64((a[c] + b[c]) * np.float32(0.5))
+        if family != MAX_MIN:
+            return np.float64((a[c] + b[c]) * np.float32(0.5))
+        return np.nan if np.isnan(b[c]) else np.float64(min(a[c], b[c])) + 0.0
     block = column - n_of_family
     total = 0.0
     if reduction[block] == 0:
@@ -357,7 +380,7 @@ def read_pairs(
     values: Floats,
 ) -> None:
     """values[e] = column columns[e] of pair rows[e]."""
-    points, others, left, right, how = pairs
+    points, others, left, right, how, _ = pairs
     for e in range(rows.shape[0]):
         a, b = points[left[rows[e]]], others[right[rows[e]]]
         values[e] = pair_value(a, b, columns[e], how)
@@ -371,7 +394,7 @@ def read_column(
     values: Floats,
 ) -> None:
     """values[r] = a column of pair rows[r]: `pair_value`, with one test for all pairs of what the column is."""
-    points, others, left, right, how = pairs
+    points, others, left, right, how, _ = pairs
     n_features, n_of_family, is_plain = how.n_features, how.n_of_family, how.family != MAX_MIN
     rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
     if is_plain and column < n_features:

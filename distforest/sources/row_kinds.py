@@ -15,7 +15,7 @@ from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.readings import COMPLETE, DISSIMILARITIES, FEATURES, SIMILARITIES, Reading
+from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, Reading
 from distforest.sources.source import is_complete
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Kernel:
     n_columns: int
     n_features: int
     gamma: float
-    reading: ClassVar[Reading] = COMPLETE
+    reading: ClassVar[Reading] = FEATURES
     column: ClassVar[str] = "feature"
     value: ClassVar[str] = "value"
 

@@ -33,6 +33,9 @@ most 12 bytes each."""
 MAX_CATEGORIES = 1 << 16
 """The most categories of a column, whose codes have 16 bits; more different strings are names of rows, or text."""
 
+COLUMNS_TOLD = 10
+"""The most names of columns that a message lists."""
+
 DATE_UNITS = {"days": np.timedelta64(1, "D"), "seconds": np.timedelta64(1, "s")}
 """The units in which dates are counted."""
 
@@ -360,30 +363,22 @@ class Schema:
             raise InputError(f"{where}: {expected}; encode it as for the forest")
 
     def recoding(self, found: Schema, where: str) -> Reordering | None:
-        """How rows with the same columns in the same order become rows of this schema; None if they are.
-
-        Raises
-        ------
-        InputError
-            The columns have other names, another order or other kinds.
-        """
-        self.check_names(found, where)
+        """How rows with the columns ``found`` become rows of this schema; None if they are. Raises as `reordering`."""
         recoding = self.reordering(found, where)
         return None if recoding.changes_nothing else recoding
 
-    def told_of_unseen(self, found: Schema) -> str:
-        """A warning of categories that found columns of the same order list and these do not; empty without any."""
+    def told_of(self, found: Schema, where: str) -> list[str]:
+        """Warnings of found columns that are superfluous, and of categories that this schema does not list.
+
+        Raises as `reordering`.
+        """
+        recoding = self.reordering(found, where)
         unseen = {
             own.name: more
-            for own, other in zip(self.columns, found.columns, strict=True)
+            for own, other in zip(self.columns, (found.columns[k] for k in recoding.positions), strict=True)
             if own.kind == ColumnKind.CATEGORY and (more := set(other.categories) - set(own.categories))
         }
-        if not unseen:
-            return ""
-        name, more = next(iter(unseen.items()))
-        which = f"column {name!r} has {counted(len(more), 'category', 'categories')} that the forest has not seen"
-        others = f", and so have {counted(len(unseen) - 1, 'other column')}" if unseen.keys() - {name} else ""
-        return f"{which} ({min(more)[:80]!r}){others}; they count as missing"
+        return [*filter(None, (told_of_superfluous(recoding.superfluous), _told_of_unseen(unseen)))]
 
     def reordering(self, found: Schema, where: str) -> Reordering:
         """How rows with the schema ``found`` become rows of this one, by the names of the columns.
@@ -402,7 +397,7 @@ class Schema:
         """
         positions = tuple(range(len(self.columns)))
         if found.names != self.names:
-            positions = self._positions(found.names, where)
+            positions = self.positions(found.names, where)
         lists, scales = {}, {}
         for place, (own, other) in enumerate(zip(self.columns, (found.columns[k] for k in positions), strict=True)):
             _check_kind(own, other, where)
@@ -415,11 +410,12 @@ class Schema:
         superfluous = tuple(name for place, name in enumerate(found.names) if place not in taken)
         return Reordering(positions, lists, scales, superfluous)
 
-    def _positions(self, names: Sequence[str], where: str) -> tuple[int, ...]:
-        """The position of each of these columns among others by name."""
+    def positions(self, names: Sequence[str], where: str) -> tuple[int, ...]:
+        """The position of each of these columns among others by name; raises InputError as `reordering`."""
         wanted = set(self.names)
         if missing := [name for name in dict.fromkeys(self.names) if name not in set(names)]:
-            shown = ", ".join(map(repr, missing[:10])) + (f" and {len(missing) - 10:,} more" if missing[10:] else "")
+            more = f" and {len(missing) - COLUMNS_TOLD:,} more" if missing[COLUMNS_TOLD:] else ""
+            shown = ", ".join(map(repr, missing[:COLUMNS_TOLD])) + more
             raise InputError(
                 f"{where}: the forest's features were expected, found none named {shown}; add what is missing"
             )
@@ -445,6 +441,31 @@ class Schema:
             plain = columns[known[key]]
             columns[known[key]] = FeatureColumn(plain.name, dtype=plain.dtype, **_checked(f"encodings.{key}", encoding))
         return Schema(tuple(columns))
+
+
+def told_of_superfluous(names: Sequence[str]) -> str:
+    """A warning of columns that the forest does not read; empty without any.
+
+    Examples
+    --------
+    >>> told_of_superfluous(["age", "name"])
+    "the forest does not read 2 columns: 'age', 'name'"
+    """
+    if not names:
+        return ""
+    shown = ", ".join(repr(name[:80]) for name in names[:COLUMNS_TOLD])
+    more = f" and {len(names) - COLUMNS_TOLD:,} more" if len(names) > COLUMNS_TOLD else ""
+    return f"the forest does not read {counted(len(names), 'column')}: {shown}{more}"
+
+
+def _told_of_unseen(unseen: Mapping[str, set[str]]) -> str:
+    """A warning of categories that a forest has not seen, by column; empty without any."""
+    if not unseen:
+        return ""
+    name, more = next(iter(unseen.items()))
+    which = f"column {name!r} has {counted(len(more), 'category', 'categories')} that the forest has not seen"
+    others = f", and so have {counted(len(unseen) - 1, 'other column')}" if len(unseen) > 1 else ""
+    return f"{which} ({min(more)[:80]!r}){others}; they count as missing"
 
 
 def _check_strings(key: str, values: list[object], expected: str) -> None:

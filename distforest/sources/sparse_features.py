@@ -14,18 +14,20 @@ import scipy.sparse
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.jit import borrowing, kernel
+from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.readings import FEATURES, check_shape
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, offsets
 from distforest.sources.sparse import frozen
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from distforest.sources.sparse import SparseMatrix
 
 MOST_NUMBERED = 2**31 - 1
 """Rows and columns are numbered by int32."""
 
-BY_ROW, BY_COLUMN, ONE_BY_ONE = range(3)
+BY_ROW, BY_COLUMN, BY_VALUE, ONE_BY_ONE = range(4)
 """The ways of `cheapest_way`."""
 
 
@@ -80,11 +82,11 @@ class Room(NamedTuple):
     head
         Of each column the first of the gathered columns that is this one, -1 for none, shape (n_columns,).
     where
-        A place in some node for each row, shape (n_rows,); any that is checked.
+        A place in some node for each row, shape (n_rows,); whatever is there is checked before it is used.
     """
 
     head: Int32s
-    where: Int32s
+    where: NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,10 +281,25 @@ def look_up(lines: Lines, rows: Int32s, columns: Int32s, values: Floats) -> None
 
 @kernel
 def room_to_gather(stored: BothWays) -> Room:
-    """Room for `gather_nonzero`."""
-    return Room(
-        np.full(stored.columns.start.shape[0] - 1, -1, np.int32), np.zeros(stored.rows.start.shape[0] - 1, np.int32)
-    )
+    """Room for `gather_nonzero`; a search makes one a level, so places that no node needs are not written."""
+    n_rows, n_columns = stored.rows.start.shape[0] - 1, stored.columns.start.shape[0] - 1
+    return Room(np.full(n_columns, -1, np.int32), np.empty(n_rows, np.uint32))
+
+
+@kernel
+def no_room() -> Gathered:
+    """Room for no values, which `gather_values` replaces."""
+    return Gathered(np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.float32))
+
+
+@kernel
+def gather_values(stored: BothWays, rows: Int32s, columns: Int32s, room: Room, found: Gathered) -> Gathered:
+    """``found``, or more room in its place, with X[rows, columns] wherever it is not 0: see `gather_nonzero`."""
+    way, bound = cheapest_way(stored, rows, columns)
+    if columns.shape[0] + 2 > found.start.shape[0] or bound > found.place.shape[0]:
+        found = more_room(found, columns.shape[0], bound)
+    gather_nonzero(stored, rows, columns, way, room, found)
+    return found
 
 
 @borrowing
@@ -290,24 +307,42 @@ def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, 
     """How the values of a node's rows in some columns are read with the fewest steps, and a bound on their number.
 
     By row, all values of the rows are read, twice. By column, all values of the columns are; the rows must ascend, so
-    that each has one place. One by one, each is searched in its row.
+    that each has one place, which is noted for all rows. By value, each value of the columns is searched among the
+    rows, which must ascend. One by one, each column is searched in each row.
     """
-    of_rows, of_columns, ascend, before = np.int64(0), np.int64(0), True, -1
-    for row in rows:
-        of_rows += stored.rows.start[row + 1] - stored.rows.start[row]
-        ascend, before = ascend and row > before, row
+    n_rows, of_columns, n_disordered = np.int64(rows.shape[0]), np.int64(0), 0
+    for i in range(1, rows.shape[0]):
+        n_disordered += 1 if rows[i] <= rows[i - 1] else 0
     for column in columns:
-        of_columns += stored.columns.start[column + 1] - stored.columns.start[column]
-    cells = np.int64(rows.shape[0]) * columns.shape[0]
-    halvings, length = np.int64(1), of_rows // max(1, rows.shape[0])
+        begin = stored.columns.start[column]
+        of_columns += stored.columns.start[column + 1] - begin
+        fetch(stored.columns.number, begin)
+    cells = n_rows * columns.shape[0]
+    bound = cells if n_disordered else min(cells, of_columns)
+    way, least = BY_ROW, np.int64(-1)
+    if n_disordered == 0:
+        by_column, by_value = n_rows + of_columns, of_columns * halvings_of(rows.shape[0])
+        way, least = (BY_VALUE, by_value) if by_value < by_column else (BY_COLUMN, by_column)
+        if least <= 2 * (n_rows + columns.shape[0]):  # the other ways read each row at least twice
+            return way, bound
+    of_rows = np.int64(0)
+    for row in rows:
+        begin = stored.rows.start[row]
+        of_rows += 1 + stored.rows.start[row + 1] - begin
+        fetch(stored.rows.number, begin)
+    by_row, one_by_one = 2 * (of_rows + columns.shape[0]), cells * halvings_of(of_rows // (n_rows + 1))
+    if least < 0 or by_row < least:
+        way, least = BY_ROW, by_row
+    return (ONE_BY_ONE if one_by_one < least else way), bound
+
+
+@borrowing
+def halvings_of(length: int) -> int:
+    """How often a list of this length is halved until a number in it is found."""
+    halvings = 1
     while length > 0:
         halvings, length = halvings + 1, length // 2
-    way, least = BY_ROW, 2 * (of_rows + columns.shape[0])
-    if ascend and rows.shape[0] + of_columns < least:
-        way, least = BY_COLUMN, rows.shape[0] + of_columns
-    if cells * halvings < least:
-        way = ONE_BY_ONE
-    return way, min(cells, of_columns) if ascend else cells
+    return halvings
 
 
 @borrowing
@@ -317,6 +352,8 @@ def gather_nonzero(stored: BothWays, rows: Int32s, columns: Int32s, way: int, ro
         _gather_by_row(stored.rows, rows, columns, room.head, found)
     elif way == BY_COLUMN:
         _gather_by_column(stored.columns, rows, columns, room.where, found)
+    elif way == BY_VALUE:
+        _gather_by_value(stored.columns, rows, columns, found)
     else:
         _gather_one_by_one(stored.rows, rows, columns, found)
 
@@ -368,8 +405,8 @@ def _count_by_row(lines: Lines, rows: Int32s, columns: Int32s, head: Int32s, sta
 
 
 @borrowing
-def _gather_by_column(lines: Lines, rows: Int32s, columns: Int32s, where: Int32s, found: Gathered) -> None:
-    """Read all values of the columns; a row is in the node if the node has it at the place that is kept for it."""
+def _gather_by_column(lines: Lines, rows: Int32s, columns: Int32s, where: NDArray[np.uint32], found: Gathered) -> None:
+    """Read all values of the columns; a row is in the node if the node has it at the place that is noted for it."""
     for i in range(rows.shape[0]):
         where[rows[i]] = i
     filled = np.int64(0)
@@ -379,6 +416,28 @@ def _gather_by_column(lines: Lines, rows: Int32s, columns: Int32s, where: Int32s
             i = where[lines.number[v]]
             if i < rows.shape[0] and rows[i] == lines.number[v]:
                 found.place[filled], found.value[filled] = i, lines.value[v]
+                filled += 1
+    found.start[columns.shape[0]] = filled
+
+
+@borrowing
+def _gather_by_value(lines: Lines, rows: Int32s, columns: Int32s, found: Gathered) -> None:
+    """Search the row of each value of the columns among the rows, from the one that was found before."""
+    filled = np.int64(0)
+    for e in range(columns.shape[0]):
+        found.start[e], low = filled, 0
+        for v in range(lines.start[columns[e]], lines.start[columns[e] + 1]):
+            row, high = lines.number[v], rows.shape[0]
+            while low < high:
+                middle = (low + high) // 2
+                if rows[middle] < row:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low == rows.shape[0]:
+                break
+            if rows[low] == row:
+                found.place[filled], found.value[filled] = low, lines.value[v]
                 filled += 1
     found.start[columns.shape[0]] = filled
 
@@ -404,15 +463,10 @@ def add_features(stored: BothWays, rows: Int32s, starts: Ints, projections: Proj
     Absent values are left out of a sum: to add 0 changes no bit of it.
     """
     width, offset, columns, weights = projections
-    room = room_to_gather(stored)
-    found = Gathered(np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.float32))
+    room, found = room_to_gather(stored), no_room()
     for node in range(starts.shape[0] - 1):
         first, begin, end = starts[node], offset[node * width], offset[(node + 1) * width]
-        of_node, gathered = rows[first : starts[node + 1]], columns[begin:end]
-        way, bound = cheapest_way(stored, of_node, gathered)
-        if end - begin + 2 > found.start.shape[0] or bound > found.place.shape[0]:
-            found = more_room(found, end - begin, bound)
-        gather_nonzero(stored, of_node, gathered, way, room, found)
+        found = gather_values(stored, rows[first : starts[node + 1]], columns[begin:end], room, found)
         for k in range(width):
             for e in range(offset[node * width + k], offset[node * width + k + 1]):
                 for at in range(found.start[e - begin], found.start[e - begin + 1]):

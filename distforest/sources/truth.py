@@ -23,6 +23,8 @@ from distforest.sources.factors import (
     encoded,
     finite_vectors,
     is_date,
+    named_classes,
+    names_of_classes,
     rows_without,
 )
 from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
@@ -31,6 +33,8 @@ from distforest.sources.point_pairs import codes_of_links
 from distforest.sources.readings import DISTANCES, GRAPH, known_entries, read_level
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distforest.sources.arrays import Matrix
     from distforest.sources.source import Floats, Ints
 
@@ -125,7 +129,8 @@ class Truth:
         """
         relation = _recognised(opened_array(given), learned)
         if isinstance(relation, (Labels, Targets, Embedding)):
-            return cls.of_vector(_kind_of(relation), relation.values)
+            names = relation.names if isinstance(relation, Labels) else None
+            return cls.of_vector(_kind_of(relation), relation.values, names)
         is_graph = isinstance(relation, Graph)
         reading = GRAPH if is_graph else DISTANCES
         if isinstance(relation, Graph):
@@ -145,7 +150,7 @@ class Truth:
         return cls(TruthKind.DISTANCES, distances, None, known.largest, reading.offset, known.n_unobserved)
 
     @classmethod
-    def of_vector(cls, kind: TruthKind, values: object, names: object = None) -> Truth:
+    def of_vector(cls, kind: TruthKind, values: object, names: Sequence[ClassName] | None = None) -> Truth:
         """Read labels, targets, an embedding or links, which a caller has named as such.
 
         Parameters
@@ -166,7 +171,7 @@ class Truth:
             return cls(kind, codes_of_links(values))
         if kind == TruthKind.LABELS:
             codes, classes = encoded(values)
-            return cls(kind, codes, _named(classes, names))
+            return cls(kind, codes, named_classes(classes, names))
         return cls(kind, finite_vectors(values, kind))
 
     def distances(self, left: Ints, right: Ints) -> Floats:
@@ -184,14 +189,6 @@ class Truth:
 
 def _kind_of(relation: Labels | Targets | Embedding) -> TruthKind:
     return next(kind for kind, learned in AS_LEARNED.items() if kind and isinstance(relation, learned))
-
-
-def _named(classes: list[ClassName], names: object) -> list[ClassName]:
-    """Classes by their names, if all of them are numbers of names."""
-    if not isinstance(names, list):
-        return classes
-    numbers = [int(c) for c in classes if isinstance(c, (int, float)) and 0 <= c < len(names)]
-    return [names[number] for number in numbers] if len(numbers) == len(classes) else classes
 
 
 def _check_square(shape: tuple[int, ...]) -> None:
@@ -216,7 +213,7 @@ def _recognised(given: object, learned: TruthKind | None) -> GivenTruth | Matrix
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
-    if learned is None and "classes" in getattr(array, "attrs", {}):  # codes of named classes
+    if learned is None and names_of_classes(array) is not None:
         return Labels(array)
     return read_vector(in_memory(array), learned)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,7 +35,7 @@ from distforest.stores.outputs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 class OutputKind(NamedTuple):
@@ -68,8 +69,11 @@ OUTPUT_KINDS = {
 NODES = "nodes.zarr"
 """Name of the group in a job's folder that keeps the nodes from which answers follow."""
 
-BUILDINGS = (*(kind.name for kind in OUTPUT_KINDS.values()), NODES)
-"""Names of the folders in a job's folder in which outputs are built, or nodes kept."""
+WORK_FOLDER = "working"
+"""Name of the folder in a job's folder in which files are turned into arrays, or arrays into files."""
+
+BUILDINGS = (*(kind.name for kind in OUTPUT_KINDS.values()), NODES, WORK_FOLDER)
+"""Names of the folders in a job's folder in which outputs are built, nodes or queries kept."""
 
 PUBLISHING = "publishing.json"
 """The file in an output's job folder that names the building that is being copied to the output's address."""
@@ -168,6 +172,22 @@ def new_group(address: str, mark: Mapping[str, object]) -> None:
     Folder(address).remove()
     metadata = {"zarr_format": 3, "node_type": "group", "attributes": {"distforest": mark}}
     put_file(f"{address}/{GROUP}", json.dumps(metadata).encode())
+
+
+@contextmanager
+def working_folder(output: str) -> Iterator[Folder]:
+    """A new folder beside an output, in its job's folder, for a block; its owner alone may ask for it.
+
+    A file that is written there appears at a local output by `os.replace`.
+    """
+    folder = Folder(job_folder(output)).within(WORK_FOLDER)
+    folder.remove()
+    if folder.is_local:
+        Path(folder.address).mkdir()
+    try:
+        yield folder
+    finally:
+        folder.remove()
 
 
 # --- how it appears ---------------------------------------------------------------------------------------

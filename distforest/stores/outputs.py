@@ -27,8 +27,8 @@ MANIFEST, UNFINISHED, GROUP = "manifest.json", "unfinished.json", "zarr.json"
 MANIFEST_KEYS = {"format", "digest", "meaning", "arrays", "provenance"}
 """Keys of a manifest, in every format."""
 
-ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba"}
-"""Arrays that a scoring writes, beside the array that is called as the answer is."""
+ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba", "ids"}
+"""Arrays that a scoring writes, beside the array that is called as the answer is; ``ids`` names the rows."""
 
 BEGUN = "unfinished"
 """The type of a group of arrays that is being written in place."""
@@ -113,6 +113,18 @@ def check_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.ove
         raise InputError(
             f"{output}: a new name was expected, found {found}; choose another, or allow overwriting ({allowing})"
         )
+
+
+def check_new_file(output: str, overwrite: bool) -> None:
+    """Refuse the path of a file at which there is something that may not be replaced; raises InputError."""
+    if "://" in output:
+        raise InputError(f"{output}: the path of a local file was expected, found a URL; name a file, and copy it")
+    check_place(output)
+    path = Path(output)
+    if path.exists() and not path.is_file():
+        raise InputError(f"{output}: a new name was expected, found {look(output) or 'a folder'}; choose another")
+    if path.exists() and not overwrite:
+        raise InputError(f"{output}: a new name was expected, found a file; choose another, or allow `overwrite`")
 
 
 def _irreplaceable(output: str, kind: str, found: Found) -> InputError:

@@ -1,4 +1,7 @@
-"""Files that lie above the documentation and are pages of it: a git host shows the file, the site its text."""
+"""Files whose text or pictures a page of the site shows: a git host shows the file, to which its readers are led.
+
+These are files that lie above the documentation, and the scripts of the gallery.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PAGES = {"CHANGELOG.md": "changelog", "CONTRIBUTING.md": "explanation/contributing"}
 LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)*)([\w./-]+)(#[\w-]+)?\)")
+GALLERY, SCRIPT = "gallery.md", re.compile(r"gallery/([\w/]+)\.py")
 
 
 def read(_app: Any, page: str, source: list[str]) -> None:
@@ -20,6 +24,10 @@ def read(_app: Any, page: str, source: list[str]) -> None:
 
     def led(link: re.Match[str]) -> str:
         words, up, path, anchor = link.groups()
+        if path == GALLERY:
+            return f"[{words}]({up}gallery-made/index.rst)"
+        if script := SCRIPT.fullmatch(path):
+            return f"[{words}]({up}gallery-made/{script[1]}.rst)"
         if above and path.startswith("docs/"):
             return f"[{words}]({relpath(path.removeprefix('docs/'), here)}{anchor or ''})"
         if path in PAGES and (above or up.count("../") == len(Path(page).parts)):

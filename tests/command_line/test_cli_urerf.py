@@ -157,7 +157,7 @@ def test_inspect_draws_the_importances_of_features_drawn_alike(home, tmp_path):
     importances = load(home / "alike.zarr").feature_importances_
     places = [drawn.index(f"<!-- {NAMES[k]} -->") for k in np.argsort(-importances, kind="stable")]
     assert places == sorted(places)
-    assert "<!-- share of the nodes that were cut, by their rows -->" in drawn
+    assert "<!-- share of the nodes that were split, by their rows -->" in drawn
 
 
 def test_pictures_that_cannot_be_drawn(home, tmp_path, monkeypatch):

@@ -358,9 +358,9 @@ def test_status_tells_what_is_known():
 
 
 def test_status_tells_warnings():
-    with FakeService(told({**SUCCEEDED, "warnings": ["no tree has a cut", "labels \x1b[2J"]})) as fake:
+    with FakeService(told({**SUCCEEDED, "warnings": ["no tree has a split", "labels \x1b[2J"]})) as fake:
         out = run("status", ID, "--scheduler", fake.address)[1]
-    assert "\nwarning    no tree has a cut\nwarning    labels \N{REPLACEMENT CHARACTER}[2J\n" in out
+    assert "\nwarning    no tree has a split\nwarning    labels \N{REPLACEMENT CHARACTER}[2J\n" in out
 
 
 def test_status_of_a_scoring_job_and_of_one_of_which_little_is_known():

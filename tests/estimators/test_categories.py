@@ -217,7 +217,7 @@ def test_what_does_not_go_with_categories_is_refused(params: dict[str, Any], mes
 
 
 def test_other_methods_refuse_categories() -> None:
-    with pytest.raises(InputError, match="urerf cuts numbers, found 2 features of categories; encode them as numbers"):
+    with pytest.raises(InputError, match="urerf splits on numbers, found 2 features of categories; encode them"):
         URerF(3).fit(FRAME)
     for other in (RFD(3), SimForestClassifier("linear", n_estimators=3)):
         with pytest.raises(InputError, match="X: numbers were expected in column 'colour'"):
@@ -233,6 +233,14 @@ def test_numbers_that_become_strings_are_refused() -> None:
     numbers = smerf().fit(FRAME[["size"]], KIND)
     with pytest.raises(InputError, match="X: numbers were expected in column 'size'"):
         numbers.apply(FRAME[["size"]].assign(size="large"))
+
+
+def test_dates_beside_categories_are_to_be_numbers() -> None:
+    dated = FRAME.assign(size=pd.date_range("2020-01-01", periods=len(FRAME)))
+    with pytest.raises(
+        InputError, match=r"column 'size', found datetime64.*; turn dates into numbers, such as days since"
+    ):
+        smerf().fit(dated, KIND)
 
 
 def test_a_forest_that_is_fitted_again_forgets_categories() -> None:

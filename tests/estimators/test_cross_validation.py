@@ -133,7 +133,7 @@ def test_what_was_taught_nothing_is_scored_by_what_the_user_says() -> None:
 
     search = GridSearchCV(URerF(10, random_state=0), {"min_samples_split": [20, 1000]}, scoring=own, cv=3)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "no tree has a cut")
+        warnings.filterwarnings("ignore", "no tree has a split")
         assert search.fit(X, Y).best_params_ == {"min_samples_split": 20}
     with pytest.raises(TypeError, match="If no scoring is specified"):
         cross_val_score(URerF(2), X, Y)
@@ -152,6 +152,27 @@ def test_folds_of_distances_are_scored_as_if_cut_by_hand() -> None:
         expected.append(r2_score(Z[np.ix_(test, test)][upper], forest.distance(X[test])[upper]))
     np.testing.assert_allclose(found, expected)
     assert found.mean() > 0.8
+
+
+def test_a_pair_weighs_the_product_of_the_weights_of_its_rows_in_the_score() -> None:
+    train, test = np.arange(90) % 2 == 0, np.arange(90) % 2 == 1
+    forest = SMERF(5, random_state=0).fit(X[train], Distances(Z)[train])
+    weights = np.random.default_rng(0).integers(0, 4, 45).astype(float)
+    left, right = np.triu_indices(45, 1)
+    own, found = Z[np.ix_(test, test)][left, right], forest.distance(X[test])[left, right]
+    of_pairs = weights[left] * weights[right]
+    expected = 1.0 - of_pairs @ (own - found) ** 2 / (of_pairs @ (own - np.average(own, weights=of_pairs)) ** 2)
+    for factor in (1.0, 1e300):
+        score = forest.score(X[test], Distances(Z)[test], factor * weights)
+        assert score == pytest.approx(expected, abs=1e-7)  # distances are read as float32
+    assert score != pytest.approx(forest.score(X[test], Distances(Z)[test]), abs=1e-3)
+    kept = np.flatnonzero(test)[weights > 0]  # 0 is absent
+    absent = np.where(np.isin(np.flatnonzero(test), kept), 1.0, 0.0)
+    assert forest.score(X[test], Distances(Z)[test], absent) == forest.score(X[kept], Distances(Z)[kept])
+    with pytest.raises(InputError, match="two rows of positive weight were expected, found 1"):
+        forest.score(X[test], Distances(Z)[test], np.eye(45)[0])
+    with pytest.raises(InputError, match=r"sample_weight: shape \(45,\)"):
+        forest.score(X[test], Distances(Z)[test], weights[1:])
 
 
 def test_distances_are_the_matrix_that_they_hold() -> None:
@@ -307,8 +328,14 @@ def test_columns_that_come_out_have_names_and_a_frame(estimator: Any, truth: Any
 
 
 def test_leaves_have_names_and_stay_sparse() -> None:
-    forest = URerF(3, min_samples_split=20, random_state=0).fit(X)
-    found = forest.transform(X)
-    assert forest.get_feature_names_out().tolist() == [f"urerf{k}" for k in range(found.shape[1])]
-    with pytest.raises(ValueError, match="outputs a scipy sparse matrix"):
-        forest.set_output(transform="pandas").transform(X)
+    frame = pd.DataFrame(X, columns=[*"abcd"], index=[f"row {k}" for k in range(90)])
+    forest = URerF(3, min_samples_split=20, random_state=0).fit(frame)
+    found = forest.transform(frame)
+    names = [f"urerf{k}" for k in range(found.shape[1])]
+    assert forest.get_feature_names_out().tolist() == names
+    leaves = forest.set_output(transform="pandas").transform(frame)
+    assert leaves.columns.tolist() == names
+    assert leaves.index.equals(frame.index)
+    assert (leaves.sparse.to_coo() != found).nnz == 0
+    assert forest.fit_transform(frame).columns.tolist() == names
+    np.testing.assert_array_equal(forest.set_output(transform="polars").transform(frame).to_numpy(), found.toarray())

@@ -136,7 +136,7 @@ MIXED = np.where(np.arange(200) % 3 == 0, Y, 1e19 * (1.0 + np.arange(200)))
 
 
 def test_values_that_cuts_take_for_equal_are_told() -> None:
-    told = "targets: 67 of 200 different values, such as .* count as equal where cuts are judged"
+    told = "targets: 67 of 200 different values, such as .* count as equal where splits are judged"
     fits: list[Callable[[], Any]] = [
         lambda: SMERF(2, random_state=0).fit(X, Targets(MIXED)),
         lambda: SimForestRegressor("linear", n_estimators=2, random_state=0).fit(X, MIXED),

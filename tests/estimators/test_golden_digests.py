@@ -22,6 +22,7 @@ LABELS = (TARGETS > 3.0).astype(int) + (X[:, 2] > 2.0)
 DISTANCES = np.abs(X[:, 0, None] - X[:, 0]) + (X[:, 1, None] != X[:, 1])
 SIMILARITIES = X @ X.T
 HOLES = np.where((np.arange(N)[:, None] * np.arange(N)) % 7 == 1, np.nan, SIMILARITIES)
+GAPS = np.where((np.arange(N)[:, None] * np.arange(1, X.shape[1] + 1)) % 5 == 1, np.nan, X)
 
 FITTED: dict[str, Callable[[], Any]] = {
     "labels": lambda: SMERF(4, random_state=1).fit(X, Labels(LABELS)),
@@ -45,6 +46,10 @@ FITTED: dict[str, Callable[[], Any]] = {
     "pairs": lambda: RFD(4, n_constraints=200, random_state=1).fit(X, LABELS),
     "ranks": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(X, LABELS),
     "squares": lambda: TreeRank(2, n_pairs=600, region="square", random_state=1).fit(X, LABELS),
+    "pairs that lack values": lambda: RFD(4, n_constraints=200, random_state=1).fit(GAPS, LABELS),
+    "ranks of such": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(GAPS, LABELS),
+    "squares of such": lambda: TreeRank(2, n_pairs=600, region="square", random_state=1).fit(GAPS, LABELS),
+    "weighted points": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(X, LABELS, 0.25 + np.arange(N) % 4),
 }
 
 GROWN_BY = 2
@@ -66,6 +71,10 @@ DIGESTS = {
     "pairs": "14e8de24bc19464f",
     "ranks": "dcc295b707a3eb5b",
     "squares": "a4c60f3019192277",
+    "pairs that lack values": "cad0ea242e65f9bc",
+    "ranks of such": "b2e772222335aadc",
+    "squares of such": "cbaf4970701b8f32",
+    "weighted points": "8c7b0ed6d2f7b5ec",
 }
 """How each digest begins."""
 

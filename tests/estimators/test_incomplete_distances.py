@@ -203,3 +203,11 @@ def test_rows_of_weight_0_are_absent() -> None:
 def test_what_is_refused(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         grown(given)
+
+
+def test_trees_are_added_and_distances_explained() -> None:
+    forest = grown(n_estimators=5, warm_start=True)
+    assert forest.set_params(n_estimators=12).fit(X, Z).digest_ == grown().digest_
+    found = forest.explain(X[:2], X[5:7])
+    np.testing.assert_allclose(found.distances, forest.distance(X[:2], X[5:7]).diagonal(), rtol=1e-9)
+    np.testing.assert_allclose(found.baselines + found.contributions.sum(axis=1), found.distances, rtol=1e-9)

@@ -27,15 +27,18 @@ FAR = np.ma.array(np.where(LOST, -999.0, DISTANCES), mask=LOST)
 GAPS = np.where(LOST, np.nan, DISTANCES)
 ROWS = np.ma.array(SMALL, mask=np.zeros(SMALL.shape, bool))
 ROWS[3, 1] = np.ma.masked
-BEARING = [SMERF(2, random_state=0), URerF(n_estimators=2, min_samples_split=2, random_state=0)]
+BEARING = [
+    SMERF(2, random_state=0),
+    URerF(n_estimators=2, min_samples_split=2, random_state=0),
+    SimForestClassifier("linear", n_estimators=2, random_state=0),
+    SimForestClassifier("feature_subsets", n_estimators=2, random_state=0),
+    SimForestOutlier("linear", n_estimators=2, random_state=0),
+]
 """Estimators whose features may lack values."""
 
 ON_FEATURES = [
     RFD(n_estimators=2),
     TreeRank(n_estimators=2),
-    SimForestClassifier("linear", n_estimators=2),
-    SimForestClassifier("feature_subsets", n_estimators=2),
-    SimForestOutlier("linear", n_estimators=2),
 ]
 ON_SIMILARITIES = [
     SimForestClassifier(kind="distance", n_estimators=5, random_state=0),
@@ -63,7 +66,8 @@ def test_masked_features_are_missing(estimator: Any) -> None:
     holes = ROWS.filled(np.nan)
     masked, gaps = fitted(estimator, ROWS, SMALL_Y), fitted(estimator, holes, SMALL_Y)
     assert masked.digest_ == gaps.digest_
-    assert masked.forest_.table.missing_right is not None
+    is_of_features = isinstance(estimator, (SMERF, URerF))
+    assert (masked.forest_.table.missing_right is not None) == is_of_features
     np.testing.assert_array_equal(masked.apply(ROWS), gaps.apply(holes))
 
 
@@ -78,7 +82,7 @@ def test_masked_similarities_are_unobserved(estimator: Any) -> None:
 
 @pytest.mark.parametrize("estimator", [*BEARING, *ON_FEATURES[:2], *ON_SIMILARITIES[:2]], ids=str)
 def test_a_masked_truth_is_refused(estimator: Any) -> None:
-    if isinstance(estimator, URerF):  # it is not taught
+    if isinstance(estimator, (URerF, SimForestOutlier)):  # it is not taught
         return
     X = DISTANCES if estimator in ON_SIMILARITIES else SMALL
     y = np.ma.array(np.arange(len(X)) % 3, mask=np.arange(len(X)) == 5)

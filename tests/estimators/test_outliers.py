@@ -108,11 +108,11 @@ def test_contamination_is_the_share_of_training_rows_that_are_outliers() -> None
 
 
 def test_equal_objects_are_all_usual() -> None:
-    with pytest.warns(UserWarning, match="no tree has a cut, so every score is the same"):
+    with pytest.warns(UserWarning, match="no tree has a split, so every score is the same"):
         forest = SimForestOutlier("linear", n_estimators=5, random_state=0).fit(np.ones((9, 2)))
     assert forest.forest_.table.tree_size.tolist() == [1] * 5
     np.testing.assert_array_equal(forest.score_samples(np.ones((3, 2))), [-0.5] * 3)
-    with pytest.warns(UserWarning, match="no tree has a cut"):
+    with pytest.warns(UserWarning, match="no tree has a split"):
         assert forest.fit_predict(np.ones((9, 2))).tolist() == [1] * 9
 
 
@@ -238,7 +238,7 @@ def test_rows_are_as_far_apart_as_trees_tell_them_apart() -> None:
 
 def test_what_is_no_outlier_forest_is_refused() -> None:
     smerf = SMERF(3, random_state=0).fit(POINTS, IS_STRANGE)
-    with pytest.raises(InputError, match="outlier scores need a forest of random cuts, found one that keeps"):
+    with pytest.raises(InputError, match="outlier scores need a forest of random splits, found one that keeps"):
         scoring.isolation(smerf.forest_, smerf.forest_.leaves)
     forest = SimForestOutlier("rbf", n_estimators=3, random_state=0).fit(POINTS)
     with pytest.raises(InputError, match="without a ground truth predicts nothing"):

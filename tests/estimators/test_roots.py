@@ -46,7 +46,7 @@ LINKS = (DISTANCES < 0.5) & ~np.eye(40, dtype=bool)
 ONE_ALIKE, TWO = np.array([[0, 1], [2, 3]]), np.array([True, False])
 RARE = np.where(np.arange(40) == 7, "b", "a")
 
-ALL = "no tree has a cut, so every distance is the same"
+ALL = "no tree has a split, so every distance is the same"
 BOTH = f"{ALL}, and every prediction"
 CONSTANT = r"all features are constant \(check how they were read\)"
 ALIKE = r"the similarities are the same for all rows \(check how they were read\)"
@@ -74,7 +74,7 @@ TURNED = "rows are further from themselves than from others, so these may be sim
             SMERF(**FEW, max_samples=5),
             POINTS,
             RARE,
-            "trees have no cut, .*: all but 1 of 40 labels are 'a', and a tree",
+            "trees have no split, .*: all but 1 of 40 labels are 'a', and a tree",
         ),
         (
             SMERF(**FEW, feature_weights=[1.0, 0.0, 0.0]),
@@ -97,7 +97,7 @@ TURNED = "rows are further from themselves than from others, so these may be sim
             HALVES,
             r"a tree draws [\d,]+ pairs, too few for two sides of min",
         ),
-        (TreeRank(**FEW), ONES, HALVES, f"no tree has a cut, so every similarity is the same: {CONSTANT}$"),
+        (TreeRank(**FEW), ONES, HALVES, f"no tree has a split, so every similarity is the same: {CONSTANT}$"),
         (TreeRank(**FEW, leafrank="linear"), ONES, HALVES, f"every similarity is the same: {CONSTANT}$"),
         (TreeRank(**FEW, min_samples_split=10**6), POINTS, HALVES, r"pairs, and min_samples_split=1000000 makes them"),
         (TreeRank(**FEW, optimise_fpr=0.0), POINTS, HALVES, "optimise_fpr=0.0 lets no cell be parted"),
@@ -125,7 +125,7 @@ def test_what_follows_and_why(forest: BaseEstimator, rows: Any, truth: Any, told
 
 def test_a_cause_that_is_not_known_is_not_made_up() -> None:
     linked = (HALVES[:, None] == HALVES) - np.eye(40)  # two cliques, in which all are far apart if these are distances
-    with pytest.warns(UserWarning, match="each cut that was tried raises the mean distance inside its sides"):
+    with pytest.warns(UserWarning, match="each split that was tried raises the mean distance inside its sides"):
         SMERF(**FEW).fit(HALVES[:, None], linked)
     asked = Lazy(pairwise(lambda a, b: 1.0))
     with pytest.warns(
@@ -143,7 +143,7 @@ def test_what_pruning_has_taken_is_told() -> None:
     rng = np.random.default_rng(3)
     rows, labels = rng.normal(size=(60, 1)), rng.integers(0, 2, 60)
     forest = TreeRank(3, n_pairs=200, max_depth=2, random_state=0).fit(rows, labels)
-    with pytest.warns(UserWarning, match="2 of 3 trees have no cut, .* pruning has removed their cuts, which gain"):
+    with pytest.warns(UserWarning, match="2 of 3 trees have no split, .* pruning has removed their splits, which gain"):
         forest.set_params(pruning_folds=3).fit(rows, labels)
 
 

@@ -24,31 +24,50 @@ if TYPE_CHECKING:
 
 from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 
-_NAMED_Z = "SMERF learns distances, which its paper and this package call Z; scikit-learn's check asks for y"
-
-_NO_CLASSIFIER = "the check reads the tags of a classifier, which SMERF is not, though it has predict_proba for labels"
-
 _FAR_APART = "weights are integers up to 2^20, which cannot tell a weight from one 10^7 times as large"
 
-_DRAWN = "rows and objects are drawn by their numbers, which repeated rows do not keep; it fails for RandomForest too"
+_DRAWN = (
+    "rows, objects and pairs are drawn by their numbers, which repeated rows do not keep; it fails for RandomForest too"
+)
 
-_EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
+_EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
 
 
 def _expected(estimator: BaseEstimator) -> dict[str, str]:
     """The checks that fail."""
-    if isinstance(estimator, SMERF):
-        checks = ("check_fit_score_takes_y", "check_n_features_in_after_fitting", _EQUIVALENCE)
-        named = dict.fromkeys(checks, _NAMED_Z)
-        if not estimator.__sklearn_tags__().input_tags.sparse:
-            return named
-        sparse = dict.fromkeys(("check_estimator_sparse_array", "check_estimator_sparse_matrix"), _NO_CLASSIFIER)
-        return {**named, **sparse, "check_sample_weight_equivalence_on_sparse_data": _NAMED_Z}
-    drawn = {_EQUIVALENCE: _DRAWN}
+    drawn = {_EQUIVALENCE[0]: _DRAWN}
     if isinstance(estimator, SimForestClassifier):
         return {"check_class_weight_classifiers": _FAR_APART, **drawn}
-    is_drawn = isinstance(estimator, SimForestRegressor) or getattr(estimator, "max_samples", None) is not None
-    return drawn if is_drawn else {}
+    return drawn if isinstance(estimator, (SimForestRegressor, RFD)) else {}
+
+
+_OF_ALL_ROWS: dict[type, dict[str, Any]] = {
+    SMERF: {"bootstrap": False, "feature_weights": None, "coefficients": "sign"},
+    URerF: {
+        "splitter": "best",
+        "max_samples": None,
+        "feature_weights": None,
+        "n_witnesses": 0,
+        "coefficients": "sign",
+    },
+}
+"""Parameters with which no rows are drawn, and a row of weight 3 counts as three everywhere.
+
+Scikit-learn, too, runs its checks of weights with parameters of their own (`PER_ESTIMATOR_CHECK_PARAMS`).
+"""
+
+
+class _WithOwnColumns(SMERF):
+    """SMERF without a column for each training row: repeated rows would be further columns of `transform`."""
+
+    def transform(self, X: Any) -> Any:
+        return self.distance(X, X)
+
+
+def _of_all_rows(estimator: BaseEstimator) -> BaseEstimator:
+    """The estimator as it must be so that repeated rows can be the same as weights."""
+    params = {**estimator.get_params(), **_OF_ALL_ROWS.get(type(estimator), {})}
+    return (_WithOwnColumns if type(estimator) is SMERF else type(estimator))(**params)
 
 
 @parametrize_with_checks(
@@ -75,24 +94,16 @@ def _expected(estimator: BaseEstimator) -> dict[str, str]:
     expected_failed_checks=_expected,
 )
 def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
+    if check.func.__name__ in _EQUIVALENCE:  # type: ignore[attr-defined]
+        estimator = _of_all_rows(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its checks provoke warnings
         assert check(estimator) is None  # a check raises AssertionError where it fails
 
 
-class _NamedY(SMERF):
-    """SMERF with the check's name for the ground truth, and without a column for each training row."""
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        return super().fit(X, y, sample_weight)
-
-    def transform(self, X: Any) -> Any:
-        return self.distance(X, X)
-
-
 @pytest.mark.parametrize("more", [{}, {"max_bins": 4}, {"splitter": "random"}, {"min_samples_leaf": 3}])
 def test_a_weight_is_so_many_equal_rows(more: dict[str, Any]) -> None:
-    forest = _NamedY(n_estimators=10, bootstrap=False, **more)
+    forest = _WithOwnColumns(n_estimators=10, bootstrap=False, **more)
     assert check_sample_weight_equivalence_on_dense_data("SMERF", forest) is None
 
 

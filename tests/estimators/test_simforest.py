@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 from tests.estimators.rows import DISTANCES, NAMES, POINTS, TARGETS, X, Y, observed
+from tests.reference import naive_missing
 
 
 @pytest.fixture
@@ -186,11 +187,39 @@ def test_simforest_refuses(rows: Any, truth: Any, message: str) -> None:
         SimForestClassifier(n_estimators=3).fit(rows, truth)
 
 
-def test_features_of_a_similarity_may_not_be_missing() -> None:
-    rows = X.copy()
-    rows[4, 1] = np.nan
-    with pytest.raises(InputError, match="the first at row 4, column 1"):
-        SimForestClassifier("linear", n_estimators=3).fit(rows, Y)
+@pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan", "feature_subsets"])
+@pytest.mark.parametrize("on_missing", ["stop", "larger", "surrogate"])
+def test_features_of_a_similarity_may_be_missing(similarity: str, on_missing: str, tmp_path: Path) -> None:
+    rows = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    assert not np.isnan(rows).all(axis=1).any()
+    seen, asked = np.flatnonzero(np.arange(len(X)) % 3 > 0), np.flatnonzero(np.arange(len(X)) % 3 == 0)
+    forest = SimForestClassifier(similarity, n_estimators=20, on_missing=on_missing, random_state=0)
+    forest.fit(rows[seen], Y[seen])
+    assert (forest.predict(rows[asked]) == Y[asked]).mean() > 0.85
+    forest.save(tmp_path / "f.zarr")
+    np.testing.assert_array_equal(
+        load(tmp_path / "f.zarr").predict_proba(rows[asked]), forest.predict_proba(rows[asked])
+    )
+    alone = np.flatnonzero(~np.isnan(rows[asked]).any(axis=1))  # a row that lacks nothing does not depend on the others
+    together = forest.predict_proba(rows[asked])[alone]
+    np.testing.assert_array_equal(forest.predict_proba(rows[asked][alone]), together)
+
+
+@pytest.mark.parametrize("similarity", ["linear", "manhattan"])
+def test_similarities_of_shared_features_are_those_that_a_user_would_give(similarity: str) -> None:
+    rows = np.where(np.random.default_rng(0).random(X.shape) < 0.3, np.nan, X).astype(np.float32)
+    given = [[naive_missing.similarity_of_shared(similarity, x, y, 0.0) for y in rows] for x in rows]
+    built_in, precomputed = (
+        SimForestClassifier(name, n_estimators=5, random_state=0, on_missing="surrogate").fit(matrix, Y)
+        for name, matrix in ((similarity, rows), ("precomputed", np.array(given)))
+    )
+    assert (built_in.forest_.leaves == precomputed.forest_.leaves).mean() > 0.95  # sums are rounded in another order
+
+
+def test_a_row_without_any_feature_is_told() -> None:
+    forest = SimForestClassifier("manhattan", n_estimators=3, random_state=0).fit(X, Y)
+    with pytest.warns(UserWarning, match="row 1 of 2 has no value"):
+        forest.predict(np.array([X[0], np.full(4, np.nan)]))
 
 
 def test_queries_have_a_column_for_each_training_object() -> None:
@@ -225,7 +254,7 @@ def test_out_of_bag_decisions() -> None:
 
 
 def test_a_forest_of_roots_warns() -> None:
-    with pytest.warns(UserWarning, match="no tree has a cut, .*: the similarities are the same for all rows"):
+    with pytest.warns(UserWarning, match="no tree has a split, .*: the similarities are the same for all rows"):
         SimForestClassifier(n_estimators=3, random_state=0).fit(np.ones(DISTANCES.shape), TARGETS > 0)
 
 

@@ -44,6 +44,7 @@ PARAMS: list[dict[str, Any]] = [
     {"splitter": "random"},
     {"splitter": "random", "feature_combinations": 2.0},
 ]
+DATA = Path(__file__).parents[2] / "benchmarks" / "data"
 PAPER: dict[str, Any] = {"feature_combinations": 3.0, "min_samples_split": 6}
 
 
@@ -69,7 +70,7 @@ def test_the_digest_is_that_of_the_dense_matrix(truth: str, params: dict[str, An
     truth=st.sampled_from(["labels", "targets", "distances"]),
     params=st.sampled_from(PARAMS[:6]),
 )
-@pytest.mark.filterwarnings("ignore:.* trees have no split:UserWarning", "ignore:.*no cut.*:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* trees have no split:UserWarning", "ignore:.*no split.*:UserWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of data made at random
 def test_any_matrix_leads_to_the_digest_of_the_dense_one(
     seed: int, n_rows: int, n_columns: int, share: float, container: Any, truth: str, params: dict[str, Any]
@@ -143,6 +144,42 @@ def test_bad_rows_are_refused() -> None:
     forest = SMERF(2, random_state=0).fit(scipy.sparse.csr_array(X), Labels(Y))
     with pytest.raises(ValueError, match="X has 29 features, but SMERF is expecting 30 features as input"):
         forest.predict(scipy.sparse.csr_array(QUERIES[:, 1:]))
+
+
+def mushrooms() -> tuple[np.ndarray, np.ndarray]:
+    """The letters of 22 attributes of 8,124 mushrooms, one-hot: 117 columns of 0 and 1; and which are poisonous."""
+    with np.load(DATA / "mushrooms.npz") as file:
+        codes, y = file["codes"], file["y"]
+    letters = [(codes[:, [k]] == np.unique(codes[:, k])).astype(np.float32) for k in range(codes.shape[1])]
+    return np.hstack(letters), y
+
+
+def documents() -> tuple[np.ndarray, np.ndarray]:
+    """Counts of words: 1,500 documents of about 12 of 4,000 words by Zipf's law, whose order depends on the topic."""
+    rng = np.random.default_rng(5)
+    topic = rng.integers(0, 3, 1500)
+    orders = np.stack([np.arange(4000), *(rng.permutation(4000) for _ in range(2))])
+    share = np.cumsum(np.arange(1, 4001) ** -1.1)
+    counts = np.zeros((1500, 4000), np.float32)
+    for row, own in enumerate(topic):
+        words_of_row = np.searchsorted(share, rng.random(rng.poisson(12)) * share[-1])
+        np.add.at(counts[row], orders[own if rng.random() < 0.5 else 0, words_of_row], 1.0)
+    return counts, topic
+
+
+@pytest.mark.parametrize("table", [mushrooms, documents])
+@pytest.mark.skipif(not DATA.exists(), reason="benchmarks are not part of this distribution")
+@pytest.mark.parametrize("params", [{}, {"feature_combinations": 2.0}, {"splitter": "random", "min_samples_leaf": 3}])
+def test_real_tables_and_texts_grow_the_digest_of_the_dense_matrix(table: Any, params: dict[str, Any]) -> None:
+    """Large nodes and deep trees, so that values are gathered in each of the ways; queries walk in several blocks."""
+    dense, y = table()
+    matrix = scipy.sparse.csr_array(dense)
+    for truth in (Labels(y), Targets(y * 1.5)):
+        forest = SMERF(3, random_state=0, **params)
+        own, twin = clone(forest).fit(matrix, truth), clone(forest).fit(dense, truth)
+        assert own.digest_ == twin.digest_
+        np.testing.assert_array_equal(own.apply(matrix[::7]), twin.apply(dense[::7]))
+        np.testing.assert_array_equal(own.predict(matrix[::7]), twin.predict(dense[::7]))
 
 
 def test_texts_of_no_word_that_varies_are_told() -> None:

@@ -279,7 +279,7 @@ def test_what_cannot_be_split_is_one_leaf() -> None:
             forest.fit(rows)
         assert forest.proximity().shape == (len(rows),) * 2
         assert forest.feature_weights_.sum() == pytest.approx(1.0)
-    with pytest.warns(UserWarning, match="no tree has a cut, so every distance is 0: all features are constant"):
+    with pytest.warns(UserWarning, match="no tree has a split, so every distance is 0: all features are constant"):
         assert (URerF(4, random_state=0).fit(np.ones((70, 3))).proximity() == 1.0).all()
 
 

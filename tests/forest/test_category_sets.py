@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
@@ -87,7 +87,27 @@ class ByLevels:
 def test_rows_walk_down_by_categories_and_numbers(kind: Callable[..., Any]) -> None:
     table().check(2, (5, 0))
     assert route(table(), kind(ROWS), np.arange(7, dtype=np.int32)).tolist() == [ENDS]
-    assert table().steps is None
+
+
+@pytest.mark.kernels
+@settings(max_examples=60)
+@given(st.integers(0, 9999), st.sampled_from([3, 32, 33, 70, 2000]), st.integers(1, 12))
+def test_rows_that_lack_nothing_walk_side_by_side_as_by_levels(seed: int, n_categories: int, n_cuts: int) -> None:
+    """By masks and by lists; column 0 holds categories, also some that no node lists, and column 1 numbers."""
+    rng = np.random.default_rng(seed)
+    plain = samples.trees_of_any_shape([n_cuts, 0, n_cuts], [0.0, 1.0], seed)
+    is_set = np.zeros(len(plain.left), np.bool_)
+    is_set[~plain.is_leaf] = plain.columns == 0
+    lists = [np.sort(rng.permutation(n_categories)[: rng.integers(1, 6)]) for _ in range(int(is_set.sum()))]
+    size = np.zeros(len(is_set), np.int32)
+    size[is_set] = [len(codes) for codes in lists]
+    listing = replace(plain, category_size=size, category_codes=np.concatenate([*lists, np.empty(0)]).astype(np.uint16))
+    listing.check(2, (n_categories, 0))
+    X = np.column_stack([rng.integers(0, n_categories, 50), rng.choice([-1.0, 0.0, 0.5, 1.0, 1e30], 50)])
+    values, rows = X.astype(np.float32), np.arange(50, dtype=np.int32)
+    assert listing.steps is not None
+    assert (listing.steps.sets is None) == (not lists)
+    assert route(listing, ArraySource.of(values), rows).tolist() == route(listing, ByLevels(values), rows).tolist()
 
 
 def of(**changes: Any) -> NodeTable:

@@ -139,6 +139,15 @@ def test_sparse_proximities_are_the_dense_ones_that_are_not_0(
         assert found.has_sorted_indices
 
 
+@pytest.mark.parametrize("n_rows", [33, 256, 257, 70_000, 20_000_000])  # of one to four bytes
+def test_rows_are_sorted_byte_by_byte(n_rows: int) -> None:
+    rows = np.random.default_rng(n_rows).integers(0, n_rows, 200).astype(np.int32)
+    rows[:2] = n_rows - 1, 0
+    found = rows.copy()
+    leaf_index.sort_rows(found, np.empty(200, np.int32), n_rows)
+    assert found.tolist() == sorted(rows.tolist())
+
+
 # --- the greatest -----------------------------------------------------------------------------------------
 
 

@@ -21,11 +21,11 @@ VOTES = KeepsVotes("mean")
     [
         (0, 10, 50, ""),
         (5, 10, 50, ""),
-        (6, 10, 50, "6 of 10 trees have no cut, so they tell no pairs apart, and answers rest on the other 4"),
-        (10, 10, 50, "no tree has a cut, so every distance is the same"),
-        (1, 1, 3, "no tree has a cut, so every distance is the same"),
+        (6, 10, 50, "6 of 10 trees have no split, so they tell no pairs apart, and answers rest on the other 4"),
+        (10, 10, 50, "no tree has a split, so every distance is the same"),
+        (1, 1, 3, "no tree has a split, so every distance is the same"),
         (9, 10, 2, ""),
-        (10, 10, 2, "no tree has a cut, so every distance is the same"),
+        (10, 10, 2, "no tree has a split, so every distance is the same"),
         (10, 10, 1, ""),
     ],
 )
@@ -53,7 +53,7 @@ def test_each_kind_of_leaf_table_has_its_words() -> None:
 
 def test_a_sealed_forest_knows_its_roots(tmp_path: Path) -> None:
     rows = np.arange(12.0)[:, None]
-    with pytest.warns(UserWarning, match=" of 9 trees have no cut"):
+    with pytest.warns(UserWarning, match=" of 9 trees have no split"):
         forest = SMERF(9, max_samples=0.4, bootstrap=True, random_state=0).fit(rows, (rows[:, 0] == 3).astype(int))
     forest.save(tmp_path / "f.zarr")
     sealed = Roots.of_manifest(str(tmp_path / "f.zarr"), read_manifest(str(tmp_path / "f.zarr")))

@@ -11,14 +11,17 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
 from distforest.forest.forest import NODE_ARRAYS
+from distforest.forest.sparse_walks import BLOCK_ROWS
 from distforest.forest.table import NodeTable, route, route_levels
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KernelSource
+from distforest.sources.sparse_features import read_sparse_features
 from tests import samples
 from tests.reference import naive
 
@@ -117,6 +120,22 @@ def test_rows_that_lack_nothing_walk_as_the_reference(
         patch.setattr("distforest.forest.table.block_rows", lambda n_columns: max(1, cells // n_columns))
         found = route(table, ArraySource.of(X, is_complete=True), rows, wanted)
     assert found.tolist() == np.where(wanted, expected, -1).tolist()
+
+
+@pytest.mark.kernels
+@FREE
+@given(st.sampled_from([1, 3]).flatmap(lambda most: tables(3, most)), st.data(), st.integers(0, 99))
+def test_rows_of_sparse_features_walk_as_the_reference(table: NodeTable, data: st.DataObject, seed: int) -> None:
+    """Of five columns, of which the trees may read three; also in blocks that end amid the rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice(np.float32([-1.5, 0.0, 0.0, 0.0, 0.5, 2.0]), (30, 5))
+    source = read_sparse_features(scipy.sparse.csr_array(X))
+    rows = rng.integers(0, 30, data.draw(st.integers(0, 3 * BLOCK_ROWS))).astype(np.int32)
+    wanted = rng.random((table.n_trees, len(rows))) < data.draw(st.sampled_from([0.1, 0.6, 1.0]))
+    expected = np.array([naive.route(tree, X[rows]) for tree in trees_of(table)]).reshape(wanted.shape)
+    assert (table.sparse_steps is None) == (table.steps is None)
+    assert route(table, source, rows, wanted).tolist() == np.where(wanted, expected, -1).tolist()
+    assert by_levels(table, source, rows, wanted).tolist() == np.where(wanted, expected, -1).tolist()
 
 
 @pytest.mark.kernels

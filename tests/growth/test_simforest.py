@@ -70,6 +70,7 @@ def cases(draw: st.DrawFn, features: bool = True) -> Case:
         matrix = rng.integers(0, 4, (n, draw(st.integers(1, 6)))) / 2.0
         if matrix.shape[1] >= n:
             matrix = matrix[:, : n - 1]
+        matrix[rng.random(matrix.shape) < draw(st.sampled_from([0.0, 0.1, 0.3]))] = np.nan
     else:
         matrix = rng.normal(size=(n, n)).round(draw(st.integers(0, 2)))
         matrix[rng.random((n, n)) < draw(st.sampled_from([0.0, 0.1, 0.3]))] = np.nan

@@ -106,7 +106,7 @@ def test_landmarks_and_votes_are_those_of_the_whole_matrix(case: str, votes: dic
 def test_objects_that_are_the_same_are_not_compared_again_and_again(kind: str, pairing: str) -> None:
     same = np.ones((N, N)) if kind == "similarity" else np.zeros((N, N))
     lazy = Lazy(Counted(same), kind=kind)
-    with pytest.warns(UserWarning, match="no tree has a cut"):
+    with pytest.warns(UserWarning, match="no tree has a split"):
         forest = SimForestClassifier(lazy, n_estimators=5, pairing=pairing, random_state=0).fit(IDS, Y)
     # A root tries four pairs for each of four candidates, four times; a similarity to oneself is asked for, too.
     assert forest.n_evaluations_ <= 5 * 4**3 + (N if kind == "similarity" else 0)

@@ -82,8 +82,8 @@ def test_large_forests_grow_in_small_tasks_and_small_ones_in_lockstep() -> None:
 
 
 def test_tasks_are_dealt_out_in_whole_rounds() -> None:
-    planned = plan(replace(SMALL, n_rows=10, n_trees=260), (), 1)
-    assert sizes_of(planned) == [52] * 5  # not 64, 64, 64, 64, 4
+    planned = plan(replace(SMALL, n_rows=10, n_trees=520), (), 1)
+    assert sizes_of(planned) == [104] * 5  # not 128, 128, 128, 128, 8
     planned = plan(replace(SMALL, n_rows=10, n_trees=260), (), 3)
     assert sizes_of(planned) == [21, 22, 22] * 4  # all end together
 

@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from distforest import SMERF, Labels, Lazy, SimForestClassifier, SimForestRegressor, URerF, load, pairwise
+from distforest import (
+    RFD,
+    SMERF,
+    Labels,
+    Lazy,
+    SimForestClassifier,
+    SimForestRegressor,
+    TreeRank,
+    URerF,
+    load,
+    pairwise,
+)
 from distforest.errors import ArtifactError, InputError, SpecError
 from distforest.forest.sealed.artifact import open_forest, read_manifest
 from distforest.jobs.cluster import Cluster, Here
@@ -27,6 +38,8 @@ X, Y = load_iris(return_X_y=True)
 X, Y = X[::3], Y[::3]
 Z = np.abs(X[:, None, 2] - X[None, :, 2])
 WHOLE = np.random.default_rng(0).integers(0, 5, len(X)).astype(float)
+PAIRS = np.stack(np.triu_indices(len(X), 1), axis=1)[::4]
+SIMILAR = Y[PAIRS[:, 0]] == Y[PAIRS[:, 1]]
 PARTS = np.random.default_rng(0).integers(0, 9, len(X)) / 4.0
 SEED: dict[str, Any] = {"n_estimators": 4, "random_state": 3}
 
@@ -38,7 +51,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     bad = {"short": PARTS[:5], "wide": np.stack([PARTS, PARTS], axis=1), "zero": 0.0 * PARTS, "negative": PARTS - 1.0}
     bad["unknown"] = np.where(PARTS > 1.0, np.nan, PARTS)
     bad["flags"] = (PARTS > 1.0).astype(np.complex128)
-    for name, values in {"X": X, "y": Y, "Z": Z, "whole": WHOLE, "parts": PARTS, **bad}.items():
+    pairs = {"pairs": PAIRS, "similar": SIMILAR}
+    for name, values in {"X": X, "y": Y, "Z": Z, "whole": WHOLE, "parts": PARTS, **pairs, **bad}.items():
         write_array(store, name, values.shape, values.dtype, [values])
     return store
 
@@ -54,6 +68,9 @@ JOBS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {},
     ),
     "screened": ("urerf", {"features": "X"}, {"min_samples_split": 9}),
+    "points": ("rfd", {"features": "X", "labels": "y"}, {}),
+    "ranked": ("treerank", {"features": "X", "labels": "y"}, {"n_pairs": 300, "max_depth": 4}),
+    "linked": ("rfd", {"features": "X", "pairs": "pairs", "similar": "similar"}, {"resample": "pairs"}),
 }
 FITS: dict[str, Any] = {
     "distances": lambda weights: SMERF(**SEED).fit(X, Z, weights),
@@ -62,6 +79,9 @@ FITS: dict[str, Any] = {
     "balanced": lambda weights: SimForestClassifier("linear", class_weight="balanced", **SEED).fit(X, Y, weights),
     "targets": lambda weights: SimForestRegressor(kind="distance", **SEED).fit(Z, Y, weights),
     "screened": lambda weights: URerF(min_samples_split=9, **SEED).fit(X, sample_weight=weights),
+    "points": lambda weights: RFD(**SEED).fit(X, Y, weights),
+    "ranked": lambda weights: TreeRank(n_pairs=300, max_depth=4, **SEED).fit(X, Y, weights),
+    "linked": lambda weights: RFD(resample="pairs", **SEED).fit_pairs(X, PAIRS, SIMILAR, weights),
 }
 
 
@@ -122,6 +142,12 @@ def test_metadata_show_weights_that_do_not_fit(store: str, tmp_path: Path, weigh
         preview(spec_of(store, tmp_path, "classes", weights))
 
 
+@pytest.mark.parametrize("case", ["points", "linked"])
+def test_metadata_show_that_weights_are_not_those_of_the_points(store: str, tmp_path: Path, case: str) -> None:
+    with pytest.raises(SpecError, match="input: a weight for each of 50 points was expected, found 5 at"):
+        preview(spec_of(store, tmp_path, case, "short"))
+
+
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
@@ -134,13 +160,6 @@ def test_weights_of_bad_values_are_refused(store: str, tmp_path: Path, weights: 
     with pytest.raises(InputError, match=message):
         run(spec_of(store, tmp_path, "classes", weights), Here(1))
     assert not Path(f"{tmp_path}/classes.zarr").exists()
-
-
-def test_a_method_without_weights_knows_no_such_key(store: str) -> None:
-    asked = {"features": f"{store}/X", "labels": f"{store}/y", "sample_weight": f"{store}/whole"}
-    table = {"format": 1, "method": "treerank", "output": "out.zarr", "input": asked}
-    with pytest.raises(SpecError, match=r"input.sample_weight: unknown key 'sample_weight'"):
-        Spec.from_dict(table)
 
 
 @pairwise

@@ -89,6 +89,7 @@ def test_a_spec_that_says_the_least_has_the_defaults() -> None:
         "retries": 3,
         "overwrite": False,
         "keep_shards": False,
+        "grow_on": False,
         "strict": False,
         "max_bytes": None,
     }

@@ -115,7 +115,7 @@ def test_a_job_tells_of_trees_without_a_cut(
     with pytest.raises(JobError, match="the store is full"):
         run(staged, tmp_path, Here(2), batch=7)
     monkeypatch.undo()
-    told = "no tree has a cut, so every distance is the same"
+    told = "no tree has a split, so every distance is the same"
     why = "a tree draws 150 rows, too few for two sides of min_samples_leaf=76 (lower it)"
     fitted = run(staged, tmp_path, Here(2))
     assert (fitted.n_grown, fitted.warnings) == (0, (f"{told}: {why}",))  # by the receipts of shards that are there

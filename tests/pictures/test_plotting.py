@@ -229,7 +229,7 @@ def test_importances_are_drawn_largest_first_and_add_up():
     differences, middles = axes.containers
     assert [bar.get_width() for bar in differences] == [0.4, 0.1, 0.05, 0.0]
     assert [bar.get_x() + bar.get_width() for bar in middles] == pytest.approx([0.6, 0.35, 0.05, 0.0])
-    assert axes.get_xlabel() == "share of the gain of all cuts"
+    assert axes.get_xlabel() == "share of the gain of all splits"
     assert overlapping(figure) == []
 
 

@@ -130,7 +130,7 @@ def test_a_tree_and_its_curves_are_drawn_without_texts_on_one_another(forests, r
 
 
 def test_a_tree_that_parts_nothing_is_drawn():
-    with pytest.warns(UserWarning, match="no tree has a cut"):
+    with pytest.warns(UserWarning, match="no tree has a split"):
         forest = TreeRank(1, random_state=0).fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
     (root,) = cells_of(forest)
     assert (root.similar, root.dissimilar, root.cut, root.n_leaves) == (6, 9, "", 1)

@@ -270,7 +270,7 @@ class Fences(NamedTuple):
 def fences(values: Vector, margin: float = MARGIN) -> Fences:
     """Of ascending x_0 .. x_{m-1}: b = x_{floor(a m)}, c = x_{m-1-floor(a m)}, a halved from `margin` until b < c.
 
-    The fences are .9 (c - b) / a from b and c, infinite once floor(a m) = 0. A cut lies between b and c if the first a
+    The fences are 0.9 (c - b) / a from b and c, infinite once floor(a m) = 0. A cut lies between b and c if the first a
     did, else between the extremes within the fences. There are two distinct values.
     """
     x, m, a = np.sort(values), values.size, margin
@@ -373,7 +373,7 @@ def false_pairs(largest: Vector, n: int, B: int = BINS) -> Vector:
 
 
 def dependence_strength(largest: Vector, n: int, B: int = BINS) -> Vector:
-    """u = clip((max G - (B-1)^2) / (2 n log B), 0, .999)."""
+    """u = clip((max G - (B-1)^2) / (2 n log B), 0, 0.999)."""
     return np.clip((largest - (B - 1) ** 2) / (2 * n * math.log(B)), 0, 0.999)
 
 

@@ -28,6 +28,20 @@ class Placed(NamedTuple):
     side: int
 
 
+def similarity_of_shared(name: str, x: Sequence[float], y: Sequence[float], gamma: float) -> float:
+    """Return the similarity over the m of p features that both have, its sums times p/m; NaN if m is 0."""
+    both = [(float(a), float(b)) for a, b in zip(x, y, strict=True) if not math.isnan(a) and not math.isnan(b)]
+    if not both:
+        return math.nan
+    own, other = zip(*both, strict=True)
+    if name == "cosine":
+        return naive.cosine(own, other) if any(own) and any(other) else 0.0
+    factor = len(x) / len(both)
+    if name == "rbf":
+        return naive.rbf(own, other, gamma * factor)
+    return factor * {"linear": naive.linear, "manhattan": naive.manhattan}[name](own, other)
+
+
 def every_cut(values: Matrix, pairs: Pairs, weights: Integers, min_leaf: int) -> list[Placed]:
     """Return each cut of each candidate over all rows: the missing on the right, last alone; then on the left."""
     placed = []

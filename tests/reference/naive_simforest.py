@@ -252,8 +252,9 @@ def _subset_projection(sample: Sample, pair: tuple[int, int], extra: int) -> Pro
 
 
 def _differing(sample: Sample, j: int, i: int) -> list[int]:
-    """Return the features, ascending, in which x_j and x_i differ."""
-    return [f for f in range(len(sample.M[j])) if sample.entry(j, f) != sample.entry(i, f)]
+    """Return the features, ascending, that x_j and x_i both have and in which they differ."""
+    both = [(f, sample.entry(j, f), sample.entry(i, f)) for f in range(len(sample.M[j]))]
+    return [f for f, of_j, of_i in both if not math.isnan(of_j) and not math.isnan(of_i) and of_j != of_i]
 
 
 def _shuffled(key: int, first: int, pool: Sequence[int], count: int) -> list[int]:

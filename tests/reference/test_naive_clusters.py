@@ -47,7 +47,7 @@ def test_two_means_takes_the_least_squares_where_a_peer_takes_another() -> None:
     cuts = ref.two_means_cuts(values, ones(values))
     node = 51.01 + 75.02 - 8 * (-4.9 / 8) ** 2  # sum of squares less n mean^2
     assert [(cut.below, cut.above) for cut in cuts] == [(-5.1, -5), (-5, -4.9), (-4.9, 0), (0, 5), (5, 5.1)]
-    # below -4.9 | 0: .02 and 51.01 - 5 * 2.02^2; below 0 | 5: 75.02 - 6 * 2.5^2 and .005
+    # below -4.9 | 0: 0.02 and 51.01 - 5 * 2.02^2; below 0 | 5: 75.02 - 6 * 2.5^2 and 0.005
     assert node - cuts[2].score == pytest.approx(0.02 + 30.608)
     assert node - cuts[3].score == pytest.approx(37.52 + 0.005)
     assert ref.first_best(cuts) == cuts[2]
@@ -59,7 +59,7 @@ def test_allowed_cuts_count_weights_and_keep_ties_together() -> None:
     assert [cut[:2] for cut in ref.two_means_cuts(values, weights, min_leaf=4)] == [(2, 3)]  # 4 below, 5 above
     assert ref.two_means_cuts(values, weights, min_leaf=5) == []
     assert ref.two_means_cuts(np.array([7.0, 7.0]), ones([1, 1])) == []
-    # 0 1 2: both cuts take 2 - .5 away; the lower one is the first
+    # 0 1 2: both cuts take 2 - 0.5 away; the lower one is the first
     assert ref.first_best(ref.two_means_cuts(np.array([2.0, 0.0, 1.0]), ones([0] * 3))) == (0, 1, 1.5)
 
 
@@ -224,7 +224,7 @@ def test_two_variances_are_asked_for_where_both_sides_of_the_start_have_two_valu
     assert ref.mclust_bic(alone, ones(alone)).equal  # 1e4 times as narrow: two variances would win by far
     fit = ref.mclust_bic(pair, ones(pair))
     assert not fit.equal
-    assert fit.mixture.variances[0] == pytest.approx(9e-6)  # 0.01^2 .1 .9
+    assert fit.mixture.variances[0] == pytest.approx(9e-6)  # 0.01^2 0.1 0.9
 
 
 def test_two_variances_are_not_believed_where_one_is_at_the_floor() -> None:
@@ -264,7 +264,7 @@ def test_mclust_reads_weights_as_repeated_rows(pairs: list[tuple[int, int]]) -> 
         ((0.5, 0.5), (0, 4), (1, 1), 2.0),
         ((0.8, 0.2), (0, 4), (2, 2), 2 + 2 * math.log(4) / 4),  # (a + b) / 2 + v log(pi_1 / pi_2) / (b - a)
         ((0.5, 0.5), (4, 0), (1, 1), 2.0),
-        ((0.99, 0.01), (0, 1), (1, 1), 0.5),  # equal at .5 + log(99), beyond both means: the midpoint
+        ((0.99, 0.01), (0, 1), (1, 1), 0.5),  # equal at 0.5 + log(99), beyond both means: the midpoint
         ((0.5, 0.5), (1, 1), (1, 4), 1.0),
         # -x^2/2 = -log 2 - (x - 6)^2/8 => 3 x^2 + 12 x - 36 - 8 log 2 = 0: one root between, one below both
         ((0.5, 0.5), (0, 6), (1, 4), -2 + math.sqrt(16 + 8 * math.log(2) / 3)),
@@ -342,7 +342,7 @@ def test_screen_finds_the_two_that_depend() -> None:
     by_chance = ref.false_pairs(62.0375 * (1 + 81 / 4800) * np.ones(5), 800)
     np.testing.assert_allclose(by_chance, 1, rtol=1e-4)
     assert found.largest[[0, 2, 3]].max() < 62
-    # q = .4: .76 between two alike, .24 among three
+    # q = 0.4: 0.76 between two alike, 0.24 among three
     np.testing.assert_allclose(found.weights, [0.08, 0.38, 0.08, 0.08, 0.38])
 
 
@@ -392,7 +392,7 @@ def test_legendre_statistic() -> None:
     assert ref.legendre_statistic(np.arange(256), np.arange(256)) == pytest.approx(256 * 3, rel=1e-3)
     rng = np.random.default_rng(3)
     null = [ref.legendre_statistic(rng.permutation(256), np.arange(256)) for _ in range(400)]
-    assert np.mean(null) == pytest.approx(9, abs=0.7)  # 9 and sd sqrt(18 / 400) = .21
+    assert np.mean(null) == pytest.approx(9, abs=0.7)  # 9 and sd sqrt(18 / 400) = 0.21
     assert np.var(null) == pytest.approx(18, abs=6)
     a, b = rng.permutation(50), rng.permutation(50)
     assert ref.legendre_statistic(a, b) == pytest.approx(ref.legendre_statistic(b, 49 - a))

@@ -92,7 +92,7 @@ def test_cuts_by_hand() -> None:
     assert ref.best_cut(columns, [0, 1, 1, 0], [1] * 4, (1, 1), 1) == (0, 0.5, Fraction(2, 3))
     assert ref.best_cut(columns, [0, 1, 1, 0], [1] * 4, (1, 1), 2) == (0, 1.5, 0)  # where nothing is better
     assert ref.best_cut(columns, [0, 1, 1, 0], [1] * 4, (1, 1), 3) == ref.NO_CUT
-    # a cost of 1/2 for code 0: m = (1, 2), 4/3 - 2 * .5 * 2/2.5
+    # a cost of 1/2 for code 0: m = (1, 2), 4/3 - 2 * 0.5 * 2/2.5
     assert ref.best_cut(columns, [0, 1, 1, 0], [1] * 4, (HALF, 1), 1).gain == Fraction(4, 3) - Fraction(4, 5)
 
 

@@ -314,10 +314,10 @@ def test_a_job_that_is_done_says_what_it_made(served: Served, service: PlayedSer
 
 
 def test_a_job_that_was_warned_of_something_says_so(served: Served, service: PlayedService) -> None:
-    service.change("smerf-1", state="SUCCEEDED", warnings=["no tree has a cut", "labels are many"], phase=None)
-    service.happen("smerf-1", "warning", "warning: no tree has a cut")
+    service.change("smerf-1", state="SUCCEEDED", warnings=["no tree has a split", "labels are many"], phase=None)
+    service.happen("smerf-1", "warning", "warning: no tree has a split")
     page = Document(served.ask("/distforest/jobs/smerf-1"))
-    assert "What is odd no tree has a cut labels are many" in page.text
+    assert "What is odd no tree has a split labels are many" in page.text
     assert page.found("li")[0]["class"] == "loud"
     assert "2 warnings" in Document(served.ask("/distforest/jobs")).text
 

@@ -56,9 +56,9 @@ def test_a_job_counts_its_revisions_and_events() -> None:
 def test_a_job_tells_what_is_odd_once() -> None:
     job = Job(state_of())
     job.warn(["labels are many"])
-    job.warn(["labels are many", "no tree has a cut"])
-    assert job.state["warnings"] == ["labels are many", "no tree has a cut"]
-    assert [event["message"] for event in job._unsaved] == ["warning: labels are many", "warning: no tree has a cut"]
+    job.warn(["labels are many", "no tree has a split"])
+    assert job.state["warnings"] == ["labels are many", "no tree has a split"]
+    assert [event["message"] for event in job._unsaved] == ["warning: labels are many", "warning: no tree has a split"]
     job.queue_again()
     assert job.state["warnings"] == []
 

@@ -12,7 +12,7 @@ from tests.service.processes import Cluster, Iris, running
 
 pytestmark = pytest.mark.cluster
 
-NOTHING = "no tree has a cut, so every distance is the same"
+NOTHING = "no tree has a split, so every distance is the same"
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.sources.arrays import ArraySource, bytes_of, create_array, open_array, row_blocks, rows_of, write_array
+from distforest.sources.arrays import (
+    CHUNK_BYTES,
+    ArraySource,
+    bytes_of,
+    create_array,
+    open_array,
+    row_blocks,
+    rows_of,
+    write_array,
+    write_growing,
+)
 from tests import samples
 
 
@@ -154,3 +164,17 @@ def test_pickled_objects_are_refused_unread(tmp_path: Path, coded: dict[str, obj
     (tmp_path / "y" / ".zarray").write_text(json.dumps(stored))
     with pytest.raises(InputError, match="found pickled objects"):
         open_array(str(tmp_path / "y"))
+
+
+@pytest.mark.parametrize("sizes", [(), (3,), (1, 2, 0, 4), (CHUNK_BYTES // 16, 5)])
+def test_an_array_grows_with_its_blocks(sizes: tuple[int, ...], tmp_path: Path) -> None:
+    values = np.arange(sum(sizes) * 4.0).reshape(-1, 4)
+    blocks = np.split(values, np.cumsum(sizes)[:-1]) if sizes else []
+    n_rows = write_growing(
+        str(tmp_path / "g.zarr"), "X", (4,), np.dtype(np.float32), blocks, {"feature_names": [*"abcd"]}
+    )
+    array = open_array(str(tmp_path / "g.zarr/X"))
+    assert n_rows == sum(sizes)
+    assert array.dtype == np.float32
+    assert array.attrs["feature_names"] == [*"abcd"]
+    np.testing.assert_array_equal(array[:], values.astype(np.float32))

@@ -58,6 +58,15 @@ def test_codes_count_the_edges_below(edges: list[list[float]], data: st.DataObje
     assert filled(X, edges).tolist() == naive.codes(X, edges)
 
 
+@settings(max_examples=80)
+@given(st.lists(st.floats(width=32, allow_infinity=False), min_size=1, max_size=60), st.integers(2, 255))
+def test_codes_are_right_however_crowded_a_cell_of_the_grid_is(values: list[float], max_bins: int) -> None:
+    column = np.array(values, np.float32)
+    source = BinnedSource.of(column[:, None], max_bins)
+    expected = np.where(np.isnan(column), binned.MISSING_CODE, np.searchsorted(source.edges, column))
+    assert source.codes[:, 0].tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("n_edges", [0, 1, 2, 127, 128, 254, 255])
 def test_codes_of_every_bin_of_a_column(n_edges: int) -> None:
     edges = [(np.arange(n_edges) / 4).tolist(), [3.0]]

@@ -45,7 +45,7 @@ from distforest.sources.files.ingest import ingest
 from distforest.sources.schema import Schema
 from distforest.sources.sparse_store import write_sparse
 
-pytestmark = pytest.mark.filterwarnings("ignore:no tree has a cut")  # what follows from what is doubted
+pytestmark = pytest.mark.filterwarnings("ignore:no tree has a split")  # what follows from what is doubted
 
 RNG = np.random.default_rng(5)
 SETS = {load.__name__: load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer, load_diabetes)}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics.pairwise import cosine_similarity, manhattan_distances, rbf_kernel
+from sklearn.metrics.pairwise import cosine_similarity, manhattan_distances, nan_euclidean_distances, rbf_kernel
 
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
 from tests import samples
-from tests.reference import naive
+from tests.reference import naive, naive_missing
 
 pytestmark = pytest.mark.kernels
 
@@ -47,6 +47,45 @@ def test_similarities_are_symmetric_to_the_bit(n_features: int, seed: int, name:
     assert block.tobytes() == block.T.copy().tobytes()
     if name == "rbf":
         assert np.diag(block).tolist() == [1.0] * 6
+
+
+@FREE
+@given(st.integers(1, 11), st.integers(0, 999), st.floats(1e-3, 3.0), st.sampled_from([0.1, 0.4, 0.9]))
+def test_missing_features_are_the_reference(n_features: int, seed: int, gamma: float, share: float) -> None:
+    X, Y = samples.features(5, n_features, seed), samples.features(4, n_features, seed + 1)
+    lost = np.random.default_rng(seed)
+    X[lost.random(X.shape) < share], Y[lost.random(Y.shape) < share] = np.nan, np.nan
+    Y[0, 0] = np.nan
+    rows, columns = np.arange(5, dtype=np.int32), np.arange(4, dtype=np.int32)
+    for name in KERNELS:
+        found = KernelSource(X, Y, name, gamma).block(rows, columns)
+        expected = [[naive_missing.similarity_of_shared(name, x, y, gamma) for y in Y] for x in X]
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@FREE
+@given(st.integers(1, 11), st.integers(0, 999), st.sampled_from(KERNELS))
+def test_an_object_that_lacks_a_feature_changes_no_similarity_of_others(n: int, seed: int, name: str) -> None:
+    X, numbers = samples.features(6, n, seed), np.arange(6, dtype=np.int32)
+    holes = np.vstack([X, np.full((1, n), np.nan, np.float32)])
+    found, expected = (KernelSource(rows, X, name, 0.4).block(numbers, numbers) for rows in (holes, X))
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_squares_are_those_of_scikit_learn_if_features_are_missing(n: int) -> None:
+    X, numbers = samples.features(6, n, 3), np.arange(6, dtype=np.int32)
+    Y = np.where(np.arange(n) > 0, X, np.float32(np.nan))
+    distances = nan_euclidean_distances(X.astype(float), Y.astype(float), squared=True)
+    found = KernelSource(X, Y, "rbf", 0.4).block(numbers, numbers)
+    np.testing.assert_allclose(found, np.exp(-0.4 * distances), rtol=1e-9)
+
+
+def test_a_scale_is_that_of_what_is_observed() -> None:
+    X = np.array([[1.0, np.nan], [3.0, 5.0], [np.nan, 2.0]], np.float32)
+    assert scale_gamma(X) == pytest.approx(1 / (2 * np.var([1.0, 3.0, 5.0, 2.0])))
+    assert scale_gamma(X, np.array([1.0, 0.0, 2.0])) == pytest.approx(1 / (2 * np.var([1.0, 2.0, 2.0])))
+    assert scale_gamma(np.full((3, 2), np.nan, np.float32)) == 1.0
 
 
 def test_a_vector_of_zeros_has_no_direction() -> None:

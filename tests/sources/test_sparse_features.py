@@ -19,6 +19,7 @@ from distforest.sources.source import Source
 from distforest.sources.sparse_features import (
     BY_COLUMN,
     BY_ROW,
+    BY_VALUE,
     ONE_BY_ONE,
     Gathered,
     SparseFeatures,
@@ -102,7 +103,7 @@ def test_each_way_gathers_the_same(rows: list[int], columns: list[int], seed: in
     _, bound = cheapest_way(stored, of_rows, of_columns)
     expected = [(i, dense[row, column]) for column in columns for i, row in enumerate(rows) if dense[row, column]]
     assert len(expected) <= bound
-    for way in (BY_ROW, BY_COLUMN, ONE_BY_ONE):
+    for way in (BY_ROW, BY_COLUMN, BY_VALUE, ONE_BY_ONE):
         found = Gathered(
             np.full(len(columns) + 2, 99, np.int64), np.full(bound, -1, np.int32), np.zeros(bound, np.float32)
         )
@@ -115,7 +116,7 @@ def test_each_way_gathers_the_same(rows: list[int], columns: list[int], seed: in
 
 
 def test_the_cheapest_way_follows_the_amounts() -> None:
-    """Few columns of many rows by column, many columns of few short rows by row, one column of long rows by search."""
+    """By column, by value, by row or one by one: which takes fewer steps follows from how many values there are."""
     dense = np.zeros((400, 300), np.float32)
     dense[np.arange(400), np.arange(400) % 300] = 1.0
     dense[:, 7] = 1.0
@@ -124,7 +125,8 @@ def test_the_cheapest_way_follows_the_amounts() -> None:
     def way(n_rows: int, columns: list[int]) -> int:
         return cheapest_way(stored, np.arange(n_rows, dtype=np.int32), np.array(columns, np.int32))[0]
 
-    assert way(400, [1, 2, 3]) == BY_COLUMN
+    assert way(400, [7]) == BY_COLUMN
+    assert way(400, [1, 2, 3]) == BY_VALUE
     assert way(4, list(range(300))) == BY_ROW
     assert way(4, [7]) == ONE_BY_ONE
 

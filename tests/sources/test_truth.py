@@ -242,3 +242,17 @@ def test_pairs_are_drawn_where_there_are_too_many(monkeypatch: pytest.MonkeyPatc
     counts = np.bincount(np.concatenate([left, right]), minlength=200)
     assert abs(counts - 50).max() < 40  # about evenly: the standard deviation is 7
     np.testing.assert_array_equal(pairs_of_rows(200)[0], left)
+
+
+@pytest.mark.parametrize("form", ["address", "zarr", "labels", "rows"])
+def test_classes_at_an_address_have_the_names_of_its_attributes(form: str, tmp_path: Path) -> None:
+    codes = np.arange(60) % 3
+    address = f"{tmp_path}/a.zarr/y"
+    write_array(f"{tmp_path}/a.zarr", "y", codes.shape, codes.dtype, [codes], {"classes": ["zebra", "ape", "cat"]})
+    forms = {"address": address, "zarr": open_array(address), "labels": Labels(address), "rows": Labels(address)[::-1]}
+    truth = Truth.of(forms[form])
+    assert truth.classes == ["zebra", "ape", "cat"]
+    assert truth.values.tolist() == (codes[::-1] if form == "rows" else codes).tolist()
+    assert Truth.of(open_array(address)[:]).classes == [0, 1, 2]
+    assert Truth.of(Labels([0.5, 1.0], ["a", "b"])).classes == [0.5, 1.0]
+    assert Truth.of(Labels([1, 2], ["a", "b"])).classes == [1, 2]  # there is no third name

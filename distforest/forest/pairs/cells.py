@@ -162,4 +162,5 @@ def _without(table: NodeTable, kept: NDArray[np.bool_], leaves: Sequence[int]) -
         weights=table.weights[entry],
         gain=np.where(is_leaf, 0.0, table.gain)[kept],
         n_rows=table.n_rows[kept],
+        missing_right=None if table.missing_right is None else (table.missing_right & ~is_leaf)[kept],
     )

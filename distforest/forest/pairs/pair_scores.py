@@ -91,13 +91,13 @@ def pair_answers(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
 
 def _answers(forest: Forest, pairs: PointPairs) -> Floats:
     table, answers = node_scores(forest), np.empty(len(pairs.left))
-    for block, values in blocks_of(pairs):
+    for block in blocks_of(pairs):
         if table.median:
-            ranks = [table.parts[table.walks.ends(tree, values)] for tree in range(forest.n_trees)]
-            answers[block] = np.median(ranks, axis=0)
+            ranks = [table.parts[table.walks.ends(tree, block)] for tree in range(forest.n_trees)]
+            answers[block.pairs] = np.median(ranks, axis=0)
         else:
-            whole = forest.n_trees if table.wholes is None else table.walks.sums(table.wholes, values)
-            answers[block] = table.walks.sums(table.parts, values) / whole
+            whole = forest.n_trees if table.wholes is None else table.walks.sums(table.wholes, block)
+            answers[block.pairs] = table.walks.sums(table.parts, block) / whole
     return answers
 
 
@@ -112,12 +112,13 @@ def distance(forest: Forest, points: Float32s, others: Float32s, threads: int = 
     shape, columns = (len(points), len(others)), columns_of(forest)
     distances = np.empty(shape)
     step = max(1, (threads * PAIRS_PER_TURN) // max(1, shape[1]))
+    none = np.empty(0, np.int32)
+    all_pairs = PointPairs(columns, points, others, none, none)
     for rows in _blocks(shape[0], step):
         size = rows.stop - rows.start
         numbers = np.arange(rows.start, rows.stop, dtype=np.int32)
         left, right = np.repeat(numbers, shape[1]), np.tile(np.arange(shape[1], dtype=np.int32), size)
-        pairs = PointPairs(columns, points, others, left, right)
-        distances[rows] = pair_distance(forest, pairs, threads).reshape(size, shape[1])
+        distances[rows] = pair_distance(forest, all_pairs.of_pairs(left, right), threads).reshape(size, shape[1])
     return distances
 
 
@@ -194,16 +195,16 @@ def out_of_bag(forest: Forest, pairs: PointPairs) -> tuple[Floats, Ints]:
 def walked(walks: Walks, tree: int, pairs: PointPairs) -> Ints:
     """The node in which each pair ends in a tree, numbers in the whole table, shape (n_pairs,)."""
     ends = np.empty(len(pairs.left), np.int64)
-    for block, values in blocks_of(pairs):
-        ends[block] = walks.ends(tree, values)
+    for block in blocks_of(pairs):
+        ends[block.pairs] = walks.ends(tree, block)
     return ends
 
 
 def tallied(table: NodeTable, tree: int, pairs: PointPairs, codes: NDArray[np.uint8], weights: Int32s) -> Ints:
     """Weight of each class in each node of a tree, shape (tree_size, 2), as its pairs walk down."""
     counts, walks = np.zeros((int(table.tree_size[tree]), 2), np.int64), Walks(table)
-    for block, values in blocks_of(pairs):
-        walks.tally(tree, values, codes[block], weights[block], counts)
+    for block in blocks_of(pairs):
+        walks.tally(tree, block, codes[block.pairs], weights[block.pairs], counts)
     return counts
 
 

@@ -1,25 +1,68 @@
-"""How pairs walk down trees: all columns of a block of pairs are read once, then the block walks down every tree."""
+"""How pairs walk down trees: all columns of a block of pairs are read once, then the block walks down every tree.
+
+A step has no branch, also where values are missing: a block then has each value twice, NaN and infinity for a missing
+one. A node that sends missing ones left reads the first of the two, as no NaN is greater than a threshold; one that
+sends them right reads the second.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.walks import Children, WalkNodes, block_rows, walk_lanes
+from distforest.forest.walks import (
+    COLUMN,
+    IS_LEAF,
+    WalkSteps,
+    block_rows,
+    preorder,
+    walk_lanes,
+)
 from distforest.jit import borrowing, kernel
-from distforest.sources.point_pairs import MAX_MIN, ColumnReading, PointPairs, pair_value
-from distforest.sources.source import Float32s, Floats, Int32s, Ints
+from distforest.sources.point_pairs import MAX_MIN, PairReading, PointPairs, pair_value
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, is_complete
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
 
 
+class Block(NamedTuple):
+    """Some pairs, and the values of all their columns.
+
+    Attributes
+    ----------
+    pairs
+        Which of the pairs they are.
+    values
+        Shape (n, n_columns); NaN where a value is missing.
+    twice
+        Each value twice, the second time infinity where it is missing, shape (n, 2 n_columns); None if none is missing.
+    """
+
+    pairs: slice
+    values: Float32s
+    twice: Float32s | None
+
+    @classmethod
+    def of(cls, values: Float32s, first: int = 0, room: Float32s | None = None) -> Block:
+        """A block of the pairs from the number ``first`` on; ``room`` is for its values twice."""
+        twice = None
+        if not is_complete(values):
+            twice = np.empty((len(values), 2 * values.shape[1]), np.float32) if room is None else room[: len(values)]
+            repeat_values(values, twice)
+        return cls(slice(first, first + len(values)), values, twice)
+
+
 class SumSteps(NamedTuple):
-    """Trees whose projections are sums of columns, as a step reads them; each is an array of a `NodeTable`."""
+    """Trees whose projections are sums of columns, as a step reads them; each is an array of a `NodeTable`.
+
+    ``missing_right`` may be empty if no value is missing.
+    """
 
     left: Int32s
     right: Int32s
@@ -27,11 +70,13 @@ class SumSteps(NamedTuple):
     offset: Ints
     columns: Int32s
     weights: Floats
+    missing_right: NDArray[np.bool_]
 
     @classmethod
     def of(cls, table: NodeTable) -> SumSteps:
         """The steps of a table's trees."""
-        return cls(table.left, table.right, table.threshold, table.offset, table.columns, table.weights)
+        sends_right = np.empty(0, np.bool_) if table.missing_right is None else table.missing_right
+        return cls(table.left, table.right, table.threshold, table.offset, table.columns, table.weights, sends_right)
 
 
 @dataclass(frozen=True)
@@ -40,53 +85,85 @@ class Walks:
 
     table: NodeTable
 
-    def ends(self, tree: int, values: Float32s) -> Ints:
+    def ends(self, tree: int, block: Block) -> Ints:
         """Find the node in which each pair of a block ends, numbers in the whole table, shape (n,)."""
-        ends = np.empty(len(values), np.int64)
-        if (steps := self.table.steps) is not None:
+        ends, (steps, values) = np.empty(len(block.values), np.int64), self._steps_on(block)
+        if steps is not None:
             rows = np.arange(len(values), dtype=np.int32)
-            walk_lanes(steps.nodes, steps.starts[tree], values, rows, ends)
+            walk_lanes(steps.nodes, steps.starts[tree], values, rows, steps.sets, ends)
         else:
-            walk_sums(int(self.table.tree_start[tree]), SumSteps.of(self.table), values, ends)
+            walk_sums(int(self.table.tree_start[tree]), self._sums_on(block), block.values, ends)
         return ends
 
-    def sums(self, parts: Floats, values: Float32s) -> Floats:
+    def sums(self, parts: Floats, block: Block) -> Floats:
         """Sum over the trees the ``parts``, shape (N,), of the nodes in which each pair of a block ends, shape (n,)."""
-        sums = np.zeros(len(values))
-        if self.table.steps is not None:
-            add_walks(*self.table.steps, values, parts, sums)
+        sums, (steps, values) = np.zeros(len(block.values)), self._steps_on(block)
+        if steps is not None:
+            add_walks(steps, values, parts, sums)
             return sums
         for tree in range(self.table.n_trees):
-            sums += parts[self.ends(tree, values)]
+            sums += parts[self.ends(tree, block)]
         return sums
 
-    def tally(self, tree: int, values: Float32s, codes: NDArray[np.uint8], weights: Int32s, counts: Ints) -> None:
+    def tally(self, tree: int, block: Block, codes: NDArray[np.uint8], weights: Int32s, counts: Ints) -> None:
         """Add the weights of a block's pairs, by class, to the ``counts`` of the nodes passed, shape (tree_size, 2)."""
-        tally_pairs(int(self.table.tree_start[tree]), SumSteps.of(self.table), values, codes, weights, counts)
+        steps = self._sums_on(block)
+        tally_pairs(int(self.table.tree_start[tree]), steps, block.values, codes, weights, counts)
+
+    def _steps_on(self, block: Block) -> tuple[WalkSteps | None, Float32s]:
+        """The steps on single columns for a block, None if there are none, and the values that they read."""
+        if block.twice is None:
+            return self.table.steps, block.values
+        return self._steps_of_twice, block.twice
+
+    def _sums_on(self, block: Block) -> SumSteps:
+        return SumSteps.of(self.table if block.twice is None else self._sending_on)
+
+    @cached_property
+    def _sending_on(self) -> NodeTable:
+        """The table that sends on pairs that lack a value."""
+        return self.table.sending_on()
+
+    @cached_property
+    def _steps_of_twice(self) -> WalkSteps | None:
+        """The steps on values that are there twice: column c is 2 c, or 2 c + 1 where missing ones go right."""
+        table, steps = self._sending_on, self.table.steps
+        if steps is None or table.missing_right is None:
+            return None
+        child = preorder(table.tree_start, table.left, table.right)
+        met = child < IS_LEAF
+        nodes, place = steps.nodes.copy(), child[met] + COLUMN
+        nodes[place] = 2 * nodes[place] + table.missing_right[met]
+        return steps._replace(nodes=nodes)
 
 
-def blocks_of(pairs: PointPairs) -> Iterator[tuple[slice, Float32s]]:
-    """Blocks of pairs, each with the values of all columns, shape (n, n_columns); the next block overwrites them."""
-    n_columns, how = pairs.shape[1], pairs.columns.column_reading
-    step = block_rows(n_columns)
+def blocks_of(pairs: PointPairs) -> Iterator[Block]:
+    """Blocks of pairs, each with the values of all columns, which the next block overwrites."""
+    n_columns, reading, often = pairs.shape[1], pairs.reading, 1 if pairs.is_complete else 2
+    step = block_rows(often * n_columns)
     room = np.empty((min(step, len(pairs.left)), n_columns), np.float32)
+    twice = np.empty((0 if often == 1 else len(room), 2 * n_columns), np.float32)
     for first in range(0, len(pairs.left), step):
         block = slice(first, min(first + step, len(pairs.left)))
         values = room[: block.stop - block.start]
-        read_block(pairs.points, pairs.others, pairs.left[block], pairs.right[block], how, values)
-        yield block, values
+        read_block(reading._replace(left=pairs.left[block], right=pairs.right[block]), values)
+        yield Block(block, values, None) if often == 1 else Block.of(values, first, twice)
+
+
+@kernel
+def repeat_values(values: Float32s, twice: Float32s) -> None:
+    """twice[r, 2 c] = values[r, c], and twice[r, 2 c + 1] the same, or infinity for NaN."""
+    for r in range(values.shape[0]):
+        for c in range(values.shape[1]):
+            value = values[r, c]
+            twice[r, 2 * c] = value
+            twice[r, 2 * c + 1] = np.float32(np.inf) if np.isnan(value) else value
 
 
 @borrowing
-def read_block(
-    points: Float32s,
-    others: Float32s,
-    left: Int32s,
-    right: Int32s,
-    how: ColumnReading,
-    values: Float32s,
-) -> None:
+def read_block(pairs: PairReading, values: Float32s) -> None:
     """values[r, c] = column c of pair r: as `pair_value`, the columns of a family side by side."""
+    points, others, left, right, how, is_complete = pairs
     n_features, n_of_family, is_max_min = how.n_features, how.n_of_family, how.family == MAX_MIN
     for r in range(left.shape[0]):
         a, b, of_pair = points[left[r]], others[right[r]], values[r]
@@ -94,6 +171,10 @@ def read_block(
             for c in range(n_features):
                 of_pair[c] = max(a[c], b[c])
                 of_pair[n_features + c] = min(a[c], b[c])
+            if not is_complete:
+                for c in range(n_features):
+                    if np.isnan(a[c]) or np.isnan(b[c]):
+                        of_pair[c] = of_pair[n_features + c] = np.nan
         else:
             for c in range(n_features):
                 of_pair[c] = abs(a[c] - b[c])
@@ -104,12 +185,12 @@ def read_block(
 
 
 @kernel
-def add_walks(nodes: WalkNodes, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
+def add_walks(steps: WalkSteps, values: Float32s, parts: Floats, sums: Floats) -> None:
     """sums[r] = sum over the trees, in their order, of parts[the leaf at which pair r arrives]."""
     rows, ends = np.arange(values.shape[0]).astype(np.int32), np.empty(values.shape[0], np.int64)
     sums[:] = 0.0
-    for tree in range(starts.shape[0]):
-        walk_lanes(nodes, starts[tree], values, rows, ends)
+    for tree in range(steps.starts.shape[0]):
+        walk_lanes(steps.nodes, steps.starts[tree], values, rows, steps.sets, ends)
         for r in range(values.shape[0]):
             sums[r] += parts[ends[r]]
 
@@ -117,14 +198,15 @@ def add_walks(nodes: WalkNodes, starts: Children, values: Float32s, parts: Float
 @borrowing
 def walk_sums(root: int, steps: SumSteps, values: Float32s, ends: Ints) -> None:
     """ends[r] = the leaf of pair r; left where sum over e of weights[e] values[r, columns[e]] <= threshold."""
-    left, right, threshold, offset, columns, weights = steps
+    left, right, threshold, offset, columns, weights, missing_right = steps
     for r in range(values.shape[0]):
         node = root
         while left[node] >= 0:
             total = 0.0
             for e in range(offset[node], offset[node + 1]):
                 total += weights[e] * np.float64(values[r, columns[e]])
-            node = root + (left[node] if total <= threshold[node] else right[node])
+            is_left = total <= threshold[node] or (np.isnan(total) and not missing_right[node])
+            node = root + (left[node] if is_left else right[node])
         ends[r] = node
 
 
@@ -133,7 +215,7 @@ def tally_pairs(
     root: int, steps: SumSteps, values: Float32s, codes: NDArray[np.uint8], multiplicity: Int32s, counts: Ints
 ) -> None:
     """counts[node, s] += sum of the multiplicities of the pairs of class s that pass the node or end there."""
-    left, right, threshold, offset, _, weights = steps
+    left, right, threshold, offset, _, weights, missing_right = steps
     columns = steps.columns.view(np.uint32)  # see `distforest.jit`
     for r in range(values.shape[0]):
         node, s = root, codes[r]
@@ -142,5 +224,6 @@ def tally_pairs(
             total = 0.0
             for e in range(offset[node], offset[node + 1]):
                 total += weights[e] * np.float64(values[r, columns[e]])
-            node = root + (left[node] if total <= threshold[node] else right[node])
+            is_left = total <= threshold[node] or (np.isnan(total) and not missing_right[node])
+            node = root + (left[node] if is_left else right[node])
             counts[node - root, s] += multiplicity[r]

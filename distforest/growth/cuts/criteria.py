@@ -230,10 +230,21 @@ def power_of_two(largest: float, bits: int) -> float:
 
 def _differs(frontier: Frontier, values: NDArray[np.int32] | Ints) -> NDArray[np.bool_]:
     """Whether two rows of a node differ in ``values``."""
-    of_rows = values[frontier.rows]
-    low = np.minimum.reduceat(of_rows, frontier.starts[:-1])
-    high = np.maximum.reduceat(of_rows, frontier.starts[:-1])
-    return np.asarray(low < high)
+    differs = np.empty(frontier.n_nodes, np.bool_)
+    compare_rows(frontier.starts, frontier.rows, values, differs)
+    return differs
+
+
+@kernel
+def compare_rows(starts: Ints, rows: Int32s, values: NDArray[np.int32] | Ints, differs: NDArray[np.bool_]) -> None:
+    """differs[node] = whether a row of the node has another value than its first row; no row after that is read."""
+    for node in range(starts.shape[0] - 1):
+        first = values[rows[starts[node]]]
+        differs[node] = False
+        for r in range(starts[node] + 1, starts[node + 1]):
+            if values[rows[r]] != first:
+                differs[node] = True
+                break
 
 
 @borrowing

@@ -192,7 +192,7 @@ def told_of_alike(vectors: Floats, name: str) -> str:
     --------
     >>> told = told_of_alike(np.r_[np.arange(10.0), np.arange(1.0, 20.0) * 1e20][:, None], "targets")
     >>> print(told.partition(", as they")[0])
-    targets: 10 of 29 different values, such as 0 in row 0 and 9 in row 9, count as equal where cuts are judged
+    targets: 10 of 29 different values, such as 0 in row 0 and 9 in row 9, count as equal where splits are judged
     """
     if not vectors.size:  # a later check refuses data without rows
         return ""
@@ -206,7 +206,7 @@ def told_of_alike(vectors: Floats, name: str) -> str:
         return ""
     ends = [int(alike[find(vectors[alike, np.argmax(span)])]) for find in (np.argmin, np.argmax)]
     pair = " and ".join(f"{vectors[end, np.argmax(span)]:.9g} in row {end}" for end in ends)
-    found = f"{len(alike):,} of {len(rows):,} different values, such as {pair}, count as equal where cuts are judged"
+    found = f"{len(alike):,} of {len(rows):,} different values, such as {pair}, count as equal where splits are judged"
     whole = f"the range, which reaches to {furthest_of(vectors, vectors[alike[0]])}"
     cure = "correct what is an error, leave out rows that lack a value, or give logarithms"
     return f"{name}: {found}, as they differ by less than 2^-{bits_of(len(vectors))} of {whole}; {cure}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,32 @@ from distforest.sources.source import Floats, Ints
 
 _SIGN, _ONE = np.uint64(1 << 63), np.uint64(1)
 _INSERTION = 112  # keys up to which insertion is faster than radix
+
+
+class OrderRoom(NamedTuple):
+    """Room for the order of values, as `order_values` and `lay_missing` fill it.
+
+    Attributes
+    ----------
+    order, keys, spare
+        As long as the values.
+    laid, seen
+        Room for the order of all values, whose middle is ``order``, and for these values; without missing values
+        ``order`` itself, and nothing.
+    """
+
+    order: Ints
+    keys: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+    laid: Ints
+    seen: Floats
+
+    @classmethod
+    def of(cls, longest: int, is_complete: bool) -> OrderRoom:
+        """Allocate room for at most ``longest`` values."""
+        keys, spare = np.empty((2, longest), np.uint64)
+        laid = np.empty(longest if is_complete else 2 * longest + 1, np.int64)
+        return cls(laid if is_complete else laid[longest:], keys, spare, laid, np.empty(0 if is_complete else longest))
 
 
 @borrowing

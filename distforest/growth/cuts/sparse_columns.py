@@ -20,9 +20,8 @@ from distforest.sources.sparse_features import (
     BothWays,
     Gathered,
     SparseFeatures,
-    cheapest_way,
-    gather_nonzero,
-    more_room,
+    gather_values,
+    no_room,
     room_to_gather,
 )
 
@@ -130,16 +129,12 @@ def cut_sparse_gini(
 ) -> None:
     """As `distforest.growth.cuts.criteria.cut_gini`, over the sums of candidate k of each node."""
     (starts, rows, weights), (width, offset, columns, terms) = nodes, projections
-    room, sums = room_to_gather(stored), sums_for(longest_of(starts))
-    found = Gathered(np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.float32))
+    room, sums, found = room_to_gather(stored), sums_for(longest_of(starts)), no_room()
     row_codes, counts = np.empty(longest_of(starts), np.int32), np.empty((4, n_classes), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last, begin, end = starts[node], starts[node + 1], offset[node * width], offset[(node + 1) * width]
-        of_rows, of_weights, gathered = rows[first:last], weights[first:last], columns[begin:end]
-        way, bound = cheapest_way(stored, of_rows, gathered)
-        if end - begin + 2 > found.start.shape[0] or bound > found.place.shape[0]:
-            found = more_room(found, end - begin, bound)
-        gather_nonzero(stored, of_rows, gathered, way, room, found)
+        of_rows, of_weights = rows[first:last], weights[first:last]
+        found = gather_values(stored, of_rows, columns[begin:end], room, found)
         counts[3] = 0
         for i in range(last - first):
             row_codes[i] = codes[of_rows[i]]
@@ -210,16 +205,12 @@ def cut_sparse_variance(
 ) -> None:
     """As `distforest.growth.cuts.criteria.cut_variance`, over the sums of candidate k of each node."""
     (starts, rows, weights), (width, offset, columns, terms) = nodes, projections
-    room, sums = room_to_gather(stored), sums_for(longest_of(starts))
-    found = Gathered(np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.float32))
+    room, sums, found = room_to_gather(stored), sums_for(longest_of(starts)), no_room()
     vectors = np.empty((4, fixed.shape[1]), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last, begin, end = starts[node], starts[node + 1], offset[node * width], offset[(node + 1) * width]
-        of_rows, of_weights, gathered = rows[first:last], weights[first:last], columns[begin:end]
-        way, bound = cheapest_way(stored, of_rows, gathered)
-        if end - begin + 2 > found.start.shape[0] or bound > found.place.shape[0]:
-            found = more_room(found, end - begin, bound)
-        gather_nonzero(stored, of_rows, gathered, way, room, found)
+        of_rows, of_weights = rows[first:last], weights[first:last]
+        found = gather_values(stored, of_rows, columns[begin:end], room, found)
         vectors[3], whole_weight = 0, np.int64(0)
         for i in range(last - first):
             whole_weight += of_weights[i]

@@ -5,8 +5,8 @@ gains ``P(S)/m - P(L)/m_L - P(R)/m_R``: with costs of 1 the Gini gain of `distfo
 costs n / (2 n_s) of a TreeRank cell its two classes weigh the same, and m_0 - m_1 of a part C is, but for a constant,
 Lambda(C) (Clemencon, Vogel, section 3.1; see `distforest.growth.pairs.tree_rank`).
 
-Counts are integers, so a cut does not depend on the order of the rows. Ties are broken as in
-`distforest.growth.cuts.criteria`.
+Counts are integers, so a cut does not depend on the order of the rows. Missing values are tried on either side, and
+ties are broken, as in `distforest.growth.cuts.criteria`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import Frontier, Nodes, longest_of
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT, Cuts, Steady, keep_best
-from distforest.growth.cuts.ordering import order_values
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
+from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT, Cuts, Steady, keep_best, note_missing
+from distforest.growth.cuts.ordering import OrderRoom, lay_missing, order_values
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
@@ -142,22 +142,43 @@ def cut_two_classes(
     judged: Judged,
     cuts: Cuts,
 ) -> None:
-    """Cut by the largest gain with P(S) = 2 m_0 m_1, updated as rows move to the left in a candidate's order.
-
-    All values are observed.
-    """
+    """Cut by the largest gain with P(S) = 2 m_0 m_1, updated as rows move to the left in a candidate's order."""
     starts, rows, weights = nodes
     longest = longest_of(starts)
-    order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
+    laid, kinds = np.empty(2 * longest + 1, np.int64), np.empty(longest, np.uint8)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    left = np.empty(2, np.int64)
+    room, left = OrderRoom(laid[longest:], keys, spare, laid, np.empty(longest)), np.empty(2, np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         read_codes(rows[first:last], codes, kinds)
         of_node = TwoClassRows(weights[first:last], kinds)
         for k in range(values.shape[0]):
-            n = order_values(values[k, first:last], order, keys, spare)
-            scan_two_classes(node, k, values[k, first:last], order[:n], of_node, judged, left, cuts)
+            cut_candidate(node, k, values[k, first:last], room, of_node, judged, left, cuts)
+
+
+@borrowing
+def cut_candidate(
+    node: int,
+    candidate: int,
+    values: Floats,
+    room: OrderRoom,
+    of_node: TwoClassRows,
+    judged: Judged,
+    left: Ints,
+    cuts: Cuts,
+) -> None:
+    """Scan the order of one candidate's values, shape (n,): with the missing ones on the right, then on the left."""
+    size = values.shape[0]
+    n, before = order_values(values, room.order, room.keys, room.spare), cuts.gain[node]
+    if n == size:
+        scan_two_classes(node, candidate, values, room.order[:n], of_node, judged, left, cuts)
+        note_missing(node, before, STAY, cuts)
+        return
+    for side in (RIGHT, LEFT):
+        begin = lay_missing(values, n, side, room.laid, room.seen)
+        before, order = cuts.gain[node], room.laid[begin : begin + size]
+        scan_two_classes(node, candidate, room.seen[:size], order, of_node, judged, left, cuts)
+        note_missing(node, before, side, cuts)
 
 
 @borrowing

@@ -1,4 +1,4 @@
-"""Witnesses: features that confirm a cut if its sides differ in them too; they are drawn independently of the cut.
+"""Witnesses: features that confirm a split if its sides differ in them too; they are drawn independently of the cut.
 
 A projection of noise may fall into two clusters by chance, but then its sides do not differ in other features.
 """

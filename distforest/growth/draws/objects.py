@@ -121,7 +121,8 @@ class TwoObjects:
 class FeatureSubsets:
     """Linear similarities over random features F: S_kj - S_ki = sum over F of x_kf (x_jf - x_if).
 
-    F is 1, 2 or 4 of the features in which j and i differ, or all of them if there are fewer.
+    F is 1, 2 or 4 of the features that j and i both have and in which they differ, or all of them if there are fewer.
+    The difference is unobserved for an object that lacks a feature of F.
     """
 
     features: Float32s
@@ -137,8 +138,8 @@ class FeatureSubsets:
         return terms.projections(self.width, filled)
 
     def _differ(self, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
-        differs: NDArray[np.bool_] = (self.features[j] != self.features[i]).any(axis=1)
-        return differs
+        of_j, of_i = self.features[j], self.features[i]
+        return np.asarray(((of_j < of_i) | (of_j > of_i)).any(axis=1))  # NaN, which is missing, is neither
 
 
 @borrowing
@@ -210,7 +211,10 @@ def fill_subsets(
     sizes: tuple[int, ...],
     terms: Terms,
 ) -> int:
-    """Fill ``terms`` with random features f in which j and i differ, weighted x_jf - x_if; returns how many in all."""
+    """Fill ``terms`` with random features f in which j and i differ, weighted x_jf - x_if; returns how many in all.
+
+    A feature that one of them lacks is none in which they differ.
+    """
     (size, columns, weights), filled = terms, 0
     differing = np.empty(features.shape[1], np.int32)
     for candidate in range(pairs.shape[0]):
@@ -220,7 +224,7 @@ def fill_subsets(
             extra = stream_of(candidate, attempt)
             n = 0
             for f in range(features.shape[1]):
-                if j[f] != i[f]:
+                if j[f] < i[f] or j[f] > i[f]:
                     differing[n] = f
                     n += 1
             n_drawn = min(n, sizes[below(extra, 0, len(sizes))])

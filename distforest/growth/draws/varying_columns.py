@@ -111,10 +111,7 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
     order, swapped, has_more = np.arange(n).astype(np.int32), np.empty(n, np.int32), False
     for f in range(keys.shape[0]):
         of_rows, of_weights = rows[starts[f] : starts[f + 1]], weights[starts[f] : starts[f + 1]]
-        n_values = np.int64(0)
-        for row in of_rows:
-            n_values += by_row.start[row + 1] - by_row.start[row]
-        is_plain = n_values > rules.many * width
+        is_plain = has_more_values(by_row, of_rows, rules.many * width)
         if is_plain and rules.attempt == 0:
             n_drawn = shuffle_steps(keys[f], 0, min(width, n), order, swapped)
             for t in range(n_drawn):
@@ -133,10 +130,22 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
 
 
 @borrowing
+def has_more_values(by_row: Lines, rows: Int32s, many: int) -> bool:
+    """Whether some rows have more than ``many`` values; of a large node only the first rows are read."""
+    n_values = np.int64(0)
+    for row in rows:
+        n_values += by_row.start[row + 1] - by_row.start[row]
+        if n_values > many:
+            return True
+    return False
+
+
+@borrowing
 def shuffle_steps(key: np.uint64, first: int, last: int, order: Int32s, swapped: Int32s) -> int:
     """Steps first to last - 1 of a Fisher-Yates shuffle; returns ``last``."""
     for t in range(first, last):
         swapped[t] = t + below(key, t, order.shape[0] - t)
+    for t in range(first, last):
         order[t], order[swapped[t]] = order[swapped[t]], order[t]
     return last
 

@@ -9,7 +9,8 @@
 A cell may hold too many values, because of a far row, a sentinel or a long tail. It then has several codes: it is
 marked, and a binary search among the edges gives the code. Where many values are in such cells, all cells are marked.
 
-A code is at most b exactly where the value, a float32, is at most ``edges[column, b]``.
+A code is at most b exactly where the value, a float32, is at most ``edges[column, b]``. If points lack values, no value
+has the last code, which then is that of missing pairs.
 """
 
 from __future__ import annotations
@@ -66,9 +67,12 @@ class PairBins(NamedTuple):
     @classmethod
     def of(cls, pairs: PointPairs, max_bins: int) -> PairBins:
         """Compute bins from at most `SAMPLED` of the pairs; those of maxima and minima from the points themselves."""
-        n = pairs.shape[1]
+        n, n_codes = pairs.shape[1], max_bins
+        if not pairs.is_complete:  # codes are of 8 bits, also that of missing pairs
+            max_bins = min(max_bins, SEARCHED - 1)
+            n_codes = max_bins + 1
         low, scale = np.zeros(n), np.zeros(n)
-        code, edges = np.zeros((n, CELLS), np.uint16), np.full((n, 1 << (max_bins - 1).bit_length()), np.inf)
+        code, edges = np.zeros((n, CELLS), np.uint16), np.full((n, 1 << (n_codes - 1).bit_length()), np.inf)
         n_extremes = pairs.columns.n_of_family if pairs.columns.family == "max_min" else 0
         some, points = _sampled_pairs(pairs), _sampled_points(pairs)
         for column in range(n):
@@ -106,10 +110,11 @@ class BinSample:
 
     @classmethod
     def of(cls, pairs: PointPairs, column: int) -> BinSample:
-        """Read all values of the column."""
+        """Read all values of the column; if all are missing, a zero stands for them."""
         n = len(pairs.left)
         values = pairs.entries(np.arange(n, dtype=np.int32), np.full(n, column, np.int32))
-        return cls(*np.unique(values, return_counts=True))
+        observed = values if pairs.is_complete else values[~np.isnan(values)]
+        return cls(*np.unique(observed if len(observed) else np.zeros(1), return_counts=True))
 
     def grid(self, tails: float, max_bins: int) -> Grid:
         """Lay a grid that leaves out a share of the values on either side.
@@ -199,8 +204,11 @@ def _at(places: NDArray[np.int64]) -> Floats:
 
 @borrowing
 def cell_of(value: float, low: float, scale: float) -> np.uint32:
-    """floor((value - low) scale), the first or the last cell for values beyond the grid; unsigned, as an index."""
-    return np.uint32(min(max((value - low) * scale, 0.0), CELLS - 1.0))
+    """floor((value - low) scale), the first or the last cell for values beyond the grid; unsigned, as an index.
+
+    The first cell for NaN: ``max`` is its first argument unless the second is greater.
+    """
+    return np.uint32(min(max(0.0, (value - low) * scale), CELLS - 1.0))
 
 
 @borrowing

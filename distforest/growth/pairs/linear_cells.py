@@ -5,14 +5,14 @@ fitted by stochastic gradient descent to blocks of the cell's pairs, with the co
 divided by its standard deviation. So no more than the columns of a block are in memory. The cell is then cut at the
 best threshold of the projection onto the classifier's weights. A value beyond a column's fences
 (`distforest.growth.cuts.fences`) does not influence the weights: one step along a far pair would be longer than all
-others together.
+others together. Nor does a missing value; the projection of a pair that has one is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.fences import fence_columns
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
 from distforest.growth.pairs.tree_rank import CellTree
+from distforest.growth.surrogates import place_learned
 from distforest.sources.source import Projections, offsets
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
 
     Codes = NDArray[np.uint8]
+    Rows = TypeVar("Rows", Int32s, Ints)
 
 PAIRS_AT_ONCE = 1 << 12
 """Largest number of pairs whose columns are in memory at once."""
@@ -58,20 +60,27 @@ class LinearCells:
         costs = even_costs(counts)
         weights = np.empty((n, n_columns))
         for cell in range(n):
-            rows = cells.rows[cells.starts[cell] : cells.starts[cell + 1]]
-            weights[cell] = _classifier(pairs, rows, codes, costs[cell], int(names[cell]))
+            own = slice(*cells.starts[cell : cell + 2])
+            rows, of_pairs = cells.rows[own], cells.weights[own]
+            of_rows = costs[cell][codes[rows]] * (of_pairs / of_pairs.mean())
+            weights[cell] = _classifier(pairs, rows, codes, of_rows, int(names[cell]))
         columns = np.tile(np.arange(n_columns, dtype=np.int32), n)
         projections = Projections(1, np.arange(n + 1) * n_columns, columns, weights.reshape(-1))
         values = pairs.project(cells.rows, cells.starts, projections)
         of_cells = Frontier(np.arange(n), cells.node, cells.starts, cells.rows, cells.weights)
         cuts = TwoClasses(codes, costs).cut(of_cells, values, self.min_samples_leaf)
         is_cut, side = cuts.candidate >= 0, of_cells.sides(values[0], cuts.threshold)
+        goes_right = None if pairs.is_complete else place_learned(of_cells, cuts.missing, side)
         ends = np.where(np.repeat(is_cut, cells.sizes), 1 + side, 0).astype(np.int32)
-        return CellTree(_one_cut_each(is_cut, cuts.threshold, cuts.gain, weights), ends)
+        table = _one_cut_each(is_cut, cuts.threshold, cuts.gain, weights)
+        return CellTree(table if goes_right is None else _sending_on(table, is_cut, goes_right), ends)
 
 
-def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, costs: Floats, name: int) -> Floats:
-    """Fit a logistic classifier of dissimilar pairs; its weights for the unscaled columns, shape (n_columns,)."""
+def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, of_rows: Floats, name: int) -> Floats:
+    """Fit a logistic classifier of dissimilar pairs; its weights for the unscaled columns, shape (n_columns,).
+
+    ``of_rows`` is how much each of the ``rows`` counts, shape (n,).
+    """
     from sklearn.linear_model import SGDClassifier  # noqa: PLC0415  (takes a second, and other forests do not need it)
 
     order = np.random.default_rng(name).permutation(len(rows)) if len(rows) > PAIRS_AT_ONCE else np.arange(len(rows))
@@ -79,11 +88,11 @@ def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, costs: Floats, na
     passes = min(MOST_PASSES, -(-STEPS // len(rows)))
     classifier = SGDClassifier("log_loss", average=True, max_iter=passes, tol=None, random_state=name % (1 << 31))
     if len(rows) <= PAIRS_AT_ONCE:
-        classifier.fit(standard.columns(rows), codes[rows], sample_weight=costs[codes[rows]])
+        classifier.fit(standard.columns(rows), codes[rows], sample_weight=of_rows)
     else:
-        for block in (one for _ in range(passes) for one in _blocks(rows[order])):
-            sample_weight = costs[codes[block]]
-            classifier.partial_fit(standard.columns(block), codes[block], classes=[0, 1], sample_weight=sample_weight)
+        for places in (one for _ in range(passes) for one in _blocks(order)):
+            block, counts = rows[places], of_rows[places]
+            classifier.partial_fit(standard.columns(block), codes[block], classes=[0, 1], sample_weight=counts)
     weights: Floats = classifier.coef_[0] / standard.deviation
     return weights
 
@@ -113,7 +122,8 @@ class Standard:
         """Compute means and deviations from the pairs ``rows``, and fences from ``some`` of them."""
         fences = np.empty((2, pairs.shape[1]))
         fence_columns(_all_columns(pairs, some), np.arange(len(some)), fences)
-        origin = np.clip(_all_columns(pairs, rows[:1])[0], *fences)  # near the values, so that no digits cancel
+        first = _first_observed(_all_columns(pairs, rows[: 1 if pairs.is_complete else PAIRS_AT_ONCE]))
+        origin = np.clip(first, *fences)  # near the values, so that no digits cancel
         n, sums, squares = np.zeros(len(origin), np.int64), np.zeros(len(origin)), np.zeros(len(origin))
         for block in _blocks(rows):
             values = _all_columns(pairs, block)
@@ -122,12 +132,15 @@ class Standard:
             n += inside.sum(axis=0)
             sums += differences.sum(axis=0)
             squares += (differences**2).sum(axis=0)
-        mean = sums / n
-        deviation = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
+        mean = sums / np.maximum(n, 1)
+        deviation = np.sqrt(np.maximum(squares / np.maximum(n, 1) - mean**2, 0.0))
         return cls(pairs, fences, origin + mean, np.where(deviation > 0.0, deviation, 1.0))
 
     def columns(self, rows: Int32s) -> Floats:
-        """(value - mean) / deviation of all columns of some pairs, shape (n, n_columns); 0 beyond the fences."""
+        """(value - mean) / deviation of all columns of some pairs, shape (n, n_columns).
+
+        0 beyond the fences, and where a value is missing.
+        """
         values = _all_columns(self.pairs, rows)
         return np.where(_within(self.fences, values), (values - self.mean) / self.deviation, 0.0)
 
@@ -137,11 +150,18 @@ def _within(fences: Floats, values: Floats) -> NDArray[np.bool_]:
     return within
 
 
+def _first_observed(values: Floats) -> Floats:
+    """The first value of each column that is not missing, shape (n_columns,); 0 where all are."""
+    place = np.argmax(~np.isnan(values), axis=0)
+    first: Floats = np.nan_to_num(values[place, np.arange(values.shape[1])])
+    return first
+
+
 def _all_columns(pairs: PointPairs, rows: Int32s) -> Floats:
     return pairs.block(rows, np.arange(pairs.shape[1], dtype=np.int32))
 
 
-def _blocks(rows: Int32s) -> Iterator[Int32s]:
+def _blocks(rows: Rows) -> Iterator[Rows]:
     for begin in range(0, len(rows), PAIRS_AT_ONCE):
         yield rows[begin : begin + PAIRS_AT_ONCE]
 
@@ -158,3 +178,10 @@ def _one_cut_each(is_cut: NDArray[np.bool_], threshold: Floats, gain: Floats, we
     columns = np.tile(np.arange(n_columns, dtype=np.int32), len(cut))
     coefficients = weights[is_cut].reshape(-1)
     return NodeTable(tree_size, left, right, thresholds, width, columns, coefficients, gains, np.zeros(size, np.int64))
+
+
+def _sending_on(table: NodeTable, is_cut: NDArray[np.bool_], goes_right: NDArray[np.bool_]) -> NodeTable:
+    """The table of these trees, whose roots send on pairs that lack a value, shapes (n_trees,)."""
+    missing_right = np.zeros(len(table.left), np.bool_)
+    missing_right[table.tree_start[:-1][is_cut]] = goes_right[is_cut]
+    return replace(table, missing_right=missing_right)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,17 +12,20 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
+from distforest.forest.missing import LEARNED
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Axis
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
+from distforest.growth.pairs.point_weights import limits_of, present_data, weighed
 from distforest.growth.pairs.problem import Classifiers
 from distforest.growth.pairs.sampling import (
     MOST_TREE_PAIRS,
     Constraints,
     GivenPairs,
     LabelledPairs,
+    PairSample,
     PairSampling,
 )
 from distforest.growth.pairs.search import PairSearch
@@ -29,6 +33,7 @@ from distforest.growth.pairs.square_search import SquareSearch
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import limits_among, n_drawn
 from distforest.sources.point_pairs import DISSIMILAR, SIMILAR, PairColumns, PointPairs, check_pairs, check_points
+from distforest.sources.source import is_complete
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -74,16 +79,24 @@ def check_pair_parameters(params: Params) -> None:
 
 
 def drawn_points(data: Data) -> PointPairs:
-    """The points and the columns of a pair, without pairs yet; raises InputError for points that are too large."""
+    """The points and the columns of a pair, without pairs yet; raises InputError for points that are too large.
+
+    Whether a point lacks a value is asked of those of positive weight, of which alone trees draw pairs.
+    """
     assert isinstance(data.rows, PairColumns)  # noqa: S101  (checked where the data are made)
     points = PointPairs.of(data.rows, data.array, NO_PAIRS)
     check_points(points.points, points.columns)
-    return points
+    return replace(points, is_complete=bool(points.is_complete) or is_complete(data.present))
 
 
 def axis_of(n_columns: int, width_of: Callable[[int], int]) -> Axis:
     """A draw of single columns out of ``n_columns``; ``width_of`` says how many at a time."""
     return Axis(n_columns, min(width_of(n_columns), n_columns))
+
+
+def rule_for_missing(points: PointPairs) -> str:
+    """The rule of `distforest.forest.missing` by which pairs are sent on that lack a value, if any points lack one."""
+    return "stop" if points.is_complete else LEARNED
 
 
 def pair_search_of(params: Params, points: PointPairs, sampling: PairSampling, seed: int) -> PairSearch:
@@ -154,37 +167,48 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
     return sampling
 
 
+def ranked_pairs(data: Data, params: Params) -> PairSampling:
+    """The rule by which each ranking tree draws pairs; raises InputError where a kind has none."""
+    if data.truth_kind == TruthKind.LABELS:
+        return labelled_pairs(data, params)
+    pairs, codes = links_of(data)
+    n_draws = min(int(params["n_pairs"]), len(pairs))
+    if n_draws == len(pairs) and params["n_estimators"] > 1:
+        n_draws = max(1, round(DRAWN_SHARE * n_draws))
+    return GivenPairs(pairs, codes, data.n_rows, n_draws, replace=False, by_points=False)
+
+
+def judging_pairs(data: Data, params: Params, seed: int) -> PairSample:
+    """All pairs of which trees of RFD draw some, with their weights, and each point once in bag."""
+    some = given_pairs(present_data(data), params, seed)
+    every = replace(some, n_draws=len(some.pairs), replace=False, by_points=False)
+    return weighed(data, lambda _: every).sample(seed, 0)
+
+
 def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind TreeRank to data; ``width_of`` says how many of n columns a node of a small tree tries."""
-    points = drawn_points(data)
-    if data.truth_kind == TruthKind.LABELS:
-        sampling: PairSampling = labelled_pairs(data, params)
-    else:
-        pairs, codes = links_of(data)
-        n_draws = min(int(params["n_pairs"]), len(pairs))
-        if n_draws == len(pairs) and params["n_estimators"] > 1:
-            n_draws = max(1, round(DRAWN_SHARE * n_draws))
-        sampling = GivenPairs(pairs, codes, data.n_rows, n_draws, replace=False, by_points=False)
+    points, sampling = drawn_points(data), weighed(data, lambda some: ranked_pairs(some, params))
     square = params["region"] == "square"
     by_columns, n_columns = pair_search_of(params, points, sampling, seed), points.shape[1]
     search: Search = by_columns
     if square:
         search, n_columns = SquareSearch.of(by_columns.bins, points), n_columns - points.columns.n_features
-    small = Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"]))
-    growth = Growth(points, axis_of(n_columns, width_of), NO_CLASSES, small, seed, search, held=1)
-    limits = Limits(int(params["min_samples_split"]), 1, int(params["max_depth"]))
+    small = limits_of(sampling, Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"])))
+    rule, draw = rule_for_missing(points), axis_of(n_columns, width_of)
+    growth = Growth(points, draw, NO_CLASSES, small, seed, search, on_missing=rule, held=1)
+    limits = limits_of(sampling, Limits(int(params["min_samples_split"]), 1, int(params["max_depth"])))
     leafrank: LeafRank = SmallTrees(growth, square)
     if params["leafrank"] == "linear":
-        leafrank = LinearCells(int(params["min_samples_leaf"]))
+        leafrank = LinearCells(small.min_samples_leaf)
     ranking = Ranking(leafrank, limits, params["optimise_fpr"], seed)
     return OverPairs(points, sampling, ranking, KeepsRanks(params["aggregation"]))
 
 
 def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind RFD to data; ``width_of`` says how many of n columns a node tries."""
-    points, sampling = drawn_points(data), given_pairs(data, params, seed)
+    points, sampling = drawn_points(data), weighed(data, lambda some: given_pairs(some, params, seed))
     search = pair_search_of(params, points, sampling, seed)
-    growth = Growth(
-        points, axis_of(points.shape[1], width_of), NO_CLASSES, Limits(**limits_among(params)), seed, search, held=1
-    )
+    limits, draw = limits_of(sampling, Limits(**limits_among(params))), axis_of(points.shape[1], width_of)
+    rule = rule_for_missing(points)
+    growth = Growth(points, draw, NO_CLASSES, limits, seed, search, on_missing=rule, held=1)
     return OverPairs(points, sampling, Classifiers(growth), KeepsVotes(params["voting"]))

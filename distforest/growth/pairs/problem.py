@@ -123,9 +123,27 @@ class PairProblem:
 
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
         """Describe the contents of a forest of some parts: the arrays of the parts, and the points."""
-        return Contents(self.meaning, list(parts[0]), {"objects": "matrix"})
+        weights = {} if self.data.sample_weights is None else {"sample_weight": "sample_weight"}
+        return Contents(self.meaning, list(parts[0]), {"objects": "matrix", **weights})
 
     def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:
         """Join parts, each as `grow` returns it, into a forest, in the order of their trees; empties the parts."""
-        arrays = put_together(parts, list(parts[0]))
-        return Forest.of(self.meaning, {**arrays, "objects": self.points.points})
+        arrays = put_together(parts, list(parts[0])) | {"objects": self.points.points}
+        if self.data.sample_weight is not None:
+            arrays["sample_weight"] = self.data.sample_weight
+        return Forest.of(self.meaning, arrays)
+
+
+def of_points(data: Data, points: Ints) -> Data:
+    """Take the data of some points, with the given pairs of which both points are among them."""
+    matrix, weights = np.ascontiguousarray(data.array[points]), data.sample_weights
+    if weights is not None:
+        weights = replace(weights, integers=weights.integers[points])
+    some = replace(data, matrix=matrix, sample_weights=weights)
+    if data.pairs is None:
+        return replace(some, truth=data.truth[points])
+    place = np.full(data.n_rows, -1)
+    place[points] = np.arange(len(points))
+    pairs = place[data.pairs]
+    kept = (pairs >= 0).all(axis=1)
+    return replace(some, truth=data.truth[kept], pairs=pairs[kept].astype(np.int32))

@@ -7,7 +7,6 @@ largest mean area.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,8 @@ from distforest.errors import InputError
 from distforest.forest.estimates import Pruning
 from distforest.forest.pairs.cells import Cells, order_of_pruning, pruned
 from distforest.forest.pairs.pair_scores import ranks_of, tallied, training_pairs
+from distforest.growth.pairs.point_weights import PointWeights, present_data
+from distforest.growth.pairs.problem import of_points
 from distforest.growth.pairs.sampling import LabelledPairs
 from distforest.growth.rng import SAMPLE_NODE, shuffle, stream
 from distforest.sources.point_pairs import PointPairs
@@ -69,8 +70,8 @@ def prune(forest: Forest, data: Data, n_folds: int, grow: Grow) -> tuple[Forest,
     folds = _folds(forest.meaning.seed, data.n_rows, n_folds)
     areas = np.zeros(len(gains))
     for fold in range(n_folds):
-        grown = grow(_of_points(data, np.flatnonzero(folds != fold)))
-        held = _of_points(data, np.flatnonzero(folds == fold))
+        grown = grow(of_points(data, np.flatnonzero(folds != fold)))
+        held = present_data(of_points(data, np.flatnonzero(folds == fold)))
         areas += _areas(grown, held, gains) / n_folds
     best = float(gains[len(gains) - 1 - int(np.argmax(areas[::-1]))])  # of equal areas the smallest tree
     return pruned(forest, best), Pruning(best, gains, areas)
@@ -92,18 +93,6 @@ def _folds(seed: int, n: int, n_folds: int) -> Ints:
     return folds
 
 
-def _of_points(data: Data, points: Ints) -> Data:
-    """Take the data of some points, with the given pairs of which both points are among them."""
-    matrix = np.ascontiguousarray(data.array[points])
-    if data.pairs is None:
-        return replace(data, matrix=matrix, truth=data.truth[points])
-    place = np.full(data.n_rows, -1)
-    place[points] = np.arange(len(points))
-    pairs = place[data.pairs]
-    kept = (pairs >= 0).all(axis=1)
-    return replace(data, matrix=matrix, truth=data.truth[kept], pairs=pairs[kept].astype(np.int32))
-
-
 def _judges(held: Data) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Pairs of held-out points, and their classes; raises InputError where one kind is missing."""
     if held.pairs is not None:
@@ -122,10 +111,12 @@ def _areas(grown: Forest, held: Data, gains: Floats) -> Floats:
     points, areas = training_pairs(grown, numbers[:0]), np.zeros(len(gains))
     left, right = np.ascontiguousarray(numbers.T)
     pairs = PointPairs(points.columns, held.array, held.array, left, right)
-    ones = np.ones(len(codes), np.int32)
+    weights = np.ones(len(codes), np.int32)
+    if held.sample_weights is not None:
+        weights = PointWeights.of(held.sample_weights, len(codes)).in_tree(numbers, weights)
     for tree in range(grown.n_trees):
         cells = Cells.of(ranks, tree)
-        held_gains, order = cells.gains(tallied(ranks.table, tree, pairs, codes, ones)), order_of_pruning(cells)
+        held_gains, order = cells.gains(tallied(ranks.table, tree, pairs, codes, weights)), order_of_pruning(cells)
         pruned_at = np.array([gain for _, gain in order])
         losses = np.cumsum([0.0, *(held_gains[cell] for cell, _ in order)])
         unpruned = 0.5 + losses[-1]

@@ -3,6 +3,8 @@
 A node of many pairs is cut at the edges of bins: histograms of its candidates' codes are filled block by block. A small
 node is cut at any value, in the order of its values; so is a large one if no edge gains anything. Only the codes of a
 block, the histograms of a node, or the values of one candidate are in memory.
+
+A pair is missing in a column of which either point lacks the value. The last bin is then that of missing pairs.
 """
 
 from __future__ import annotations
@@ -13,16 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import Nodes
-from distforest.growth.cuts.criteria import Cuts, keep_best
-from distforest.growth.cuts.ordering import order_values
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Nodes
+from distforest.growth.cuts.criteria import Cuts, keep_best, note_missing
+from distforest.growth.cuts.ordering import OrderRoom
 from distforest.growth.cuts.two_classes import (
     Judged,
     TwoClasses,
     TwoClassRows,
+    cut_candidate,
     gain_of_counts,
     read_codes,
-    scan_two_classes,
     whole_of,
 )
 from distforest.growth.grower import values_on
@@ -119,7 +121,7 @@ class PairSearch:
         sizes, bins = frontier.sizes, self.bins
 
         def at_values(nodes: Bools) -> None:
-            cut_at_values(level, nodes, OrderedNode.of(sizes[nodes]), cuts)
+            cut_at_values(level, nodes, OrderedNode.of(sizes[nodes], level.pairs.is_complete), cuts)
 
         def at_edges(nodes: Bools) -> None:
             assert bins is not None  # noqa: S101  (without bins every node is cut at any value)
@@ -136,19 +138,16 @@ class OrderedNode(NamedTuple):
     """
 
     values: Floats
-    order: Ints
-    keys: NDArray[np.uint64]
-    spare: NDArray[np.uint64]
+    orders: OrderRoom
     kinds: Codes
     sides: Ints
 
     @classmethod
-    def of(cls, sizes: Ints) -> OrderedNode:
+    def of(cls, sizes: Ints, is_complete: bool) -> OrderedNode:
         """Allocate room for nodes of some sizes."""
         longest = int(sizes.max(initial=0))
-        keys, spare = np.empty((2, longest), np.uint64)
-        order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
-        return cls(np.empty(longest), order, keys, spare, kinds, np.empty(2, np.int64))
+        orders, kinds = OrderRoom.of(longest, is_complete), np.empty(longest, np.uint8)
+        return cls(np.empty(longest), orders, kinds, np.empty(2, np.int64))
 
 
 @borrowing
@@ -160,7 +159,7 @@ def cut_at_values(
 ) -> None:
     """As `cut_two_classes`, for the ``wanted`` nodes, one candidate after another."""
     (starts, rows, weights), columns, codes, pairs, judged = level
-    values, order, keys, spare, kinds, sides = room
+    values, orders, kinds, sides = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
@@ -170,8 +169,7 @@ def cut_at_values(
         of_node = TwoClassRows(weights[first:last], kinds)
         for k in range(columns.shape[1]):
             read_column(columns[node, k], rows[first:last], pairs, values)
-            n = order_values(values[:size], order, keys, spare)
-            scan_two_classes(node, k, values[:size], order[:n], of_node, judged, sides, cuts)
+            cut_candidate(node, k, values[:size], orders, of_node, judged, sides, cuts)
 
 
 class CodedNode(NamedTuple):
@@ -209,6 +207,7 @@ def cut_at_edges(
     (starts, rows, weights), columns, codes, pairs, judged = level
     n_columns, width = bins.edges.shape[0], columns.shape[1]
     is_all = width == n_columns and pairs.columns.family != MAX_MIN
+    begins = STAY if pairs.is_complete else LEFT
     values, coded, kinds, cells, filled, sides = room
     for node in range(starts.shape[0] - 1):
         if not wanted[node]:
@@ -218,6 +217,8 @@ def cut_at_edges(
             block = rows[first : min(first + CODED_PAIRS, starts[node + 1])]
             if is_all:
                 code_all(block, pairs, bins, cells, coded)
+                if not pairs.is_complete:
+                    code_missing(block, pairs, bins.edges.shape[1] - 1, coded)
             else:
                 for k in range(width):
                     code_one(columns[node, k], block, pairs, bins, values, coded[k])
@@ -226,7 +227,7 @@ def cut_at_edges(
         for k in range(width):
             c = columns[node, k]
             histogram = filled[c if is_all else k]
-            walk_bins(node, k, histogram, bins.edges[c], judged, sides, cuts)
+            cut_bins(node, k, histogram, bins.edges[c], judged, begins, sides, cuts)
 
 
 @borrowing
@@ -238,7 +239,7 @@ def code_all(
     coded: Codes,
 ) -> None:
     """coded[c, r] = code of pair rows[r] in column c, for all columns; the cells of a pair are computed together."""
-    points, others, left, right, how = pairs
+    points, others, left, right, how, _ = pairs
     low, scale, code, edges = bins
     n_features, n_of_family = how.n_features, how.n_of_family
     rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
@@ -261,6 +262,18 @@ def code_all(
 
 
 @borrowing
+def code_missing(rows: Int32s, pairs: PairReading, missing: int, coded: Codes) -> None:
+    """coded[c, r] = missing in the columns of each feature that a point of pair rows[r] lacks."""
+    points, others, left, right, how, _ = pairs
+    for r in range(rows.shape[0]):
+        a, b = points[left[rows[r]]], others[right[rows[r]]]
+        for c in range(how.n_features):
+            if np.isnan(a[c]) or np.isnan(b[c]):
+                for column in range(c, how.n_of_family, how.n_features):
+                    coded[column, r] = missing
+
+
+@borrowing
 def code_one(
     c: int,
     rows: Int32s,
@@ -274,6 +287,10 @@ def code_one(
     low, scale, code, edges = bins.low[c], bins.scale[c], bins.code[c], bins.edges[c]
     for r in range(rows.shape[0]):
         coded[r] = code_of(values[r], low, scale, code, edges)
+    if not pairs.is_complete:
+        for r in range(rows.shape[0]):
+            if np.isnan(values[r]):
+                coded[r] = edges.shape[0] - 1
 
 
 @borrowing
@@ -286,19 +303,49 @@ def count_block(weights: Int32s, kinds: Codes, coded: Codes, filled: NDArray[np.
 
 
 @borrowing
+def cut_bins(
+    node: int,
+    candidate: int,
+    filled: NDArray[np.int32],
+    edges: Floats,
+    judged: Judged,
+    begins: int,
+    left: Ints,
+    cuts: Cuts,
+) -> None:
+    """Walk over the bins with the missing pairs, those of the last bin, on the right, and then on the left.
+
+    On the side ``begins`` they are among those that are counted from the start; ``STAY``: no pair is missing.
+    """
+    last = filled.shape[0] - 1
+    left[:] = 0
+    if begins == STAY or (filled[last, 0] == 0 and filled[last, 1] == 0):
+        walk_bins(node, candidate, filled, edges, judged, STAY, left, cuts)
+        return
+    for side in (RIGHT, LEFT):
+        for s in range(2):
+            left[s] = filled[last, s] if side == begins else 0
+        walk_bins(node, candidate, filled[:last], edges, judged, side, left, cuts)
+
+
+@borrowing
 def walk_bins(
     node: int,
     candidate: int,
     filled: NDArray[np.int32],
     edges: Floats,
     judged: Judged,
+    missing: int,
     left: Ints,
     cuts: Cuts,
 ) -> None:
-    """`scan_two_classes` over bins; a cut between two filled bins is at the middle one of the edges between them."""
-    left[:] = 0
+    """`scan_two_classes` over bins; a cut between two filled bins is at the middle one of the edges between them.
+
+    ``left`` holds what is counted from the start. If the side of ``missing`` pairs is the right one, a further cut
+    parts them from all others.
+    """
     counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
-    whole, before = whole_of(counts, costs), -1
+    whole, before, least = whole_of(counts, costs), -1, cuts.gain[node]
     for b in range(filled.shape[0]):
         if filled[b, 0] == 0 and filled[b, 1] == 0:
             continue
@@ -310,3 +357,8 @@ def walk_bins(
         before = b
         left[0] += filled[b, 0]
         left[1] += filled[b, 1]
+    if missing == RIGHT:
+        gain = gain_of_counts(whole, left, counts, costs, min_leaf)
+        if gain > cuts.gain[node]:
+            keep_best(node, candidate, 0.0, np.inf, gain, cuts)
+    note_missing(node, least, missing, cuts)

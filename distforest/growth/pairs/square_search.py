@@ -8,7 +8,8 @@
                   both below: LEFT      separated: RIGHT      separated where min <= A < max
 
 Each side of a cut is a square region of TreeRank (Clemencon, Vogel, appendix 6.3). A candidate c < p is a coordinate. A
-candidate c >= p is the further column c - p of a pair, which is cut like any column.
+candidate c >= p is the further column c - p of a pair, which is cut like any column. Of a coordinate that either point
+lacks, the pair is missing: it is tried among the separated pairs, and then among the others.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.cuts.criteria import Cuts, keep_best
+from distforest.forest.frontier import LEFT, RIGHT, STAY
+from distforest.growth.cuts.criteria import Cuts, keep_best, note_missing
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.two_classes import (
     Judged,
     TwoClassRows,
+    cut_candidate,
     gain_of_counts,
     read_codes,
-    scan_two_classes,
     whole_of,
 )
 from distforest.growth.pairs.bins import PairBins, code_of
@@ -35,9 +37,9 @@ from distforest.growth.pairs.search import (
     OrderedNode,
     PairLevel,
     code_one,
+    cut_bins,
     cut_level,
     few_pairs,
-    walk_bins,
 )
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import PointPairs, read_column
@@ -78,12 +80,12 @@ class SquareSearch:
     def __call__(
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The cuts, and for each pair a value that is at most the threshold where the pair goes left."""
+        """The cuts, and for each pair a value that is at most the threshold where it goes left; NaN: missing."""
         level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
         sizes, bins = frontier.sizes, self.bins
 
         def at_values(nodes: Bools) -> None:
-            cut_squares_at_values(level, nodes, OrderedNode.of(2 * sizes[nodes]), cuts)
+            cut_squares_at_values(level, nodes, OrderedNode.of(2 * sizes[nodes], level.pairs.is_complete), cuts)
 
         def at_edges(nodes: Bools) -> None:
             assert bins is not None  # noqa: S101  (without bins every node is cut at any value)
@@ -100,9 +102,9 @@ class SquareSearch:
 def cut_squares_at_values(level: PairLevel, wanted: Bools, room: OrderedNode, cuts: Cuts) -> None:
     """Cut the ``wanted`` nodes at any value: a threshold t separates a pair if lesser end <= t < greater end."""
     (starts, rows, weights), columns, codes, pairs, judged = level
-    points, others, left, right, how = pairs
+    points, others, left, right, how, is_complete = pairs
     n_features, n_of_family = how.n_features, how.n_of_family
-    ends, order, keys, spare, kinds, separated = room
+    ends, orders, kinds, separated = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
@@ -114,29 +116,39 @@ def cut_squares_at_values(level: PairLevel, wanted: Bools, room: OrderedNode, cu
             c = columns[node, k]
             if c >= n_features:
                 read_column(c + n_of_family - n_features, rows[first:last], pairs, ends)
-                n = order_values(ends[:size], order, keys, spare)
-                scan_two_classes(node, k, ends[:size], order[:n], of_node, judged, separated, cuts)
+                cut_candidate(node, k, ends[:size], orders, of_node, judged, separated, cuts)
                 continue
             for r in range(size):
                 one, other = points[left[rows[first + r]], c], others[right[rows[first + r]], c]
                 ends[r], ends[size + r] = min(one, other), max(one, other)
-            n = order_values(ends[: 2 * size], order, keys, spare)
-            scan_ends(node, k, n, weights[first:last], room, judged, cuts)
+                if not is_complete and (np.isnan(one) or np.isnan(other)):
+                    ends[r], ends[size + r] = np.nan, np.nan
+            n = order_values(ends[: 2 * size], orders.order, orders.keys, orders.spare)
+            if n == 2 * size:
+                scan_ends(node, k, n, weights[first:last], room, judged, STAY, cuts)
+                continue
+            for side in (RIGHT, LEFT):
+                scan_ends(node, k, n, weights[first:last], room, judged, side, cuts)
 
 
 @borrowing
 def scan_ends(
-    node: int, candidate: int, n: int, weights: Int32s, room: OrderedNode, judged: Judged, cuts: Cuts
+    node: int, candidate: int, n: int, weights: Int32s, room: OrderedNode, judged: Judged, missing: int, cuts: Cuts
 ) -> None:
     """Move the threshold over the ``n`` observed ends of a node's pairs: the lesser ends come first, then the greater.
 
-    ``room`` holds the ends and their order; its sides are the weights of the two classes that the cut separates.
+    ``room`` holds the ends and their order; its sides are the weights of the two classes that the cut separates. If the
+    side of ``missing`` pairs is the right one, they are always among these, and a further cut has no others there.
     """
-    ends, order, kinds, separated = room.values, room.order, room.kinds, room.sides
+    ends, order, kinds, separated = room.values, room.orders.order, room.kinds, room.sides
     separated[:] = 0
     size = weights.shape[0]
+    if missing == RIGHT:
+        for r in range(size):
+            if np.isnan(ends[r]):
+                separated[kinds[r]] += weights[r]
     counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
-    whole, before = whole_of(counts, costs), np.nan
+    whole, before, least = whole_of(counts, costs), np.nan, cuts.gain[node]
     for place in order[:n]:
         value = ends[place]
         if value > before:
@@ -148,6 +160,11 @@ def scan_ends(
             separated[kinds[place]] += weights[place]
         else:
             separated[kinds[place - size]] -= weights[place - size]
+    if missing == RIGHT:
+        gain = gain_of_counts(whole, separated, counts, costs, min_leaf)
+        if gain > cuts.gain[node]:
+            keep_best(node, candidate, before, np.inf, gain, cuts)
+    note_missing(node, least, missing, cuts)
 
 
 @kernel
@@ -160,10 +177,11 @@ def cut_squares_at_edges(
 ) -> None:
     """changed[k, b, s] = weight of class s that becomes separated at the edge of bin b, less that which ceases to be.
 
-    Then cut the ``wanted`` nodes. The code of the lesser end of a pair is the lesser code of its two points.
+    Then cut the ``wanted`` nodes. The code of the lesser end of a pair is the lesser code of its two points. The last
+    bin holds the weight of missing pairs, if there are any.
     """
     (starts, rows, weights), columns, codes, pairs, judged = level
-    left, right = pairs.left, pairs.right
+    left, right, is_complete = pairs.left, pairs.right, pairs.is_complete
     n_features, n_of_family = pairs.columns.n_features, pairs.columns.n_of_family
     changed = np.empty((columns.shape[1], bins.edges.shape[1], 2), np.int32)
     sides, coded, values = np.empty(2, np.int64), np.empty(CODED_PAIRS, np.uint8), np.empty(CODED_PAIRS)
@@ -181,24 +199,42 @@ def cut_squares_at_edges(
                         one, other = of_points[left[block[r]], c], of_points[right[block[r]], c]
                         histogram[min(one, other), codes[block[r]]] += weights[first + r]
                         histogram[max(one, other), codes[block[r]]] -= weights[first + r]
+                    if not is_complete:
+                        gather_missing(c, block, level, of_points, weights[first : first + block.shape[0]], histogram)
                     continue
                 code_one(c + n_of_family - n_features, block, pairs, bins, values, coded)
                 for r in range(block.shape[0]):
                     histogram[coded[r], codes[block[r]]] += weights[first + r]
         for k in range(columns.shape[1]):
-            c = columns[node, k]
+            c, begins = columns[node, k], STAY if is_complete else RIGHT
             if c >= n_features:
                 c += n_of_family - n_features
-            walk_bins(node, k, changed[k], bins.edges[c], judged, sides, cuts)
+                begins = STAY if is_complete else LEFT
+            cut_bins(node, k, changed[k], bins.edges[c], judged, begins, sides, cuts)
+
+
+@borrowing
+def gather_missing(
+    c: int, block: Int32s, level: PairLevel, of_points: Codes, weights: Int32s, changed: NDArray[np.int32]
+) -> None:
+    """changed[last bin, s] = weight of class s that is missing on coordinate c, and no other change by such pairs."""
+    codes, missing = level.codes, changed.shape[0] - 1
+    for r in range(block.shape[0]):
+        one, other = of_points[level.pairs.left[block[r]], c], of_points[level.pairs.right[block[r]], c]
+        if max(one, other) == missing:
+            changed[min(one, other), codes[block[r]]] -= weights[r]
+            changed[max(one, other), codes[block[r]]] += 2 * weights[r]
 
 
 @kernel
 def code_points(points: Float32s, bins: PairBins, of_points: Codes) -> None:
-    """of_points[i, c] = code of coordinate c of point i."""
+    """of_points[i, c] = code of coordinate c of point i; the last code where missing."""
     low, scale, code, edges = bins
     for i in range(of_points.shape[0]):
         for c in range(of_points.shape[1]):
             of_points[i, c] = code_of(np.float64(points[i, c]), low[c], scale[c], code[c], edges[c])
+            if np.isnan(points[i, c]):
+                of_points[i, c] = edges.shape[1] - 1
 
 
 @kernel
@@ -208,9 +244,12 @@ def take_sides(
     threshold: Floats,
     values: Floats,
 ) -> None:
-    """values[r] = infinity where the cut separates pair r, minus infinity where not; of a further column its value."""
+    """values[r] = infinity where the cut separates pair r, minus infinity where not; of a further column its value.
+
+    NaN where either point lacks the coordinate.
+    """
     (starts, rows, _), pairs = level.nodes, level.pairs
-    points, others, left, right, how = pairs
+    points, others, left, right, how, is_complete = pairs
     n_features, n_of_family = how.n_features, how.n_of_family
     for node in range(starts.shape[0] - 1):
         c, cut = chosen[node], threshold[node]
@@ -221,3 +260,5 @@ def take_sides(
         for r in range(first, last):
             one, other = points[left[rows[r]], c], others[right[rows[r]], c]
             values[r] = np.inf if min(one, other) <= cut < max(one, other) else -np.inf
+            if not is_complete and (np.isnan(one) or np.isnan(other)):
+                values[r] = np.nan

@@ -118,6 +118,8 @@ def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Int32s]:
          left       right            left    min_c <= A
                                               yes /   \ no
                                              right     left
+
+    The maximum and the minimum of a coordinate are missing together.
     """
     twice = np.zeros(len(table.left), np.int64)
     inner = np.flatnonzero(~table.is_leaf)
@@ -134,8 +136,11 @@ def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Int32s]:
     left[here[inner]], right[here[inner]] = child["left"][inner], child["right"][inner]
     right[second - 1] = place[twice == 1] + 1
     left[second], right[second] = child["right"][twice == 1], child["left"][twice == 1]
-    arrays = {name: np.repeat(getattr(table, name), 1 + twice) for name in ("threshold", "width", "gain", "n_rows")}
+    names = ("threshold", "width", "gain", "n_rows", *(() if table.missing_right is None else ("missing_right",)))
+    arrays = {name: np.repeat(getattr(table, name), 1 + twice) for name in names}
     arrays["gain"][second] = 0.0
+    if table.missing_right is not None:  # to the second node, and by it to the separated pairs
+        arrays["missing_right"][second] = False
     plain = np.where(table.columns < n_features, table.columns, table.columns + n_features)
     columns = np.repeat(plain, 1 + twice[inner]).astype(np.int32)
     columns[np.flatnonzero(np.isin(np.flatnonzero(arrays["width"]), second))] += n_features
@@ -176,7 +181,8 @@ class Ranking:
         self, trees: Ints, pairs: PointPairs, codes: Codes, roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
         """Grow the trees; also the score of each node, `NO_CELL` where it is no cell."""
-        parting = _PartingCells(self, trees, pairs, TwoClasses(codes, np.ones((len(trees), 2))), _Cells(len(trees)))
+        cells, criterion = _Cells(len(trees), not pairs.is_complete), TwoClasses(codes, np.ones((len(trees), 2)))
+        parting = _PartingCells(self, trees, pairs, criterion, cells)
         grow_levels(roots, parting, self.watch)
         table, scores = parting.written.table()
         return table, {"scores": scores}
@@ -206,8 +212,9 @@ class CellSplits(NamedTuple):
     def none(cls) -> CellSplits:
         """The splits of no cells."""
         ints, floats, small = np.empty(0, np.int32), np.empty(0), np.empty(0, np.int8)
-        table = NodeTable(np.empty(0, np.int64), ints, ints, floats, ints, ints, floats, floats, np.empty(0, np.int64))
-        return cls(np.empty(0, np.bool_), small, small, table)
+        total, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
+        table = NodeTable(total, ints, ints, floats, ints, ints, floats, floats, total, missing_right=flags)
+        return cls(flags, small, small, table)
 
 
 @kernel
@@ -223,9 +230,13 @@ def merge_verdicts(tree_start: Ints, left: Int32s, right: Int32s, verdicts: NDAr
 
 @dataclass
 class _Cells:
-    """The cells written so far, each with the small tree that parts it."""
+    """The cells written so far, each with the small tree that parts it.
+
+    ``learns_missing`` says whether the small trees learn where pairs go that lack a value.
+    """
 
     n_trees: int
+    learns_missing: bool
     tree: list[Ints] = field(default_factory=list)
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
     ragged: list[tuple[Int32s, Floats]] = field(default_factory=list)
@@ -259,6 +270,7 @@ class _Cells:
                 "width": table.width[kept],
                 "gain": table.gain[kept],
                 "scores": np.where(is_root, scores[cells][of], NO_CELL),
+                **self._learned(table, kept),
             },
         )
         self.ragged.append(table.projections(kept)[2:])
@@ -271,10 +283,18 @@ class _Cells:
         verdicts = parts.verdicts[children]
         return np.where(verdicts == MIXED, pointers[children], left + (verdicts == RIGHT))
 
+    def _learned(self, table: NodeTable, nodes: Ints) -> dict[str, NDArray[np.bool_]]:
+        """Where some nodes of small trees send pairs that lack a value; empty if that is not learned."""
+        if not self.learns_missing:
+            return {}
+        assert table.missing_right is not None  # noqa: S101  (a LeafRank that reads incomplete pairs learns it)
+        return {"missing_right": table.missing_right[nodes]}
+
     def _write_leaves(self, frontier: Frontier, scores: Floats, is_leaf: NDArray[np.bool_]) -> None:
         number = frontier.node[is_leaf].astype(np.int64)
         none, zeros = np.full(len(number), LEAF), np.zeros(len(number))
         uncut = {"left": none, "right": none, "threshold": zeros, "width": np.zeros(len(number), np.int32)}
+        uncut |= {"missing_right": np.zeros(len(number), np.bool_)} if self.learns_missing else {}
         self._append(frontier.tree[is_leaf], number, {**uncut, "gain": zeros, "scores": scores[is_leaf]})
         self.ragged.append((np.empty(0, np.int32), np.empty(0)))
 

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from distforest.errors import InputError
 from distforest.sources.files.bounds import brief, check_unfolded
 from distforest.sources.files.cells import is_text
+from distforest.sources.files.damage import readable
 from distforest.sources.files.ipc import MAGIC, announced_bytes
-from distforest.sources.files.tables import column_names, readable
+from distforest.sources.files.tables import column_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +84,7 @@ class ArrowTable:
     def batches(self, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
         """Blocks of rows: these columns."""
         for file in self.files:
-            with readable(file):
+            with readable(file, pa.ArrowException):
                 read = _parquet_batches if self.kind == "parquet" else _arrow_batches
                 yield from read(file, self.schema, positions)
 
@@ -126,7 +127,7 @@ def _difference(first: pa.Schema, other: pa.Schema) -> str:
 
 def _look(file: str, kind: str) -> tuple[pa.Schema, int]:
     """The schema of a file, and the bytes to which it unfolds, as it announces."""
-    with readable(file):
+    with readable(file, pa.ArrowException):
         if kind == "parquet":
             with pq.ParquetFile(file) as parquet:
                 return parquet.schema_arrow, _unfolded(parquet.metadata)

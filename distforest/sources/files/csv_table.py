@@ -19,7 +19,8 @@ import pyarrow.csv as arrow_csv
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import UNPACKERS, RowFile, check_unfolded, quoted, text_bytes
 from distforest.sources.files.csv_dialect import SEPARATORS, hint_at_separator, in_short, is_headed
-from distforest.sources.files.tables import column_names, is_number, readable
+from distforest.sources.files.damage import readable
+from distforest.sources.files.tables import column_names, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -158,7 +159,7 @@ class CsvTable:
             strings_can_be_null=False,
         )
         with (
-            readable(self.path),
+            readable(self.path, pa.ArrowException),
             text_bytes(self.path) as file,
             arrow_csv.open_csv(file, read, parse, convert) as batches,
         ):

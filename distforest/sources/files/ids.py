@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
+from distforest.sources.arrays import open_array
+from distforest.stores.groups import attributes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,3 +61,16 @@ def names_of_rows(values: np.ndarray, attributes: object) -> list[str]:
     except UnicodeDecodeError as error:
         raise InputError(f"{IDS}: names in UTF-8 were expected, found other bytes") from error
     raise InputError(f"{IDS}: a name for each row was expected, found {values.dtype} of shape {values.shape}")
+
+
+def ids_beside(address: str, n_rows: int) -> str | None:
+    """The address of the names that `distforest.sources.files.ingest.ingest` has written beside rows; None: none."""
+    group, _, name = address.rstrip("/").rpartition("/")
+    mark = attributes_of(group).get("distforest") if group and name == "X" else None
+    arrays = mark.get("arrays") if isinstance(mark, dict) else None
+    if not isinstance(arrays, list) or IDS not in arrays:
+        return None
+    ids = open_array(f"{group}/{IDS}")
+    whole = len(ids.shape) == 1 and ids.dtype.kind in "iu"
+    text = len(ids.shape) == 2 and ids.shape[1] <= MAX_ID_BYTES and ids.attrs.get(TEXT_ENCODING) == "utf-8"
+    return f"{group}/{IDS}" if ids.shape[0] == n_rows and (whole or (text and ids.dtype == np.uint8)) else None

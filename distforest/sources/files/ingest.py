@@ -116,10 +116,11 @@ def ingest(
 ) -> dict[str, Ingested]:
     r"""Turn a file into a Zarr group with one array for each of its arrays.
 
-    Features become ``X``, float32. Labels become ``y``: integers stay integers, numbers become float64,
-    strings become their positions in the attribute ``classes`` of ``y``. The other arrays of an .npz file keep
-    their names and dtypes and may hold NaN; a vector of strings, one for each row, becomes labels as those of ``y``
-    do. Its other strings become attributes, ``feature_names`` of ``X``, ``classes`` of ``y``, the others of the group.
+    Features become ``X``, float32; NaN is a missing value. Labels become ``y``: integers stay integers, numbers
+    become float64, strings become their positions in the attribute ``classes`` of ``y``. The other arrays of an .npz
+    file keep their names and dtypes and may hold NaN; a vector of strings, one for each row, becomes labels as those
+    of ``y`` do. Its other strings become attributes, ``feature_names`` of ``X``, ``classes`` of ``y``, the others of
+    the group.
     Nothing is ever unpickled.
 
     A table (csv, Parquet, Arrow) is read in two steps: what each column holds is found first, then its values become
@@ -206,7 +207,8 @@ def ingest(
     InputError
         The file cannot be read, or does not hold the requested columns (messages count rows and columns from 0, lines
         from 1); it announces more than it holds or may unfold to; it has a row of text of more than 32 MiB, or more
-        than 1000 members; a feature, as float32, or a label is NaN or infinite; or the target exists.
+        than 1000 members; a feature, as float32, is infinite, or NaN in a libsvm file; a label is NaN or
+        infinite; or the target exists.
 
     Examples
     --------
@@ -275,7 +277,7 @@ def _read_libsvm(source: str, options: _Options, block_bytes: int, max_bytes: in
     table = LibsvmTable.open(source, block_bytes, options.n_features, options.zero_based, max_bytes)
     check_unfolded(source, table.n_bytes, max_bytes)
     arrays = [
-        features_array(source, table.n_columns, table.features, None),
+        features_array(source, table.n_columns, table.features, None, takes_missing=False),
         labels_array(source, table.labels, typed=False),
     ]
     check_alike(source, arrays)

@@ -18,7 +18,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.files.bounds import brief, check_unfolded, quoted
-from distforest.sources.files.tables import readable
+from distforest.sources.files.damage import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

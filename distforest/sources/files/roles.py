@@ -59,7 +59,7 @@ class Roles:
             both = f"{options.label!r} and {options.target!r}"
             raise InputError(f"`label` or `target` was expected, found {both}; a forest learns from one of them")
         found: dict[str, int | None] = {
-            role: None if (name := getattr(options, role)) is None else _position(table, role, name)
+            role: None if (name := getattr(options, role)) is None else position_of(table, role, name)
             for role in ("label", "target", "weight", "id")
         }
         taken: dict[int, str] = {}
@@ -71,9 +71,11 @@ class Roles:
         unnamed = _told_of_index(table, [position for position in index if position not in taken], options)
         if unnamed is not None and found["id"] is None:
             found["id"] = unnamed
-        left_out = {_position(table, "drop", name) for name in _each(table, options.drop)}
+        left_out = {position_of(table, "drop", name) for name in each_name(table, options.drop)}
         asked = (
-            None if options.columns is None else [_position(table, "columns", n) for n in _each(table, options.columns)]
+            None
+            if options.columns is None
+            else [position_of(table, "columns", n) for n in each_name(table, options.columns)]
         )
         for option, positions in (("drop", left_out), ("columns", asked or ())):
             if twice := next((position for position in positions if position in taken), None):
@@ -87,7 +89,9 @@ class Roles:
         if not features:
             named = f" beside the label {options.label!r}" if options.label is not None else ""
             raise InputError(f"{table.path}: features{named} were expected, found no other column")
-        categorical = frozenset(_position(table, "categorical", name) for name in _each(table, options.categorical))
+        categorical = frozenset(
+            position_of(table, "categorical", name) for name in each_name(table, options.categorical)
+        )
         if stray := sorted(categorical - set(features)):
             raise InputError(f"{table.path}: `categorical` is for features, found {quoted(table.columns[stray[0]])}")
         return cls(features, categorical, **found)
@@ -112,12 +116,12 @@ def _told_of_index(table: Table, index: list[int], options: RoleOptions) -> int 
     return index[0]
 
 
-def _each(table: Table, names: Sequence[str]) -> list[str]:
+def each_name(table: Table, names: Sequence[str]) -> list[str]:
     """Names of columns, of which a string may hold several, separated by commas."""
     return [own for name in names for own in ([name] if name in table.columns else name.split(","))]
 
 
-def _position(table: Table, role: str, name: str) -> int:
+def position_of(table: Table, role: str, name: str) -> int:
     """The position of a column; raises InputError, which suggests a near name."""
     names = table.columns
     if name in names:

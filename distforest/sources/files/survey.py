@@ -14,16 +14,27 @@ import pyarrow.types as arrow
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import brief, quoted
-from distforest.sources.files.cells import MISSING_NUMBERS, is_dated, is_numeric, is_text, moments_of, plain, texts_of
+from distforest.sources.files.cells import (
+    MISSING_NUMBERS,
+    CellFormat,
+    cell_numbers,
+    is_dated,
+    is_numeric,
+    is_text,
+    moments_of,
+    plain,
+    texts_of,
+)
 from distforest.sources.files.csv_dialect import hint_at_separator
+from distforest.sources.files.roles import position_of
 from distforest.sources.schema import DATE_UNITS, MAX_CATEGORIES, ColumnKind, FeatureColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from distforest.sources.files.cells import CellFormat
     from distforest.sources.files.roles import Roles
     from distforest.sources.files.tables import Table
+    from distforest.sources.source import Floats
 
 FIRST_VALUES = 3
 """The first values of a column that a summary shows."""
@@ -423,3 +434,41 @@ def column_blocks(table: Table, positions: Sequence[int], rows_at_once: int) -> 
     for arrays in table.batches(positions):
         for first in range(0, len(arrays[0]), rows_at_once):
             yield [array.slice(first, rows_at_once) for array in arrays]
+
+
+def table_blocks(table: Table) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in blocks, all columns as the file holds them."""
+    positions = range(len(table.columns))
+    for arrays in table.batches(positions):
+        plainly = [plain(array) for array in arrays]
+        yield pa.record_batch(plainly, names=list(table.columns))
+
+
+def texts_in(table: Table, role: str, name: str) -> list[str]:
+    """The texts of a column, all of them in memory; raises InputError for a missing one, or if there is no column."""
+    position = position_of(table, role, name)
+    texts: list[str] = []
+    for [array] in table.batches([position]):
+        words = texts_of(array).to_pylist()
+        if row := next((place for place, word in enumerate(words) if not word), -1) + 1:
+            where = f"{table.place(len(texts) + row - 1, position)}, column {quoted(name)}"
+            raise InputError(f"{where}: a value was expected, found none; fill it in, or leave its row out")
+        texts += words
+    return texts
+
+
+def numbers_in(table: Table, role: str, name: str, cells: CellFormat | None = None) -> Floats:
+    """The numbers of a column, all of them in memory; raises InputError for what is no finite number."""
+    position, n_rows = position_of(table, role, name), 0
+    blocks = [np.empty(0)]
+    for [array] in table.batches([position]):
+        values, faults = cell_numbers(FeatureColumn(name), array, cells or CellFormat())
+        bad = ~np.isfinite(values)
+        first = faults.first if faults.first >= 0 else int(bad.argmax()) if bad.any() else -1
+        if first >= 0:
+            found = quoted(str(texts_of(array)[first].as_py()))
+            where = f"{table.place(n_rows + first, position)}, column {quoted(name)}"
+            raise InputError(f"{where}: a finite number was expected, found {found}; correct it, or leave its row out")
+        blocks.append(values)
+        n_rows += len(values)
+    return np.concatenate(blocks)

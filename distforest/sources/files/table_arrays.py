@@ -18,9 +18,10 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
+from distforest.sources.files.damage import readable
 from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, packed_names
 from distforest.sources.files.survey import ColumnSummary, column_blocks, found_columns
-from distforest.sources.files.tables import is_number, readable
+from distforest.sources.files.tables import is_number
 from distforest.sources.schema import FeatureColumn, Schema
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def arrays_of_table(table: Table, roles: Roles, cells: CellFormat, block_bytes: 
         if role is not None:
             arrays.append(_numbers_array(table, role, cells, name, what))
     if roles.id is not None:
-        arrays.append(_ids_array(table, roles.id))
+        arrays.append(ids_array(table, roles.id))
     check_alike(table.path, arrays)
     return arrays
 
@@ -155,7 +156,7 @@ def _refuse_first(
 
 def _labels_of(table: Table, position: int, cells: CellFormat) -> Iterator[np.ndarray | list[str]]:
     """Blocks of labels: int64 or float64 of shape (n,), or strings."""
-    with readable(table.path):  # an integer may be too large for int64
+    with readable(table.path, pa.ArrowException):  # an integer may be too large for int64
         for first, array in _values_of(table, position):
             values = array if table.typed else texts_of(array)
             missing = cells.is_missing(values) if not table.typed else values.is_null()
@@ -198,7 +199,7 @@ def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, wh
     return PlannedArray(name, (n_rows,), np.dtype(np.float64), blocks, {"column": column.name})
 
 
-def _ids_array(table: Table, position: int) -> PlannedArray:
+def ids_array(table: Table, position: int) -> PlannedArray:
     """Names of rows: int64 if all are whole numbers, else bytes of UTF-8; told if one names several rows."""
     are_whole, width, n_rows = True, 1, 0
     hashes = []
@@ -245,17 +246,23 @@ def features_array(
     blocks: ArrayBlocks,
     schema: Schema | None,
     place_in: Callable[[int, int], str] | None = None,
+    takes_missing: bool = True,
 ) -> PlannedArray:
-    """``X``, after all values are found finite as float32; in a table, which can say where they are, NaN is allowed."""
+    """``X``, after all values are found finite as float32, or NaN where values may be missing.
+
+    ``place_in`` says where a value of a table is.
+    """
     n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
+    lacks = np.zeros(n_columns, np.int64)
     for block in blocks():
         narrow = as_float32(block)
-        bad = np.argwhere(np.isinf(narrow) if place_in else ~np.isfinite(narrow))
+        bad = np.argwhere(np.isinf(narrow) if takes_missing else ~np.isfinite(narrow))
         if len(bad) and not n_bad:
             row, column = map(int, bad[0])
             where = place_in(n_rows + row, column) if place_in else f"row {n_rows + row}"
             place = f"{float(block[row, column])!r} in {where}, {_column(column, schema)}"
         sample.see(block, n_rows)
+        lacks += np.isnan(narrow).sum(axis=0)
         n_bad += len(bad)
         n_rows += len(block)
         numbering.follow(block[:, 0])
@@ -269,10 +276,14 @@ def features_array(
     if rounding := told_of_rounding(sample, schema) or _told_of_whole(sample, schema):
         warn_caller(f"{source}: {rounding}")
     doubt = numbering.doubt()
-    warning = f"{_column(0, schema)} {doubt}" if n_columns > 1 and doubt else ""
+    doubts = [f"{_column(0, schema)} {doubt}"] if n_columns > 1 and doubt else []
+    if place_in is None and lacks.any():  # a table tells it by column
+        most = _column(int(lacks.argmax()), schema)
+        found = f"NaN in {int(lacks.sum()):,} of {n_rows * n_columns:,} features is read as missing"
+        doubts.append(f"{found}, most often of {most}, in {counted(int(lacks.max()), 'row')}")
     attributes = schema.attributes() if schema else {}
     return PlannedArray(
-        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(as_float32, blocks()), attributes, warning
+        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(as_float32, blocks()), attributes, "; ".join(doubts)
     )
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import re
-import struct
-import zipfile
-import zlib
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
@@ -18,7 +13,8 @@ import pyarrow as pa
 from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
-from distforest.sources.files.bounds import RowFile, brief, out_of_memory, quoted
+from distforest.sources.files.bounds import RowFile, brief, quoted
+from distforest.sources.files.damage import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,12 +30,6 @@ LIBSVM_COLUMNS = 1 << 20
 
 DIGITS = 18
 """Digits of the longest libsvm index, with leading zeros: as many fit int64."""
-
-FILE_ERRORS = (
-    *(OSError, ValueError, EOFError, RuntimeError, OverflowError, csv.Error),
-    *(struct.error, zipfile.BadZipFile, zlib.error),
-)
-"""Errors that reading a damaged file raises."""
 
 
 class Table(Protocol):
@@ -90,22 +80,6 @@ class Table(Protocol):
     def place(self, row: int, column: int = 0) -> str:
         """Where a row is, for messages."""
         ...
-
-
-@contextmanager
-def readable(path: str) -> Iterator[None]:
-    """Turn the errors of reading a damaged or missing file into an `InputError` that names it."""
-    try:
-        yield
-    except InputError:
-        raise
-    except UnicodeDecodeError as error:
-        found = f"the byte {error.object[error.start]:#04x}"
-        raise InputError(f"{path}: text in UTF-8 was expected, found {found}; save it in UTF-8") from error
-    except MemoryError as error:
-        raise out_of_memory(path, error) from error
-    except (*FILE_ERRORS, pa.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read ({brief(str(error), 300)})") from error
 
 
 def number_in(cell: str) -> float:

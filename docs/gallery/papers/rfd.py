@@ -206,6 +206,8 @@ axes.set(xlabel="trees", ylabel="accuracy, 15 neighbours")
 axes.legend(frameon=False, loc="lower right")
 plt.show()
 
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
 # What it means
 # -------------

@@ -36,7 +36,7 @@ SIZES, N_TEST, REPEATS, TREES = (
     ((20, 40, 80, 160, 320), 200, 10, 500) if FULL else ((20, 40, 80, 160), 80, 2, 100)
 )
 warnings.filterwarnings(
-    "ignore", message=".*(trees have no|tree has a) cut"
+    "ignore", message=".*(trees have no|tree has a) split"
 )  # seven lawyers may have no link
 pd.set_option("display.max_colwidth", None)
 BLUE, GREY, ORANGE, GREEN = "#0072B2", "#8A8A8A", "#D55E00", "#009E73"
@@ -215,6 +215,8 @@ axes.axhline(0.01, color=GREY, linestyle="--", label="variance of the noise")
 axes.set(xlabel="points to learn from", ylabel="how much trees differ", ylim=(0, None))
 axes.legend(frameon=False)
 plt.show()
+
+# sphinx_gallery_thumbnail_number = 4
 
 # %%
 # It comes near that variance from above.

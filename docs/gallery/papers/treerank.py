@@ -44,7 +44,7 @@ from distforest.evaluation.roc import ROC, d1, d_infinity, roc_curve
 FULL = "--full" in sys.argv[1:]
 RUNS, N_TEST, TREES, N_PAIRS = (100, 100_000, 44, 100_000) if FULL else (20, 20_000, 11, 20_000)
 
-warnings.filterwarnings("ignore", message=".*trees have no cut")  # pairs may all be of one kind
+warnings.filterwarnings("ignore", message=".*trees have no split")  # pairs may be of one kind
 
 rng = np.random.default_rng(0)
 places = rng.random((400, 1))
@@ -160,6 +160,8 @@ axes.plot(best.fpr, best.tpr, "--", color="black", linewidth=1, label="the best 
 axes.set(xlabel="false positive rate", ylabel="true positive rate")
 axes.legend(frameon=False)
 plt.show()
+
+# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # In the last row one pair in a thousand is similar. A training set has five such pairs on

@@ -132,7 +132,7 @@ figure.legend(
 )
 plt.show()
 
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 3
 
 # %%
 # The same figures at the most noise. The paper says of its figure 4: "URerF never degrades to

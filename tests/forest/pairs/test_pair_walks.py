@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.pairs import pair_walks
-from distforest.forest.pairs.pair_walks import SumSteps, Walks, blocks_of, walk_sums
+from distforest.forest.pairs.pair_walks import Block, SumSteps, Walks, blocks_of, walk_sums
 from distforest.forest.table import NodeTable
 from distforest.forest.walks import LANES
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
+from tests.reference import naive_missing_pairs
 from tests.reference import naive_trees_of_pairs as ref
 from tests.samples import trees_of_any_shape
 
@@ -70,7 +71,7 @@ def test_pairs_arrive_where_each_would_alone(thresholds: list[float], columns: l
     assert table.steps is not None
     for tree in range(2):
         expected = [alone(table, tree, row) for row in values]
-        assert walks.ends(tree, values).tolist() == expected
+        assert walks.ends(tree, Block.of(values)).tolist() == expected
         assert one_by_one(table, tree, values).tolist() == expected
 
 
@@ -84,9 +85,9 @@ def test_trees_of_any_shape_are_walked_as_one_pair_would(sizes: list[int], seed:
     walks, sums = Walks(table), np.zeros(len(values))
     for tree in range(table.n_trees):
         ends = [alone(table, tree, row) for row in values]
-        assert walks.ends(tree, values).tolist() == ends
+        assert walks.ends(tree, Block.of(values)).tolist() == ends
         sums += parts[ends]
-    assert walks.sums(parts, values).tolist() == sums.tolist()
+    assert walks.sums(parts, Block.of(values)).tolist() == sums.tolist()
 
 
 def test_a_table_that_is_no_tree_is_walked_too() -> None:
@@ -96,14 +97,14 @@ def test_a_table_that_is_no_tree_is_walked_too() -> None:
     table = replace(table, left=left, right=right)
     table.check(2)
     values = np.float32([[0, 0], [0, 1], [1, 0], [1, 1]])
-    assert Walks(table).ends(1, values).tolist() == [alone(table, 1, row) for row in values] == [6, 5, 6, 5]
+    assert Walks(table).ends(1, Block.of(values)).tolist() == [alone(table, 1, row) for row in values] == [6, 5, 6, 5]
 
 
 def test_sums_of_columns_are_walked_one_by_one() -> None:
     table = replace(table_of([0.5, 0.5, 0.5], [0, 1, 0]), weights=np.array([1.0, -1.0, 1.0]))
     walks = Walks(table)
     assert table.steps is None
-    assert walks.ends(1, np.float32([[0.0, -0.75], [0.0, 0.0], [1.0, 0.0]])).tolist() == [5, 4, 7]
+    assert walks.ends(1, Block.of(np.float32([[0.0, -0.75], [0.0, 0.0], [1.0, 0.0]]))).tolist() == [5, 4, 7]
 
 
 @pytest.mark.parametrize("cells", [1, 50, 1 << 17])
@@ -118,10 +119,11 @@ def test_blocks_hold_the_columns_of_all_pairs(family: str, cells: int, monkeypat
     dots32, sames32 = pairs.points[:, 3:5], pairs.points[:, 5:]
     expected = ref.pair_table(pairs.points[:, :3], numbers, family, [dots32], [sames32])
     last = 0
-    for block, values in blocks_of(pairs):
-        assert block.start == last
-        np.testing.assert_array_equal(values, expected[block])
-        last = block.stop
+    for block in blocks_of(pairs):
+        assert block.pairs.start == last
+        assert block.twice is None
+        np.testing.assert_array_equal(block.values, expected[block.pairs])
+        last = block.pairs.stop
     assert last == 70
     assert list(blocks_of(pairs.of_pairs(pairs.left[:0], pairs.right[:0]))) == []
 
@@ -131,5 +133,51 @@ def test_classes_are_counted_at_every_node_that_is_passed() -> None:
     counts = np.zeros((7, 2), np.int64)
     codes, weights = np.array([0, 1, 1, 0, 1], np.uint8), np.array([1, 2, 4, 8, 16], np.int32)
     for _ in range(2):  # blocks add up
-        Walks(table).tally(1, values, codes, weights, counts)
+        Walks(table).tally(1, Block.of(values), codes, weights, counts)
     assert (counts // 2).tolist() == [[9, 22], [1, 2], [8, 20], [1, 0], [0, 2], [0, 4], [8, 16]]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_column_is_missing_where_either_point_lacks_its_feature(family: str) -> None:
+    rng = np.random.default_rng(0)
+    X, dots = np.where(rng.random((9, 3)) < 0.3, np.nan, rng.normal(size=(9, 3))), rng.normal(size=(9, 2))
+    numbers = rng.integers(0, 9, (70, 2))
+    pairs = PointPairs.of(PairColumns(family, 3, (("dot", 2),)), np.hstack([X, dots]), numbers)
+    dot = ref.pair_table(np.zeros((9, 1)), numbers, "difference", [pairs.points[:, 3:]])[:, 1:]
+    own = [naive_missing_pairs.pair_columns(pairs.points[a, :3], pairs.points[b, :3], family) for a, b in numbers]
+    expected = np.hstack([np.array(own, np.float32), dot])
+    (block,) = blocks_of(pairs)
+    np.testing.assert_array_equal(block.values, expected)
+    rows, columns = (np.arange(n, dtype=np.int32) for n in expected.shape)
+    np.testing.assert_array_equal(pairs.block(rows, columns).astype(np.float32), expected)
+    assert block.twice is not None
+    np.testing.assert_array_equal(block.twice[:, ::2], expected)
+    np.testing.assert_array_equal(block.twice[:, 1::2], np.where(np.isnan(expected), np.inf, expected))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 99), st.booleans())
+def test_pairs_that_lack_values_walk_to_the_side_of_each_node(sizes: list[int], seed: int, is_learned: bool) -> None:
+    table, rng = trees_of_any_shape(sizes, THRESHOLDS, seed), np.random.default_rng(seed)
+    n_rows = rng.integers(1, 9, len(table.left))
+    table = replace(table, n_rows=n_rows)
+    if is_learned:
+        table = replace(table, missing_right=(rng.random(len(table.left)) < 0.5) & ~table.is_leaf)
+    table.check(2)
+    values = rng.choice(VALUES, (2 * LANES + 3, 2))
+    values[rng.random(values.shape) < 0.3] = np.nan
+    sends_right = table.sending_on().missing_right
+    assert sends_right is not None
+    for tree in range(table.n_trees):
+        expected = []
+        for row in values:
+            node = root = int(table.tree_start[tree])
+            while table.left[node] >= 0:
+                value = row[table.columns[table.offset[node]]]
+                is_right = sends_right[node] if np.isnan(value) else value > table.threshold[node]
+                node = root + int((table.right if is_right else table.left)[node])
+            expected.append(node)
+        assert Walks(table).ends(tree, Block.of(values)).tolist() == expected
+        ends = np.empty(len(values), np.int64)
+        walk_sums(int(table.tree_start[tree]), SumSteps.of(table.sending_on()), values, ends)
+        assert ends.tolist() == expected

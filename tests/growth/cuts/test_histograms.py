@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts import histograms
+from distforest.growth.cuts import class_histograms, histograms
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.grower import Limits, project_and_cut
@@ -69,6 +69,29 @@ def test_the_fused_search_is_its_generic_twin_to_the_bit(
         assert values.tobytes() == twin_values.tobytes()
 
 
+@FREE
+@given(
+    seed=st.integers(0, 999),
+    n_rows=st.sampled_from([5, 30, 90, 300]),  # all with all, by counting, by histograms
+    n_classes=st.integers(2, 3),
+    max_bins=st.sampled_from([2, 255]),
+    min_leaf=st.integers(1, 20),
+    share=st.sampled_from([0.0, 0.02, 0.3, 0.95]),
+)
+def test_so_it_is_where_values_are_missing(
+    seed: int, n_rows: int, n_classes: int, max_bins: int, min_leaf: int, share: float
+) -> None:
+    X = samples.features(n_rows, seed=seed)
+    X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
+    source, frontier = BinnedSource.of(X, max_bins), level_of(n_rows, 1, seed)
+    projections = columns_of(frontier.n_nodes, 3, seed)
+    criterion = Gini(samples.labels(n_rows, seed) % n_classes, n_classes, places_missing=True)
+    cuts, values = search_of(source, criterion)(source, criterion, frontier, projections, Limits(2, min_leaf))
+    twin, twin_values = project_and_cut(source, criterion, frontier, projections, Limits(2, min_leaf))
+    assert [part.tobytes() for part in cuts] == [part.tobytes() for part in twin]
+    assert values.tobytes() == twin_values.tobytes()
+
+
 @pytest.mark.parametrize("n_rows", [20, 50])  # in the order of the codes, and by histograms
 @pytest.mark.parametrize("where", [3, -3])
 def test_a_side_may_weigh_just_min_leaf(n_rows: int, where: int) -> None:
@@ -101,7 +124,7 @@ def test_trees_of_histograms_are_trees_of_ordered_codes(case: str, few: int, mon
     assert problem.growth.search in FUSED.values()
     weights = problem.sampling.weights(1, np.arange(3))
     table, leaves = problem.growth.grow(np.arange(3), weights)
-    monkeypatch.setattr(histograms, "cut_codes_gini", None)  # the twin must not come to the fused kernels
+    monkeypatch.setattr(class_histograms, "cut_codes_gini", None)  # the twin must not come to the fused kernels
     monkeypatch.setattr(histograms, "cut_codes_variance", None)
     generic = samples.replace(problem.growth, search=project_and_cut)
     twin, twin_leaves = generic.grow(np.arange(3), weights)
@@ -148,5 +171,5 @@ def test_thresholds_of_binned_trees_are_edges_of_features() -> None:
 
 
 def test_bins_go_with_single_columns_only() -> None:
-    with pytest.raises(InputError, match=r"max_bins cuts single columns; it goes with feature_combinations=1\.0"):
+    with pytest.raises(InputError, match=r"max_bins splits single columns; it goes with feature_combinations=1\.0"):
         samples.problem_of("oblique", max_bins=8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import tracemalloc
 import zipfile
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import zarr
 
+from distforest.sources.arrays import open_array
 from distforest.sources.files import bounds, npz
 from distforest.sources.files.ingest import ingest
 
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
         ({"X": np.array([["a"]])}, "found dtype <U1 and shape (1, 1)"),
         (
             {"X": np.array([[1, np.nan], [np.inf, 1]])},
-            "found 2 that are not, the first nan in row 0, column 1",
+            "found 1 that is not, the first inf in row 1, column 0",
         ),
         ({"X": np.ones((3, 2)), "y": np.ones(2)}, "found 3 rows, 2 labels"),
         (
@@ -267,3 +269,18 @@ def test_an_npz_of_other_things(refused: Refused, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("readme.txt", "hello")
     assert "found ['readme.txt']" in refused(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize("form", ["npz", "npy"])
+def test_features_that_lack_values_are_told(form: str, tmp_path: Path) -> None:
+    X = np.array([[1.0, np.nan, 3.0], [4.0, np.nan, np.nan]])
+    source = str(tmp_path / f"X.{form}")
+    if form == "npz":
+        np.savez(source, X=X, feature_names=np.array(["a", "b", "c"]))
+    else:
+        np.save(source, X)
+    which = "column 1 (b)" if form == "npz" else "column 1"
+    told = re.escape(f"NaN in 3 of 6 features is read as missing, most often of {which}, in 2 rows")
+    with pytest.warns(UserWarning, match=told):
+        ingest(source, str(tmp_path / "a.zarr"))
+    np.testing.assert_array_equal(open_array(f"{tmp_path}/a.zarr/X")[...], X.astype(np.float32))

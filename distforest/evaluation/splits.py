@@ -1,0 +1,243 @@
+"""Splits: the rows of a table, or of a group of arrays, as two: to learn from, and to test what was learned."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
+
+from distforest.amounts import counted
+from distforest.errors import InputError, warn_caller
+from distforest.sources.arrays import open_arrays, row_blocks, write_array
+from distforest.sources.files.csv_table import CsvTable
+from distforest.sources.files.queries import is_file_of_rows
+from distforest.sources.files.survey import table_blocks, texts_in
+from distforest.sources.files.table_files import TextOptions, format_of, open_table
+from distforest.sources.files.table_writer import WRITTEN_SUFFIXES, table_writer, written_suffix
+from distforest.stores.building import working_folder
+from distforest.stores.claims import Claim
+from distforest.stores.groups import attributes_of, check_target, destination, seal_group
+from distforest.stores.outputs import check_apart, check_new_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from distforest.sources.files.tables import Table
+    from distforest.sources.guarded import ZarrArray
+
+    Bools = NDArray[np.bool_]
+
+FEATURES_ARRAY = "X"
+"""The array of a group that has a row for each thing."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """How rows are divided.
+
+    Attributes
+    ----------
+    test
+        The share of rows, or of groups, in the second part, above 0 and below 1.
+    stratify
+        Name of a column, or array, of which both parts have the same shares of each value.
+    group
+        Name of a column, or array, of which no value is in both parts.
+    random_state
+        Seed of the draw.
+
+    Examples
+    --------
+    >>> Division(0.25, random_state=0).rows(8, None).tolist()
+    [False, False, True, False, False, False, True, False]
+    """
+
+    test: float
+    stratify: str | None = None
+    group: str | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.test < 1.0:
+            raise InputError(f"test must be a share above 0 and below 1, found {self.test!r}")
+        if self.stratify is not None and self.group is not None:
+            found = f"found {self.stratify!r} and {self.group!r}"
+            raise InputError(f"`stratify` or `group` was expected, {found}; a group would have to be of one stratum")
+
+    @property
+    def by(self) -> str | None:
+        """The column that decides, if any."""
+        return self.stratify or self.group
+
+    def rows(self, n_rows: int, values: np.ndarray | None) -> Bools:
+        """Draw which rows are in the second part, shape (n_rows,), by scikit-learn's splitters.
+
+        Raises
+        ------
+        InputError
+            A part would have no row, or a stratum not one for each part.
+        """
+        numbers = np.arange(n_rows)
+        try:
+            if self.group is not None:
+                splitter = GroupShuffleSplit(1, test_size=self.test, random_state=self.random_state)
+                _, chosen = next(splitter.split(numbers, groups=values))
+            else:
+                _, chosen = train_test_split(
+                    numbers, test_size=self.test, random_state=self.random_state, stratify=values
+                )
+        except ValueError as error:
+            what = f"the {counted(n_rows, 'row')}" + (f", by {self.by!r}" if self.by else "")
+            raise InputError(f"{what} cannot be split: {error}") from error
+        is_test = np.zeros(n_rows, np.bool_)
+        is_test[chosen] = True
+        return is_test
+
+
+@dataclass(frozen=True)
+class Divided:
+    """The two parts that were written, and their numbers of rows."""
+
+    train: str
+    test: str
+    n_train: int
+    n_test: int
+
+
+def split(
+    source: str,
+    division: Division,
+    train: str,
+    test: str,
+    text: TextOptions | None = None,
+    overwrite: bool = False,
+    max_bytes: int | None = None,
+) -> Divided:
+    """Write the rows of a table, or of a group of arrays, as two, each in its order; both appear when both are whole.
+
+    Parameters
+    ----------
+    source
+        Path of a csv, Parquet or Arrow file, or a folder of these; or address of a Zarr group with an array ``X``.
+    division
+        Which rows go where.
+    train, test
+        The two outputs: tables, by their suffixes, those of a csv file csv files too; or for a group two groups. Rows
+        keep all their columns, or their entries in all arrays, so also what names them.
+    text, max_bytes
+        How a csv file is written, and the most bytes it may unfold to, as for `ingest`.
+    overwrite
+        Whether what is there may be replaced, as `ingest` and `score` do.
+
+    Raises
+    ------
+    InputError
+        The source cannot be read or split, or an output exists.
+    """
+    check_apart(train, {"the table": source, "the other part": test})
+    check_apart(test, {"the table": source})
+    if is_file_of_rows(source):
+        return _split_table(source, division, (train, test), text or TextOptions(), overwrite, max_bytes)
+    return _split_group(source, division, (train, test), overwrite)
+
+
+def _split_table(
+    source: str,
+    division: Division,
+    outputs: tuple[str, str],
+    text: TextOptions,
+    overwrite: bool,
+    max_bytes: int | None,
+) -> Divided:
+    for output in outputs:
+        if not written_suffix(output):
+            raise InputError(f"{output}: a csv, Parquet or Arrow file was expected as part of a table; name it so")
+        check_new_file(output, overwrite)
+    table = open_table(source, format_of(source, None), text, division.by, max_bytes)
+    typed = [] if table.typed else [own for own in outputs if WRITTEN_SUFFIXES[written_suffix(own)] != "csv"]
+    if typed:
+        found = f"found {typed[0]}, whose columns have types: numbers of a csv file would be words there"
+        raise InputError(f"{source}: parts that are csv files were expected, {found}; name a csv file")
+    if not table.headed:
+        warn_caller(f"{source}: there is no header, so the parts get one, which counts the columns from 0")
+    is_test = division.rows(*_values_of(table, division))
+    with ExitStack() as stack:
+        places = []
+        for output in outputs:
+            stack.enter_context(Claim(output, f"the split of {source}").held())
+            folder = stack.enter_context(working_folder(output))
+            places.append(str(Path(folder.address, f"part{written_suffix(output)}")))
+        separator = table.dialect.separator if isinstance(table, CsvTable) else ","
+        with table_writer(places[0], separator) as to_train, table_writer(places[1], separator) as to_test:
+            first = 0
+            for block in table_blocks(table):
+                here = is_test[first : first + block.num_rows]
+                for write, mask in ((to_train, ~here), (to_test, here)):
+                    part = block.filter(mask)
+                    write(dict(zip(table.columns, part.columns, strict=True)))
+                first += len(here)
+        for place, output in zip(places, outputs, strict=True):
+            check_new_file(output, overwrite)
+            os.replace(place, output)
+    return Divided(*outputs, int((~is_test).sum()), int(is_test.sum()))
+
+
+def _values_of(table: Table, division: Division) -> tuple[int, np.ndarray | None]:
+    """The number of rows, and the values that decide; none may be missing."""
+    if division.by is None:
+        return sum(block.num_rows for block in table_blocks(table)), None
+    role = "stratify" if division.stratify else "group"
+    values = np.array(texts_in(table, role, division.by))
+    return len(values), values
+
+
+def _split_group(source: str, division: Division, outputs: tuple[str, str], overwrite: bool) -> Divided:
+    for output in outputs:
+        check_target(output, overwrite)
+    arrays = dict(_arrays_of_rows(source))
+    n_rows = int(arrays[FEATURES_ARRAY].shape[0])
+    values: np.ndarray | None = None
+    if division.by is not None:
+        if division.by not in arrays:
+            found = ", ".join(map(repr, arrays))
+            raise InputError(f"{source}: an array {division.by!r} was expected, found {found}")
+        entries = np.asarray(arrays[division.by][...]).reshape(n_rows, -1)
+        values = np.unique(entries, axis=0, return_inverse=True)[1].reshape(-1)
+    is_test = division.rows(n_rows, values)
+    attributes = {name: value for name, value in attributes_of(source).items() if name != "distforest"}
+    with ExitStack() as stack:
+        for output, mask in zip(outputs, (~is_test, is_test), strict=True):
+            place = stack.enter_context(destination(output, overwrite, f"the split of {source}"))
+            for name, array in arrays.items():
+                shape = (int(mask.sum()), *array.shape[1:])
+                own = {key: value for key, value in dict(array.attrs).items() if key != "distforest"}
+                write_array(place, name, shape, np.dtype(array.dtype), _chosen(array, mask), own)
+            seal_group(place, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": [*arrays]}})
+    return Divided(*outputs, int((~is_test).sum()), int(is_test.sum()))
+
+
+def _arrays_of_rows(source: str) -> Iterator[tuple[str, ZarrArray]]:
+    """The arrays of a group, by name; each of them has a row for each row of ``X``, and none is square."""
+    arrays = {address.rpartition("/")[2]: array for address, array in open_arrays(source)}
+    if FEATURES_ARRAY not in arrays or len(arrays[FEATURES_ARRAY].shape) != 2:
+        found = ", ".join(map(repr, arrays)) or "none"
+        raise InputError(f"{source}: a table, or a Zarr group with an array 'X' of rows, was expected, found {found}")
+    n_rows = arrays[FEATURES_ARRAY].shape[0]
+    for name, array in arrays.items():
+        if array.shape[:1] != (n_rows,) or (name != FEATURES_ARRAY and array.shape == (n_rows, n_rows)):
+            expected = f"arrays with an entry for each of {counted(n_rows, 'row')} were expected"
+            raise InputError(f"{source}: {expected}, found {name!r} of shape {array.shape}; split the table instead")
+        yield name, array
+
+
+def _chosen(array: ZarrArray, mask: Bools) -> Iterator[np.ndarray]:
+    """The chosen rows of an array, block by block."""
+    for first, block in row_blocks(array):
+        yield block[mask[first : first + len(block)]]

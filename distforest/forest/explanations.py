@@ -1,0 +1,312 @@
+r"""Why two rows are near, or far: the distance of a forest as a sum over the columns that its splits read.
+
+A node stands for its training rows, so the distance D of two nodes, inner ones too, is the mean distance of their
+leaves, weighted by their in-bag rows. Two rows begin at the root, at D(root, root), and walk down side by side::
+
+    root            D(root, root)      the baseline: the mean distance of the tree
+     |
+    a = b           D(a, a)            the root's split keeps them together: this changes D
+    / \
+   a'  b'           D(a', b')          the split of a parts them
+   |   |
+   a"  b"           D(a", b")          each goes on alone: half of the way with the other behind, half with it ahead
+
+The differences add up to the distance of the two leaves less the baseline, and each belongs to one split. Its columns
+share it in equal parts if it reads a sum of several. The forest's distance is the mean over its trees.
+
+A pair in a forest over pairs walks alone, through nodes whose answer is the mean of their leaves' answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest.leaves import ClassCounts, Means
+from distforest.forest.pairs.pair_leaves import Votes
+from distforest.forest.pairs.pair_walks import blocks_of
+from distforest.forest.same_leaf import SameLeaf
+from distforest.forest.scoring import between_nodes, telling_trees
+from distforest.jit import kernel
+
+if TYPE_CHECKING:
+    from distforest.forest.forest import Forest
+    from distforest.forest.leaves import LeafTable
+    from distforest.forest.table import NodeTable
+    from distforest.sources.point_pairs import PointPairs
+    from distforest.sources.source import Floats, Int32s, Ints
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Distances of pairs as sums over columns: ``distances = baselines + contributions.sum(axis=1)``.
+
+    Attributes
+    ----------
+    distances
+        The forest's distance of each pair, shape (n_pairs,).
+    baselines
+        The mean distance of the training rows, shape (n_pairs,); the same for all pairs but with the voting
+        ``evidence``, which weighs trees.
+    contributions
+        By how much each column raises the distance above the baseline, or lowers it, shape (n_pairs, n_columns).
+    columns
+        Names of the columns.
+    """
+
+    distances: Floats
+    baselines: Floats
+    contributions: Floats
+    columns: tuple[str, ...]
+
+    def strongest(self, pair: int, n: int = 10) -> list[tuple[str, float]]:
+        """The ``n`` columns that contribute most to a pair's distance, in either direction, the strongest first.
+
+        Examples
+        --------
+        >>> found = Explanation(np.array([0.7]), np.array([0.5]), np.array([[0.3, -0.1]]), ("length", "width"))
+        >>> found.strongest(0, 1)
+        [('length', 0.3)]
+        """
+        order = np.argsort(-np.abs(self.contributions[pair]), kind="stable")[:n]
+        return [(self.columns[column], float(self.contributions[pair, column])) for column in order]
+
+
+def explain_rows(forest: Forest, left: Int32s, right: Int32s, columns: tuple[str, ...]) -> Explanation:
+    """Explain the distance of pairs of rows by a forest whose trees route rows by columns.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    left, right
+        Nodes of the rows, from `distforest.forest.scoring.apply`, shapes (n_trees, n_pairs).
+    columns
+        Names of the columns.
+
+    Raises
+    ------
+    InputError
+        There are not as many left rows as right rows, or no tree knows a distance.
+    """
+    if left.shape != right.shape:
+        raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
+    telling, n_pairs = telling_trees(forest).tolist(), left.shape[1]
+    n_trees = len(telling)
+    if not telling:
+        raise InputError("no tree drew an observed distance, so there is no distance to explain; observe more of them")
+    distances, baseline = np.zeros(n_pairs), 0.0
+    contributions = np.zeros((n_pairs, forest.n_columns))
+    for tree in telling:
+        nodes = node_distances(forest, tree)
+        paths = TreePaths.of(forest.table, tree)
+        baseline += float(nodes.pairs(np.zeros(1, np.int64), np.zeros(1, np.int64))[0])
+        for pair in range(n_pairs):
+            ends = int(left[tree, pair]), int(right[tree, pair])
+            distances[pair] += _add_walk(nodes, paths, ends, contributions[pair])
+    contributions /= n_trees
+    return Explanation(distances / n_trees, np.full(n_pairs, baseline / n_trees), contributions, columns)
+
+
+def _add_walk(nodes: NodeDistances, paths: TreePaths, ends: tuple[int, int], contributions: Floats) -> float:
+    """Add what each split of two walks changes to ``contributions``; returns the distance at the end."""
+    a, b = _side_by_side(paths.path(ends[0]), paths.path(ends[1]))
+    if len(a) == 1:
+        return float(nodes.pairs(a, b)[0])
+    before, after = slice(0, -1), slice(1, None)
+    here = nodes.pairs(a, b)
+    shared = a[before] == b[before]
+    ahead_a, ahead_b = here[before].copy(), here[before].copy()
+    apart = np.flatnonzero(~shared)
+    ahead_a[apart] = nodes.pairs(a[after][apart], b[before][apart])
+    ahead_b[apart] = nodes.pairs(a[before][apart], b[after][apart])
+    by_a = ((ahead_a - here[before]) + (here[after] - ahead_b)) / 2.0
+    by_b = ((ahead_b - here[before]) + (here[after] - ahead_a)) / 2.0
+    paths.add(a[before], by_a, contributions)
+    paths.add(b[before], by_b, contributions)
+    return float(here[-1])
+
+
+def _side_by_side(left: list[int], right: list[int]) -> tuple[Ints, Ints]:
+    """Two paths of the same length; the shorter one stays at its end."""
+    length = max(len(left), len(right))
+    filled = [path + [path[-1]] * (length - len(path)) for path in (left, right)]
+    return np.array(filled[0]), np.array(filled[1])
+
+
+@dataclass(frozen=True)
+class TreePaths:
+    """The splits of one tree, by node: its parent, and the columns it reads."""
+
+    parent: Ints
+    offset: Ints
+    columns: Int32s
+
+    @classmethod
+    def of(cls, table: NodeTable, tree: int) -> TreePaths:
+        """The splits of a tree."""
+        span = slice(table.tree_start[tree], table.tree_start[tree + 1])
+        left, right = table.left[span], table.right[span]
+        inner = np.flatnonzero(left >= 0)
+        parent = np.full(len(left), -1, np.int64)
+        parent[left[inner]] = parent[right[inner]] = inner
+        return cls(parent, table.offset[span.start : span.stop + 1], table.columns)
+
+    def path(self, node: int) -> list[int]:
+        """The nodes from the root to a node."""
+        way = [node]
+        while way[-1]:
+            way.append(int(self.parent[way[-1]]))
+        return way[::-1]
+
+    def add(self, nodes: Ints, changes: Floats, contributions: Floats) -> None:
+        """Divide what each split changes among its columns; a node that is a leaf changes nothing."""
+        for node, change in zip(nodes.tolist(), changes.tolist(), strict=True):
+            own = self.columns[self.offset[node] : self.offset[node + 1]]
+            if len(own):
+                np.add.at(contributions, own, change / len(own))
+
+
+# --- distances of inner nodes ------------------------------------------------------------------------------
+
+
+class NodeDistances(Protocol):
+    """Distances of any two nodes of a tree of which neither is an ancestor of the other, unless both are the same."""
+
+    def pairs(self, left: Ints, right: Ints) -> Floats:
+        """Distances pair by pair."""
+
+
+def node_distances(forest: Forest, tree: int) -> NodeDistances:
+    """The distances of the nodes of a tree."""
+    leaf_table = between_nodes(forest)
+    if isinstance(leaf_table, (ClassCounts, Means)):
+        return OfEveryNode(leaf_table, tree)
+    if isinstance(leaf_table, SameLeaf):
+        return ByShares.of(forest.table, tree)
+    return ByLeaves.of(leaf_table, forest.table, tree)
+
+
+@dataclass(frozen=True)
+class OfEveryNode:
+    """The leaf table knows inner nodes too."""
+
+    leaf_table: LeafTable
+    tree: int
+
+    def pairs(self, left: Ints, right: Ints) -> Floats:
+        """Distances pair by pair."""
+        return self.leaf_table.pairs(self.tree, left, right)
+
+
+@dataclass(frozen=True)
+class ByShares:
+    """The share of pairs of a node's training rows that end in two leaves, shape (n_nodes,); 1 for two nodes."""
+
+    parted: Floats
+
+    @classmethod
+    def of(cls, table: NodeTable, tree: int) -> ByShares:
+        """1 - sum over the leaves of a node of (n_leaf / n_node)^2."""
+        span = slice(table.tree_start[tree], table.tree_start[tree + 1])
+        size = table.n_rows[span].astype(np.float64)
+        return cls(1.0 - sums_of_leaves(table, tree, size**2) / size**2)
+
+    def pairs(self, left: Ints, right: Ints) -> Floats:
+        """Distances pair by pair."""
+        return np.where(left == right, self.parted[left], 1.0)
+
+
+@dataclass(frozen=True)
+class ByLeaves:
+    """Means over the distances of all pairs of leaves.
+
+    Attributes
+    ----------
+    shares
+        The share of each leaf in the rows of each node, shape (n_nodes, n_leaves).
+    distances
+        Distances of the leaves, shape (n_leaves, n_leaves).
+    """
+
+    shares: Floats
+    distances: Floats
+
+    @classmethod
+    def of(cls, leaf_table: LeafTable, table: NodeTable, tree: int) -> ByLeaves:
+        """The leaves of a tree, and which nodes they are under."""
+        span = slice(table.tree_start[tree], table.tree_start[tree + 1])
+        left, right, size = table.left[span], table.right[span], table.n_rows[span].astype(np.float64)
+        leaves = np.flatnonzero(left < 0)
+        rows = np.zeros((len(left), len(leaves)))
+        rows[leaves, np.arange(len(leaves))] = size[leaves]
+        for node in np.flatnonzero(left >= 0)[::-1].tolist():  # children come after their parents
+            rows[node] = rows[left[node]] + rows[right[node]]
+        return cls(rows / size[:, None], leaf_table.between(tree, leaves, leaves))
+
+    def pairs(self, left: Ints, right: Ints) -> Floats:
+        """Distances pair by pair."""
+        means: Floats = ((self.shares[left] @ self.distances) * self.shares[right]).sum(axis=1)
+        return means
+
+
+def sums_of_leaves(table: NodeTable, tree: int, values: Floats) -> Floats:
+    """The sum over the leaves under each node of a tree of their values, shape (n_nodes,)."""
+    span = slice(table.tree_start[tree], table.tree_start[tree + 1])
+    sums = values.copy()
+    add_up_children(table.left[span], table.right[span], sums)
+    return sums
+
+
+@kernel
+def add_up_children(left: Int32s, right: Int32s, sums: Floats) -> None:
+    """sums[node] = sums[left[node]] + sums[right[node]] of every inner node; children come after their parents."""
+    for node in range(sums.shape[0] - 1, -1, -1):
+        if left[node] >= 0:
+            sums[node] = sums[left[node]] + sums[right[node]]
+
+
+# --- pairs -------------------------------------------------------------------------------------------------
+
+
+def explain_pairs(forest: Forest, pairs: PointPairs, columns: tuple[str, ...]) -> Explanation:
+    """Explain the distance of the two points of each pair by a forest over pairs.
+
+    Parameters
+    ----------
+    forest
+        A forest over pairs.
+    pairs
+        The pairs.
+    columns
+        Names of the columns of a pair.
+
+    Raises
+    ------
+    InputError
+        It is a ranking forest, several splits of which lead to one cell, so that a cell has no path of its own.
+    """
+    leaf_table = forest.leaf_table
+    if not isinstance(leaf_table, Votes):
+        raise InputError("the splits of an RFD were expected; several splits of a ranking tree lead to one cell")
+    table, n_pairs = forest.table, len(pairs.left)
+    wholes = np.ones(len(table.left)) if leaf_table.wholes is None else leaf_table.wholes
+    answers = leaf_table.parts / wholes
+    distances, baselines, weight = np.zeros(n_pairs), np.zeros(n_pairs), np.zeros(n_pairs)
+    contributions = np.zeros((n_pairs, forest.n_columns))
+    for tree in range(forest.n_trees):
+        span, paths = slice(table.tree_start[tree], table.tree_start[tree + 1]), TreePaths.of(table, tree)
+        rows = table.n_rows[span].astype(np.float64)
+        means = sums_of_leaves(table, tree, answers[span] * rows) / rows
+        for block in blocks_of(pairs):
+            ends, own = leaf_table.walks.ends(tree, block), block.pairs
+            for pair, end in zip(range(own.start, own.stop), ends.tolist(), strict=True):
+                path = np.array(paths.path(end - span.start))
+                paths.add(path[:-1], np.diff(means[path]) * wholes[end], contributions[pair])
+            distances[own] += means[ends - span.start] * wholes[ends]
+            baselines[own] += means[0] * wholes[ends]
+            weight[own] += wholes[ends]
+    return Explanation(distances / weight, baselines / weight, contributions / weight[:, None], columns)

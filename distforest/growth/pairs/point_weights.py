@@ -1,0 +1,173 @@
+"""Weights of points in pairs: a pair counts as often as the product of the weights of its two points says.
+
+A point of weight 3 stands for three equal points, so a pair of it and a point of weight 2 stands for 3 x 2 equal pairs.
+A point is not paired with its own copies. Products of whole weights are used as they are. Those of fractional ones are
+relative: they are rounded to multiples of 1 / `PointWeights.unit` of the product of two mean weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.errors import InputError
+from distforest.growth.pairs.problem import of_points
+from distforest.growth.pairs.sampling import PairSample, PairSampling
+from distforest.growth.sample_weights import COARSEST, GENERAL, MOST_OF_TREE, SampleWeights
+from distforest.sources.truth import TruthKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distforest.growth.grower import Limits
+    from distforest.growth.problem import Data
+    from distforest.sources.source import Int32s, Ints
+
+
+@dataclass(frozen=True)
+class PointWeights:
+    """The weight of each point, and that of a pair.
+
+    Attributes
+    ----------
+    integers
+        Weight of each point, shape (n_points,); 0 for a point that is absent.
+    shift
+        Binary digits by which a product of two of them is shortened.
+    unit
+        The integer that counts as one pair.
+
+    Examples
+    --------
+    >>> weights = PointWeights.of(SampleWeights(np.array([3, 2, 0], np.int32)), 100)
+    >>> weights.of_pairs(np.array([[0, 1], [1, 2]], np.int32))
+    array([6, 0])
+    """
+
+    integers: Int32s
+    shift: int = 0
+    unit: int = 1
+
+    @classmethod
+    def of(cls, weights: SampleWeights, n_pairs: int) -> PointWeights:
+        """Shorten the products of fractional weights until those of a tree of ``n_pairs`` pairs cannot be too large.
+
+        Raises
+        ------
+        InputError
+            They would be shortened to less than `COARSEST` for a product of two mean weights.
+        """
+        if weights.unit == 1:
+            return cls(weights.integers)
+        largest = np.sort(weights.integers)[-2:].astype(np.float64)
+        most = min(n_pairs * float(largest[0] * largest[-1]), float(weights.integers.sum(dtype=np.float64)) ** 2 / 2.0)
+        digits = 2 * (weights.unit.bit_length() - 1)
+        finest = GENERAL.finest.bit_length() - 1
+        for left in range(min(digits, finest), COARSEST.bit_length() - 2, -1):
+            if most / 2.0 ** (digits - left) + n_pairs <= MOST_OF_TREE:
+                return cls(weights.integers, digits - left, 1 << left)
+        mean = float(weights.integers[weights.present].mean())
+        raise InputError(
+            f"sample_weight: for trees of {counted(n_pairs, 'pair')} the largest product of two weights may be "
+            f"{MOST_OF_TREE / (COARSEST * n_pairs):.4g} times that of two mean ones, found "
+            f"{largest[0] * largest[-1] / mean**2:.4g} times; clip the weights, or let a tree learn from fewer pairs"
+        )
+
+    def of_pairs(self, pairs: Int32s) -> Ints:
+        """The weight of each pair, shape (m,): at least 1, but 0 for a pair of an absent point."""
+        products = self.integers[pairs[:, 0]].astype(np.int64) * self.integers[pairs[:, 1]]
+        if not self.shift:
+            return products
+        rounded = (products + (1 << (self.shift - 1))) >> self.shift
+        return np.maximum(rounded, products > 0)
+
+    def in_tree(self, pairs: Int32s, counts: Int32s) -> Int32s:
+        """The weight of each pair in a tree: its multiplicity ``counts``, shape (m,), times its weight.
+
+        Raises
+        ------
+        InputError
+            The weights add up to more than `MOST_OF_TREE`.
+        """
+        weights = counts * self.of_pairs(pairs)
+        heaviest = float(weights.sum(dtype=np.float64))
+        if heaviest > MOST_OF_TREE:
+            raise InputError(
+                f"sample_weight: the weights of the pairs of a tree may add up to {MOST_OF_TREE:,}, found "
+                f"{heaviest:,.15g}; divide the weights by their mean, or let a tree learn from fewer pairs"
+            )
+        return weights.astype(np.int32)
+
+    def least(self, limits: Limits) -> Limits:
+        """Limits that count pairs as limits that count weights."""
+        as_pairs = SampleWeights(self.integers, self.unit)
+        split, leaf = as_pairs.least(limits.min_samples_split, 3), as_pairs.least(limits.min_samples_leaf, 2)
+        return replace(limits, min_samples_split=split, min_samples_leaf=leaf)
+
+
+@dataclass(frozen=True)
+class WeighedPairs:
+    """Pairs of points that have weights: drawn as pairs of the points of positive weight alone, then weighed.
+
+    Attributes
+    ----------
+    sampling
+        Which pairs of these points a tree learns from.
+    present
+        Numbers of these points among all, shape (n_present,).
+    weights
+        The weights of all points.
+    """
+
+    sampling: PairSampling
+    present: Int32s
+    weights: PointWeights
+
+    @property
+    def n_rows(self) -> int:
+        """Number of pairs of a tree, about."""
+        return self.sampling.n_rows
+
+    def typical(self, seed: int) -> Int32s:
+        """Draw pairs like those of the trees, from which bins are computed, shape (m, 2)."""
+        return self.present[self.sampling.typical(seed)]
+
+    def sample(self, seed: int, tree: int) -> PairSample:
+        """Draw the pairs of a tree, and weigh them; raises InputError if they are too heavy."""
+        drawn = self.sampling.sample(seed, tree)
+        pairs, in_bag = self.present[drawn.pairs], np.zeros(len(self.weights.integers), np.uint8)
+        in_bag[self.present] = drawn.in_bag
+        return PairSample(pairs, drawn.codes, self.weights.in_tree(pairs, drawn.weights), in_bag)
+
+
+def present_data(data: Data) -> Data:
+    """The data of the points of positive weight alone, with codes of their labels without gaps."""
+    if data.sample_weights is None or data.sample_weights.is_everywhere:
+        return data
+    some = of_points(data, data.sample_weights.present)
+    if data.truth_kind != TruthKind.LABELS:
+        return some
+    return replace(some, truth=np.unique(some.truth, return_inverse=True)[1].astype(np.int32))
+
+
+def weighed(data: Data, sampling_of: Callable[[Data], PairSampling]) -> PairSampling:
+    """Which pairs each tree learns from, as ``sampling_of`` the present points says, with their weights.
+
+    Raises
+    ------
+    InputError
+        The weights of a tree may be too large.
+    """
+    sampling = sampling_of(present_data(data))
+    if data.sample_weights is None:
+        return sampling
+    present = data.sample_weights.present.astype(np.int32)
+    return WeighedPairs(sampling, present, PointWeights.of(data.sample_weights, sampling.n_rows))
+
+
+def limits_of(sampling: PairSampling, limits: Limits) -> Limits:
+    """The limits by which a tree over these pairs is grown."""
+    return sampling.weights.least(limits) if isinstance(sampling, WeighedPairs) else limits

@@ -1,0 +1,332 @@
+"""Files that are scored as they are: their columns by the names that a forest knows, their rows in blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from distforest.amounts import counted
+from distforest.errors import InputError
+from distforest.sources.files.arrow_table import kind_of_folder
+from distforest.sources.files.bounds import UNPACKERS, check_unfolded, quoted
+from distforest.sources.files.cells import texts_of
+from distforest.sources.files.ids import WHOLE
+from distforest.sources.files.roles import each_name, position_of
+from distforest.sources.files.survey import column_blocks
+from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array
+from distforest.sources.files.table_files import FORMATS, TABLES, TEXT_SUFFIXES, TextOptions, format_of, open_table
+from distforest.sources.files.tables import LibsvmTable
+from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_superfluous
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from distforest.sources.files.cells import CellFormat
+    from distforest.sources.files.tables import Table
+    from distforest.sources.source import Float32s
+
+QUERY_BYTES = 1 << 23
+"""Bytes of a block of rows as float64, about."""
+
+ROWS_KEPT = 1 << 16
+"""Rows of kept columns that are read together."""
+
+OF_ZARR = ("zarr.json", ".zgroup", ".zarray")
+"""Files of a folder that is a Zarr array or group."""
+
+
+class ReadColumns(NamedTuple):
+    """What a forest reads: its columns, None if they have no names, and their number."""
+
+    schema: Schema | None
+    n_features: int
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """How a file of queries is read, and what of it answers keep; None: as is usual.
+
+    Attributes
+    ----------
+    id
+        Name of the column that names the rows.
+    keep
+        Names of columns that stand beside the answers.
+    drop
+        Names of columns that are no features, for a forest that knows no names.
+    text, zero_based, format, max_bytes
+        As for `distforest.sources.files.ingest.ingest`.
+    """
+
+    id: str | None = None
+    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    text: TextOptions = field(default_factory=TextOptions)
+    zero_based: bool | None = None
+    format: str | None = None
+    max_bytes: int | None = None
+
+
+class Queries(Protocol):
+    """The rows of a file, as a forest reads them."""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Warnings about its columns."""
+        ...
+
+    def features(self) -> Iterator[Float32s]:
+        """Blocks of features, shape (n, n_features)."""
+        ...
+
+    def ids(self) -> PlannedArray | None:
+        """The names of the rows; None if nobody has said what they are."""
+        ...
+
+    def kept(self) -> Iterator[dict[str, pa.Array]]:
+        """Blocks of the columns that stand beside the answers."""
+        ...
+
+    def told_of_unseen(self) -> str:
+        """A warning of categories that the forest does not know, after all blocks were read; empty without any."""
+        ...
+
+
+def is_file_of_rows(address: str) -> bool:
+    """Whether an address is that of a table or a libsvm file, by its suffix or, of a folder, by the files in it.
+
+    Examples
+    --------
+    >>> [is_file_of_rows(address) for address in ("new.csv.gz", "new.npy", "new.zarr/X", "s3://b/new.csv")]
+    [True, False, False, False]
+    """
+    if "://" in address:
+        return False
+    path = Path(address)
+    if path.is_dir():
+        return not any((path / name).exists() for name in OF_ZARR) and kind_of_folder(address) is not None
+    suffix = path.suffix.lower()
+    if suffix in UNPACKERS:
+        return PurePath(path.stem).suffix.lower() in TEXT_SUFFIXES
+    return FORMATS.get(suffix) in (*TABLES, "libsvm")
+
+
+def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Queries:
+    """Open a file of queries, and find the columns that a forest reads.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, lacks a feature, or its features have no names by which they could be found.
+    """
+    kind = format_of(source, options.format)
+    if kind == "libsvm":
+        return _LibsvmQueries.open(source, wanted, options)
+    if kind not in TABLES:
+        raise InputError(f"{source}: a table or a libsvm file was expected, found the {kind} file; ingest it first")
+    names = () if wanted.schema is None else wanted.schema.names
+    named = next((name for name in names if not name.replace(".", "").isdigit()), None)
+    table = open_table(source, kind, options.text, named, options.max_bytes)
+    if Path(source).is_file():
+        check_unfolded(source, table.n_bytes, options.max_bytes)
+    if wanted.schema is not None and not table.headed and not set(names) <= set(table.columns):
+        cure = "give header=True if its first row names them" if table.guessed else "write their names into it"
+        first = ", ".join(map(quoted, names[:COLUMNS_TOLD]))
+        raise InputError(f"{source}: columns named {first} were expected, found a table without a header; {cure}")
+    id_at = None if options.id is None else position_of(table, "id", options.id)
+    kept = tuple(position_of(table, "keep", name) for name in each_name(table, options.keep))
+    dropped = {position_of(table, "drop", name) for name in each_name(table, options.drop)}
+    others = {*kept, *dropped, *([] if id_at is None else [id_at])}
+    others |= {place for place, name in enumerate(table.columns) if name in table.index}
+    positions, schema, told = _features_of(table, wanted, others)
+    own = tuple(dict.fromkeys(place for place in kept if place != id_at))
+    return TableQueries(table, positions, schema, options.text.cells(), id_at, own, told)
+
+
+def _features_of(
+    table: Table, wanted: ReadColumns, others: set[int]
+) -> tuple[tuple[int, ...], Schema, tuple[str, ...]]:
+    """The positions of the features, the schema by which they are read, and warnings."""
+    if wanted.schema is not None:
+        positions = wanted.schema.positions(table.columns, table.path)
+        left = [name for place, name in enumerate(table.columns) if place not in {*positions, *others}]
+        return positions, _with_booleans(wanted.schema), tuple(filter(None, [told_of_superfluous(left)]))
+    rest = tuple(place for place in range(len(table.columns)) if place not in others)
+    names = [table.columns[place] for place in rest]
+    shown = ", ".join(map(quoted, names[:COLUMNS_TOLD])) + (", ..." if len(names) > COLUMNS_TOLD else "")
+    if len(rest) != wanted.n_features:
+        cure = "name what is none of them with `drop`, `keep` or `id`"
+        expected = f"{counted(wanted.n_features, 'feature')} were expected, by the order of the columns"
+        raise InputError(f"{table.path}: {expected}, found {len(rest):,} ({shown}); {cure}")
+    told = f"the forest knows no names, so columns are read in their order: {shown}" if table.headed else ""
+    return rest, Schema.of_names(names), (told,) if told else ()
+
+
+def _with_booleans(schema: Schema) -> Schema:
+    """The same columns; those that were booleans of a data frame, 0 and 1, are written as true and false in a file."""
+    return Schema(
+        tuple(
+            replace(own, kind=ColumnKind.BOOLEAN)
+            if own.kind == ColumnKind.NUMBER and own.dtype.lower().startswith("bool")
+            else own
+            for own in schema.columns
+        )
+    )
+
+
+def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) -> NDArray[np.int64]:
+    """Read the pairs of a table of two columns, by the names of rows or else by their numbers, shape (n_pairs, 2).
+
+    Parameters
+    ----------
+    source
+        Path of the table; its first row names the columns.
+    numbers
+        The number of each row by its name; None: the table has numbers of rows, from 0.
+    n_rows
+        The number of rows.
+
+    Raises
+    ------
+    InputError
+        There are other columns, or an entry is no row.
+    """
+    table = open_table(source, format_of(source, None), TextOptions(header=True))
+    wanted = "the names of rows" if numbers is not None else f"numbers of rows, 0 to {n_rows - 1},"
+    if len(table.columns) != 2:
+        raise InputError(f"{source}: two columns with {wanted} were expected, found {len(table.columns):,}")
+    if not table.typed and all(_row_of(name, numbers, n_rows) is not None for name in table.columns):
+        found = ", ".join(table.columns)
+        raise InputError(f"{source}: a first row that names the two columns was expected, found the pair {found}")
+    blocks, first = [np.empty((0, 2), np.int64)], 0
+    for arrays in column_blocks(table, (0, 1), ROWS_KEPT):
+        sides = [[_row_of(text, numbers, n_rows) for text in texts_of(array).to_pylist()] for array in arrays]
+        for column, side in enumerate(sides):
+            if None in side:
+                row = side.index(None)
+                found = quoted(str(texts_of(arrays[column])[row].as_py()))
+                raise InputError(f"{table.place(first + row, column)}: {wanted} were expected, found {found}")
+        blocks.append(np.array(sides, np.int64).T)
+        first += len(sides[0])
+    return np.concatenate(blocks)
+
+
+def _row_of(text: str | None, numbers: Mapping[str, int] | None, n_rows: int) -> int | None:
+    """The number of the row that a text names; None if it names none."""
+    if numbers is not None:
+        return numbers.get(text or "")
+    return int(text) if text and WHOLE.fullmatch(text) and 0 <= int(text) < n_rows else None
+
+
+@dataclass(frozen=True)
+class TableQueries:
+    """The rows of a table, by the names of its columns."""
+
+    table: Table
+    positions: tuple[int, ...]
+    schema: Schema
+    cells: CellFormat
+    id_at: int | None
+    kept_at: tuple[int, ...]
+    told: tuple[str, ...]
+    unseen: Counter[int] = field(default_factory=Counter)
+
+    def features(self) -> Iterator[Float32s]:
+        """Blocks of features, shape (n, n_features).
+
+        Raises
+        ------
+        InputError
+            A value is of another kind than its column, or infinite.
+        """
+        first, n_rows = 0, max(1, QUERY_BYTES // (8 * len(self.positions)))
+        for block, unseen in feature_blocks(self.table, self.positions, self.schema, self.cells, n_rows):
+            self.unseen.update(unseen)
+            narrow = as_float32(block)
+            bad = np.isinf(narrow)
+            if bad.any():
+                row, column = map(int, np.argwhere(bad)[0])
+                raise self._refused(first + row, column, float(block[row, column]))
+            yield narrow
+            first += len(narrow)
+
+    def _refused(self, row: int, column: int, value: float) -> InputError:
+        where = f"{self.table.place(row, self.positions[column])}, column {quoted(self.schema.names[column])}"
+        return InputError(f"{where}: a finite float32 number was expected, found {value!r}; correct it")
+
+    def ids(self) -> PlannedArray | None:
+        """The names of the rows; None if nobody has said what they are."""
+        return None if self.id_at is None else ids_array(self.table, self.id_at)
+
+    def kept(self) -> Iterator[dict[str, pa.Array]]:
+        """Blocks of the columns that stand beside the answers, as the file holds them."""
+        if not self.kept_at:
+            return
+        names = [self.table.columns[place] for place in self.kept_at]
+        for arrays in column_blocks(self.table, self.kept_at, ROWS_KEPT):
+            yield dict(zip(names, arrays, strict=True))
+
+    def told_of_unseen(self) -> str:
+        """A warning of categories that the forest does not know, after all blocks were read; empty without any."""
+        if not self.unseen:
+            return ""
+        place, n_rows = next(iter(sorted(self.unseen.items())))
+        has = "has a category" if n_rows == 1 else "have a category"
+        found = (
+            f"{counted(n_rows, 'row')} {has} that the forest has not seen, in column {quoted(self.schema.names[place])}"
+        )
+        more = f", and {counted(len(self.unseen) - 1, 'other column')} too" if len(self.unseen) > 1 else ""
+        return f"{found}{more}; it counts as missing"
+
+
+@dataclass(frozen=True)
+class _LibsvmQueries:
+    """The rows of a libsvm file, whose labels are not read."""
+
+    table: LibsvmTable
+    told: tuple[str, ...] = ()
+
+    @classmethod
+    def open(cls, source: str, wanted: ReadColumns, options: QueryOptions) -> _LibsvmQueries:
+        """Open the file with as many features as the forest reads; raises InputError."""
+        if options.id is not None or options.keep or options.drop:
+            raise InputError(
+                f"{source}: `id`, `keep` and `drop` are for columns, which a libsvm file has not; leave them out"
+            )
+        if wanted.schema is not None and wanted.schema.encodings:
+            raise InputError(f"{source}: a table with categories or dates was expected, found numbers in libsvm's form")
+        n_features, limit = wanted.n_features, options.max_bytes
+        table = LibsvmTable.open(source, QUERY_BYTES, n_features, options.zero_based, limit)
+        check_unfolded(source, table.n_bytes, limit)
+        return cls(table)
+
+    def features(self) -> Iterator[Float32s]:
+        """Blocks of features, shape (n, n_features)."""
+        first = 0
+        for block in self.table.features():
+            narrow = as_float32(block)
+            if not np.isfinite(narrow).all():
+                row, column = map(int, np.argwhere(~np.isfinite(narrow))[0])
+                found = f"found {float(block[row, column])!r} in row {first + row}, feature {column}"
+                raise InputError(f"{self.table.path}: finite float32 numbers were expected, {found}; correct it")
+            yield narrow
+            first += len(block)
+
+    def ids(self) -> PlannedArray | None:
+        """None: a libsvm file has no names of rows."""
+        return None
+
+    def kept(self) -> Iterator[dict[str, pa.Array]]:
+        """Nothing: a libsvm file has no columns."""
+        yield from ()
+
+    def told_of_unseen(self) -> str:
+        """Nothing: a libsvm file has no categories."""
+        return ""

@@ -1,0 +1,141 @@
+"""A forest to which trees are added is the forest that grows all of them at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_iris
+
+from distforest import RFD, SMERF, Lazy, SimForestClassifier, SimForestOutlier, TreeRank, URerF, load, pairwise
+from distforest.errors import InputError
+from distforest.jobs.on_dask import local_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FEATURES, LABELS = load_iris(return_X_y=True)
+FEATURES = FEATURES.astype(np.float32)
+DISTANCES = np.abs(FEATURES[:, 2, None] - FEATURES[:, 2])
+SIMILARITIES = -((FEATURES[:, None] - FEATURES) ** 2).sum(axis=-1).astype(np.float64)
+
+FORESTS: dict[str, tuple[Callable[..., Any], tuple[object, ...]]] = {
+    "labels": (SMERF, (FEATURES, LABELS)),
+    "distances": (SMERF, (FEATURES[:, [0, 1, 3]], DISTANCES)),
+    "targets": (SMERF, (FEATURES, FEATURES[:, 0] + 0.3)),
+    "weights": (SMERF, (FEATURES, LABELS, np.arange(150) % 3)),
+    "bins": (partial(SMERF, max_bins=8), (FEATURES, LABELS)),
+    "sparse": (SMERF, (scipy.sparse.csr_array(FEATURES), LABELS)),
+    "missing": (SMERF, (np.where(FEATURES > 6, np.nan, FEATURES), LABELS)),
+    "similarities": (SimForestClassifier, (SIMILARITIES, LABELS)),
+    "nearest": (partial(SimForestClassifier, voting="nearest"), (SIMILARITIES, LABELS)),
+    "kernel": (partial(SimForestClassifier, similarity="rbf"), (FEATURES, LABELS)),
+    "outliers": (SimForestOutlier, (SIMILARITIES,)),
+    "clusters": (URerF, (FEATURES,)),
+    "screened": (partial(URerF, feature_weights="dependence"), (FEATURES,)),
+    "pairs": (RFD, (FEATURES, LABELS)),
+    "ranking": (TreeRank, (FEATURES, LABELS)),
+}
+
+
+@pytest.mark.parametrize("name", FORESTS)
+def test_trees_that_are_added_make_the_forest_that_grows_at_once(name: str) -> None:
+    make, data = FORESTS[name]
+    at_once = make(n_estimators=12, random_state=3).fit(*data)
+    added = make(n_estimators=3, random_state=3, warm_start=True).fit(*data)
+    first = added.digest_
+    for n_trees in (4, 12):
+        added.set_params(n_estimators=n_trees).fit(*data)
+    assert added.digest_ == at_once.digest_ != first
+
+
+def test_estimates_out_of_bag_are_those_of_all_trees() -> None:
+    at_once = SMERF(200, oob_score=True, max_depth=2, random_state=0).fit(FEATURES, LABELS)
+    added = SMERF(150, oob_score=True, max_depth=2, random_state=0, warm_start=True).fit(FEATURES, LABELS)
+    of_some = added.oob_score_
+    added.set_params(n_estimators=200).fit(FEATURES, LABELS)
+    assert added.oob_score_ == at_once.oob_score_ != of_some
+
+
+def test_distances_of_leaves_are_kept_or_not_as_if_grown_at_once() -> None:
+    """The most pairs of leaves that a tree may keep falls with the number of trees."""
+    kinds = []
+    for n_trees in (2, 40):
+        forest = SMERF(2, random_state=0, warm_start=True, bootstrap=False).fit(FEATURES, DISTANCES)
+        forest.set_params(n_estimators=n_trees, warm_start=True)
+        if n_trees > 2:
+            forest.fit(FEATURES, DISTANCES)
+        kinds.append(forest.forest_.meaning.leaf.kind)
+        at_once = SMERF(n_trees, random_state=0, bootstrap=False).fit(FEATURES, DISTANCES)
+        assert forest.digest_ == at_once.digest_
+    assert len(set(kinds)) == 2
+
+
+def test_without_an_integer_as_seed_the_forest_keeps_its_own() -> None:
+    added = SMERF(3, warm_start=True).fit(FEATURES, LABELS)
+    seed = added.forest_.meaning.seed
+    added.set_params(n_estimators=6).fit(FEATURES, LABELS)
+    assert added.digest_ == SMERF(6, random_state=seed).fit(FEATURES, LABELS).digest_
+
+
+def test_a_forest_that_was_saved_and_loaded_grows_on(tmp_path: Path) -> None:
+    SMERF(3, random_state=0).fit(FEATURES, LABELS).save(f"{tmp_path}/iris.zarr")
+    opened = load(f"{tmp_path}/iris.zarr")
+    opened.set_params(n_estimators=6, random_state=0, warm_start=True).fit(FEATURES, LABELS)
+    assert opened.digest_ == SMERF(6, random_state=0).fit(FEATURES, LABELS).digest_
+
+
+@pytest.mark.cluster
+def test_trees_are_added_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with local_cluster(workers=1, folder=tmp_path) as cluster:
+        added = SMERF(3, random_state=0, warm_start=True, client=cluster.client).fit(FEATURES, LABELS)
+        added.set_params(n_estimators=8).fit(FEATURES, LABELS)
+    assert added.digest_ == SMERF(8, random_state=0).fit(FEATURES, LABELS).digest_
+
+
+def test_without_warm_start_a_new_forest_grows() -> None:
+    forest = SMERF(6, random_state=0).fit(FEATURES, LABELS)
+    assert forest.set_params(n_estimators=3).fit(FEATURES, LABELS).forest_.n_trees == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "data", "words"),
+    [
+        ({"n_estimators": 2}, (FEATURES, LABELS), r"n_estimators=2 must be larger .* 3 trees"),
+        ({}, (FEATURES + 1, LABELS), "the data are others than those of the last fit"),
+        ({}, (FEATURES, LABELS[::-1]), "the data are others"),
+        ({}, (FEATURES, LABELS, np.arange(150) % 3), "the data are others"),
+        ({"max_depth": 2}, (FEATURES, LABELS), "max_depth=2 beside trees with None"),
+        ({"random_state": 1}, (FEATURES, LABELS), "smerf with seed 1 beside smerf with seed 0"),
+    ],
+)
+def test_what_would_make_a_mixture_is_refused(
+    changes: dict[str, object], data: tuple[np.ndarray, ...], words: str
+) -> None:
+    forest = SMERF(3, random_state=0, warm_start=True).fit(FEATURES, LABELS)
+    digest = forest.digest_
+    with pytest.raises(InputError, match=words):
+        forest.set_params(**{"n_estimators": 6, **changes}).fit(*data)
+    assert forest.digest_ == digest
+
+
+def test_as_many_trees_as_there_are_is_told() -> None:
+    forest = SMERF(3, random_state=0, warm_start=True).fit(FEATURES, LABELS)
+    digest = forest.digest_
+    with pytest.warns(UserWarning, match="3 trees are there already, so warm_start=True adds none"):
+        forest.fit(FEATURES, LABELS)
+    assert forest.digest_ == digest
+
+
+def test_trees_that_grow_together_or_are_pruned_do_not_grow_on() -> None:
+    lazy = SimForestClassifier(n_estimators=3, similarity=Lazy(pairwise(lambda a, b: -abs(a - b))), warm_start=True)
+    with pytest.raises(InputError, match="does not go with a Lazy similarity"):
+        lazy.fit(FEATURES[:, 0].tolist(), LABELS)
+    with pytest.raises(InputError, match="pruning_folds prunes them"):
+        TreeRank(3, pruning_folds=2, warm_start=True).fit(FEATURES, LABELS)

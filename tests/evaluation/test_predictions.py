@@ -1,0 +1,197 @@
+"""Predictions judged by what is true, against scikit-learn's measures; rows are found by name, or by their order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    log_loss,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
+
+from distforest.command_line import cli
+from distforest.errors import InputError
+from distforest.evaluation.predictions import JudgedPredictions, judge, weighted_auc
+from distforest.sources.arrays import write_array
+from distforest.sources.files.table_files import TextOptions
+from distforest.stores.groups import seal_group
+
+RNG = np.random.default_rng(0)
+N = 80
+CLASSES = np.array(["fern", "moss", "pine"])
+TRUE = CLASSES[RNG.integers(0, 3, N)]
+SHARES = RNG.dirichlet([1, 1, 1], N) * 0.6 + 0.4 * (TRUE[:, None] == CLASSES)
+NAMES = [f"n{k}" for k in range(N)]
+SIZE = RNG.normal(size=N)
+GUESS = SIZE + RNG.normal(size=N) / 2
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    turned = RNG.permutation(N)
+    truth = pd.DataFrame({"name": NAMES, "kind": TRUE, "size": SIZE})
+    truth.to_csv("ordered.csv", index=False)
+    truth.iloc[turned].to_csv("turned.csv", index=False)
+    shares = {f"proba_{name}": SHARES[:, k] for k, name in enumerate(CLASSES)}
+    pd.DataFrame({"name": NAMES, **shares}).to_parquet("proba.parquet", index=False)
+    pd.DataFrame({"row": range(N), **shares}).to_csv("numbered.csv", index=False)
+    pd.DataFrame({"name": NAMES, "kind": TRUE, "prediction": CLASSES[SHARES.argmax(axis=1)]}).to_csv(
+        "p.csv", index=False
+    )
+    pd.DataFrame({"name": NAMES, "prediction": GUESS}).to_csv("numbers.csv", index=False)
+    return tmp_path
+
+
+def values(judged: JudgedPredictions) -> dict[str, float]:
+    return {own.name: own.value for own in judged.measures}
+
+
+def test_labels_are_judged_as_scikit_learn_does(home: Path) -> None:
+    del home
+    predicted = CLASSES[SHARES.argmax(axis=1)]
+    known = {
+        "accuracy": accuracy_score(TRUE, predicted),
+        "balanced accuracy": balanced_accuracy_score(TRUE, predicted),
+        "log-loss": log_loss(TRUE, SHARES),
+        "ROC AUC": roc_auc_score(TRUE, SHARES, multi_class="ovr"),
+    }
+    for answer, truth in (
+        ("proba.parquet", "turned.csv"),
+        ("proba.parquet", "ordered.csv"),
+        ("numbered.csv", "ordered.csv"),
+    ):
+        found = judge(answer, truth, label="kind")
+        assert values(found) == pytest.approx(known)
+        assert found.n_rows == N
+        for own in found.measures:
+            assert own.low is not None
+            assert own.high is not None
+            assert own.low < own.value < own.high
+    for truth in (None, "turned.csv"):
+        found = judge("p.csv", truth, label="kind", n_resamples=0)
+        assert values(found) == pytest.approx({name: known[name] for name in ("accuracy", "balanced accuracy")})
+        assert [own.low for own in found.measures] == [None, None]
+
+
+def test_targets_are_judged_as_scikit_learn_does(home: Path) -> None:
+    del home
+    found = judge("numbers.csv", "turned.csv", target="size")
+    assert values(found) == pytest.approx({"R2": r2_score(SIZE, GUESS), "RMSE": root_mean_squared_error(SIZE, GUESS)})
+
+
+@pytest.mark.parametrize("kind", ["predict", "proba"])
+def test_answers_in_zarr_are_judged_by_an_array(kind: str, home: Path) -> None:
+    del home
+    codes = np.searchsorted(CLASSES, TRUE)
+    write_array("truth.zarr", "y", codes.shape, codes.dtype, [codes], {"classes": CLASSES.tolist()})
+    array = SHARES if kind == "proba" else SHARES.argmax(axis=1)
+    name = "proba" if kind == "proba" else "prediction"
+    write_array("a.zarr", name, array.shape, array.dtype, [array], {"classes": CLASSES.tolist()})
+    seal_group("a.zarr", {"distforest": {"forest": "0", "answer": kind, "complete": True}})
+    found, known = judge("a.zarr", "truth.zarr/y"), judge("proba.parquet", "ordered.csv", label="kind")
+    assert found.measures == known.measures[: len(found.measures)]
+    assert len(found.measures) == (4 if kind == "proba" else 2)
+
+
+@given(st.integers(0, 10_000))
+def test_the_area_of_weights_is_that_of_repeated_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores, positive, weights = rng.integers(0, 4, 12) / 4, rng.random(12) < 0.5, rng.integers(0, 4, 12)
+    area = weighted_auc(scores, positive)(weights.astype(float))
+    left = np.repeat(positive, weights)
+    if len(left) == 0 or left.all() or not left.any():
+        assert np.isnan(area)
+    else:
+        assert area == pytest.approx(roc_auc_score(left, np.repeat(scores, weights)))
+
+
+@pytest.mark.parametrize("word", ["row", "name"])
+def test_pairs_are_judged_by_the_labels_of_their_points(word: str, home: Path) -> None:
+    pairs = RNG.integers(0, N, (200, 2))
+    apart = pairs[:, 0] != pairs[:, 1]
+    similar = TRUE[pairs[:, 0]] == TRUE[pairs[:, 1]]
+    distance = np.where(similar, 0.4, 0.6) + RNG.normal(size=200) / 5
+    named = pairs if word == "row" else np.array(NAMES)[pairs]
+    table = pd.DataFrame({f"left_{word}": named[:, 0], f"right_{word}": named[:, 1], "distance": distance})
+    table.to_csv(home / "pairs.csv", index=False)
+    found = judge("pairs.csv", "ordered.csv" if word == "row" else "turned.csv", label="kind")
+    [area] = found.measures
+    assert area.value == pytest.approx(roc_auc_score(similar[apart], -distance[apart]))
+    assert area.low is not None
+    assert area.low < area.value < (area.high or 0)
+    assert found.n_rows == apart.sum()
+
+
+def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
+    pd.DataFrame({"a": [1, 2]}).to_csv("strange.csv", index=False)
+    pd.DataFrame({"kind": TRUE[:9]}).to_csv("few.csv", index=False)
+    pd.DataFrame({"name": NAMES[1:], "kind": TRUE[1:]}).to_csv("lacking.csv", index=False)
+    pd.DataFrame({"name": NAMES[:1] * N, "kind": TRUE}).to_csv("twice.csv", index=False)
+    pd.DataFrame({"name": NAMES, "kind": [f"{name}!" for name in TRUE]}).to_csv("others.csv", index=False)
+    pd.DataFrame({"name": NAMES, "proba_a": 0.4, "proba_b": 0.4}).to_csv("shares.csv", index=False)
+    for answer, truth, columns, told in (
+        ("strange.csv", "ordered.csv", {"label": "kind"}, "a column 'prediction', .* found 'a'"),
+        (
+            "numbered.csv",
+            "few.csv",
+            {"label": "kind"},
+            "few.csv: what is true of 80 rows of numbered.csv was expected, found 9",
+        ),
+        ("p.csv", "lacking.csv", {"label": "kind"}, "a row named 'n0' was expected, as in the answers, found none"),
+        ("p.csv", "twice.csv", {"label": "kind"}, "names of rows that differ were expected, found one twice"),
+        ("p.csv", "others.csv", {"label": "kind"}, "labels of the classes that are predicted were expected"),
+        ("shares.csv", "ordered.csv", {"label": "kind"}, "class shares with the sum 1 were expected"),
+        ("p.csv", "ordered.csv", {}, "the column of what is true was expected, found none; give `label` or `target`"),
+        ("p.csv", "ordered.csv", {"target": "size"}, "predicted numbers were expected, found classes"),
+        ("proba.parquet", "ordered.csv", {"target": "size"}, "labels were expected, for class shares, found numbers"),
+        ("p.csv", "ordered.csv", {"target": "size", "label": "kind"}, "`label` or `target` was expected"),
+        ("p.csv", "ordered.csv", {"label": "kinds"}, "did you mean 'kind'"),
+    ):
+        with pytest.raises(InputError, match=told):
+            judge(answer, truth, **columns)
+    some = pd.DataFrame({"name": NAMES, "kind": ["oak", *TRUE[1:]]})
+    some.to_csv(home / "oak.csv", index=False)
+    with pytest.warns(UserWarning, match="'oak' is no class of the forest, so log-loss and ROC AUC are left out"):
+        found = judge("proba.parquet", "oak.csv", label="kind")
+    assert len(found.measures) == 2
+
+
+def test_a_truth_may_be_written_otherwise(home: Path) -> None:
+    frame = pd.DataFrame({"name": NAMES, "size": SIZE})
+    frame.to_csv(home / "german.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    text = TextOptions(separator=";", decimal=",", encoding="cp1252")
+    known = judge("numbers.csv", "ordered.csv", target="size", n_resamples=5)
+    assert judge("numbers.csv", "german.csv", target="size", n_resamples=5, text=text).measures == known.measures
+    with pytest.raises(InputError, match="give `separator=';'`"):
+        judge("numbers.csv", "german.csv", target="size")
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(cli.main, ["evaluate", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_command_judges_predictions(home: Path) -> None:
+    del home
+    code, out, err = run("p.csv", "--label", "kind", "--resamples", "20")
+    assert code == 0, err
+    assert [line.split("  ")[0] for line in out.splitlines()] == ["answer", "truth", "accuracy", "balanced accuracy"]
+    code, out, _ = run("proba.parquet", "turned.csv", "--label", "kind", "--json", "--resamples", "0")
+    scores = json.loads(out)["scores"]
+    assert (code, sorted(scores)) == (0, ["ROC AUC", "accuracy", "balanced accuracy", "log-loss"])
+    assert scores["accuracy"]["low"] is None
+    assert run("p.csv", "--label", "kind", "-k", "3")[0] == 2
+    assert "--label is for predictions" in run("absent.zarr", "truth.zarr", "--label", "kind")[2]
+    assert "Missing argument 'TRUTH'" in run("absent.zarr")[2]

@@ -1,0 +1,320 @@
+"""Scoring from files to files: the same answers as from arrays, and awkward files that are read right or refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from distforest import SMERF, SimForestClassifier, load
+from distforest.command_line import cli
+from distforest.errors import InputError
+from distforest.jobs.cluster import Here
+from distforest.jobs.question import Question
+from distforest.jobs.score import Scored, score
+from distforest.jobs.score_table import ScoredTable, flat_columns, score_table
+from distforest.sources.arrays import open_array, write_array
+from distforest.sources.files.ids import names_of_rows
+from distforest.sources.files.ingest import ingest
+from distforest.sources.files.queries import QueryOptions
+from distforest.sources.files.table_files import TextOptions
+
+RNG = np.random.default_rng(0)
+COLOURS = np.array(["red", "green", "blue"])
+FEATURES = ["size", "colour", "seen", "ok"]
+
+
+def frame(n: int) -> pd.DataFrame:
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 300, n), "D")
+    columns = {"size": RNG.normal(size=n).round(3), "colour": COLOURS[RNG.integers(0, 3, n)], "seen": days}
+    return pd.DataFrame({"name": [f"c{k:03d}" for k in range(n)], **columns, "ok": RNG.random(n) < 0.5})
+
+
+OLD, NEW = frame(200), frame(40)[["ok", "seen", "colour", "name", "size"]]
+NEW.loc[5, "size"] = np.nan
+LABELS = np.where((OLD["size"] > 0) ^ (OLD["colour"] == "red"), "fern", "moss")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a forest of a table of all kinds of columns, new rows in every format, and as Zarr."""
+    home = tmp_path_factory.mktemp("made")
+    OLD.drop(columns="name").to_csv(home / "old.csv", index=False)
+    ingest(str(home / "old.csv"), str(home / "old.zarr"))
+    SMERF(6, random_state=0).fit(str(home / "old.zarr/X"), LABELS).save(home / "f.zarr")
+    NEW.to_csv(home / "new.csv", index=False)
+    NEW.to_csv(home / "new.csv.gz", index=False)
+    NEW.to_csv(home / "new.tsv", index=False, sep="\t")
+    NEW.to_parquet(home / "new.parquet")
+    NEW.to_feather(home / "new.feather")
+    (home / "folder").mkdir()
+    for number, part in enumerate((NEW[:15], NEW[15:])):
+        part.to_parquet(home / f"folder/{number}.parquet", index=False)
+    ingest(str(home / "new.csv"), str(home / "new.zarr"), id="name")
+    return home
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.chdir(tmp_path)
+    for path in made.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    return tmp_path
+
+
+def answered(
+    queries: str, output: str, answer: str = "predict", options: QueryOptions | None = None, **more: Any
+) -> ScoredTable | Scored:
+    question = Question("f.zarr", queries, answer, **more)
+    file = None if ".zarr" in queries else options or QueryOptions(id="name")
+    return score_table(question, output, Here(2), file, overwrite=True)
+
+
+@pytest.mark.parametrize("source", ["new.csv", "new.csv.gz", "new.tsv", "new.parquet", "new.feather", "folder"])
+def test_a_file_is_answered_as_what_it_is_ingested_to(source: str, home: Path) -> None:
+    for answer, array in (("predict", "prediction"), ("proba", "proba"), ("apply", "nodes"), ("distance", "distance")):
+        score(Question("f.zarr", "new.zarr/X", answer), "known.zarr", Here(2), overwrite=True)
+        answered(source, "found.zarr", answer)
+        for name in (array, "ids"):
+            known, found = (open_array(f"{group}.zarr/{name}") for group in ("known", "found"))
+            np.testing.assert_array_equal(found[:], known[:])
+    assert names_of_rows(found[:], dict(found.attrs)) == list(NEW["name"])
+    assert sorted(path.name for path in home.iterdir() if path.name.endswith(".job")) == []
+
+
+def read(path: str) -> pd.DataFrame:
+    if path.endswith(".parquet"):
+        return pd.read_parquet(path)
+    return pd.read_feather(path) if path.endswith(".arrow") else pd.read_csv(path, sep=None, engine="python")
+
+
+@pytest.mark.parametrize("output", ["out.csv", "out.csv.gz", "out.tsv", "out.parquet", "out.arrow"])
+def test_answers_become_a_table(output: str, home: Path) -> None:
+    del home
+    done = answered("new.csv", output, options=QueryOptions(id="name", keep=("ok,size",)))
+    score(Question("f.zarr", "new.zarr/X", "predict"), "known.zarr", Here(2), overwrite=True)
+    found = read(output)
+    assert isinstance(done, ScoredTable)
+    assert (done.n_rows, list(done.columns)) == (40, list(found))
+    assert list(found) == ["name", "ok", "size", "prediction"]
+    assert list(found["name"]) == list(NEW["name"])
+    codes = open_array("known.zarr/prediction")[:]
+    assert list(found["prediction"]) == [["fern", "moss"][code] for code in codes]
+    np.testing.assert_array_equal(pd.to_numeric(found["size"]), NEW["size"])
+
+
+def test_each_answer_that_fits_has_its_columns(home: Path) -> None:
+    del home
+    assert list(read(_table("new.csv", "proba"))) == ["row", "proba_fern", "proba_moss"]
+    found = read(_table("new.parquet", "neighbors", n_neighbors=2))
+    assert list(found) == ["row", "neighbor_0", "neighbor_1", "distance_0", "distance_1"]
+    assert list(found["row"]) == list(range(40))
+    score(Question("f.zarr", "new.zarr/X", "neighbors", n_neighbors=2), "known.zarr", Here(2), overwrite=True)
+    np.testing.assert_array_equal(found[["neighbor_0", "neighbor_1"]], open_array("known.zarr/indices")[:])
+    assert len(list(read(_table("new.zarr/X", "apply")))) == 7
+    assert next(iter(read("out.parquet"))) == "name"  # which the Zarr group knows
+    for answer in ("distance", "proximity"):
+        with pytest.raises(InputError, match=f"out.parquet: answers with a few columns .*found '{answer}', a matrix"):
+            _table("new.csv", answer)
+
+
+def _table(queries: str, answer: str, **more: Any) -> str:
+    answered(queries, "out.parquet", answer, QueryOptions(drop=("name",)), **more)
+    return "out.parquet"
+
+
+def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
+    numbers = np.array([[0, 1], [3, 3], [39, 2]])
+    write_array("pairs.zarr", "pairs", numbers.shape, numbers.dtype, [numbers])
+    score(Question("f.zarr", "new.zarr/X", "pairs", pairs="pairs.zarr/pairs"), "known.zarr", Here(2))
+    known = open_array("known.zarr/distance")[:]
+    pd.DataFrame(numbers, columns=["a", "b"]).to_csv(home / "numbers.csv", index=False)
+    named = pd.DataFrame(NEW["name"].to_numpy()[numbers], columns=["a", "b"])
+    named.to_parquet(home / "names.parquet", index=False)
+    found = read(_table("new.csv", "pairs", pairs="numbers.csv"))
+    assert list(found) == ["left_row", "right_row", "distance"]
+    np.testing.assert_array_equal(found[["left_row", "right_row"]], numbers)
+    np.testing.assert_array_equal(found["distance"], known)
+    answered("new.csv", "out.parquet", "pairs", pairs="names.parquet")
+    found = read("out.parquet")
+    assert found[["left_name", "right_name"]].to_numpy().tolist() == named.to_numpy().tolist()
+    np.testing.assert_array_equal(found["distance"], known)
+    for text, told in (
+        ("0,1\n2,3\n", "a first row that names the two columns was expected, found the pair 0, 1"),
+        ("a,b\n0,40\n", r"row 0 \(line 2\): numbers of rows, 0 to 39, were expected, found '40'"),
+        ("a,b,c\n0,1,2\n", "two columns with numbers of rows, 0 to 39, were expected, found 3"),
+    ):
+        (home / "bad.csv").write_text(text)
+        with pytest.raises(InputError, match=told):
+            _table("new.csv", "pairs", pairs="bad.csv")
+
+
+HEAD = "size,colour,seen,ok"
+GOOD = "1.5,red,2024-02-01,true"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "a csv file with rows was expected, found an empty file"),
+        (f"{HEAD}\n", "rows were expected, found none below the first"),
+        ("size,colour,ok\n1.5,red,true\n", "found none named 'seen'; add what is missing"),
+        (f"{HEAD},size\n{GOOD},2\n", "different column names were expected, found 'size' twice"),
+        (f"{HEAD}\n{GOOD}\n1x,red,2024-02-01,true\n", r"row 1 \(line 3\), column 'size': a number was expected"),
+        (f"{HEAD}\n{GOOD}\ninf,red,2024-02-01,true\n", r"row 1 \(line 3\), column 'size': a finite float32 number"),
+        (f"{HEAD}\n1,red,2024-02-31,true\n", r"row 0 \(line 2\), column 'seen': a date was expected"),
+        (f"{HEAD}\n1,red,2024-02-01,perhaps\n", r"column 'ok': true or false was expected, found 'perhaps'"),
+        (f"{GOOD}\n{GOOD}\n", "columns named 'size', .* were expected, found a table without a header"),
+    ],
+)
+def test_awkward_files_are_refused_and_leave_nothing(text: str, told: str, home: Path) -> None:
+    (home / "bad.csv").write_text(text)
+    with pytest.raises(InputError, match=told):
+        answered("bad.csv", "bad.out.csv", options=QueryOptions())
+    assert not [path.name for path in home.iterdir() if path.name.startswith("bad.out")]
+
+
+def test_a_table_without_rows_is_refused(home: Path) -> None:
+    NEW[:0].to_parquet(home / "none.parquet")
+    with pytest.raises(InputError, match=r"none.parquet: rows were expected, found none"):
+        answered("none.parquet", "out.csv")
+
+
+def test_what_is_odd_is_told_and_read_right(home: Path) -> None:
+    (home / "odd.csv").write_text(f"note,{HEAD}\nhello,NA,mauve,2024-02-01,TRUE\nyou,1,red,,false\n")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        answered("odd.csv", "odd.out.csv", "apply", QueryOptions())
+    assert [str(own.message) for own in told] == [
+        "odd.csv: the forest does not read 1 column: 'note'",
+        "odd.csv: 1 row has a category that the forest has not seen, in column 'colour'; it counts as missing",
+    ]
+    (home / "plain.csv").write_text(f"{HEAD}\n,,2024-02-01,1\n1,red,,0\n")
+    answered("plain.csv", "plain.out.csv", "apply", QueryOptions())
+    pd.testing.assert_frame_equal(read("odd.out.csv"), read("plain.out.csv"))
+
+
+def test_words_of_other_countries(home: Path) -> None:
+    text = "ok;seen;size;colour\ntrue;01.02.2024;1.234,5;red\nfalse;leer;-0,5;blue\n"
+    (home / "german.csv").write_text(text, encoding="cp1252")
+    options = TextOptions(
+        separator=";", decimal=",", thousands=".", date_format="%d.%m.%Y", missing=("leer",), encoding="cp1252"
+    )
+    answered("german.csv", "german.out.csv", "apply", QueryOptions(text=options))
+    (home / "plain.csv").write_text(f"{HEAD}\n1234.5,red,2024-02-01,true\n-0.5,blue,,false\n")
+    answered("plain.csv", "plain.out.csv", "apply", QueryOptions())
+    pd.testing.assert_frame_equal(read("german.out.csv"), read("plain.out.csv"))
+
+
+def test_a_forest_without_names_reads_columns_in_their_order(home: Path) -> None:
+    values = RNG.normal(size=(60, 3))
+    SMERF(4, random_state=0).fit(values, values[:, 0] > 0).save(home / "plain.zarr")
+    table = pd.DataFrame(values[:9], columns=["a", "b", "c"]).assign(name=range(9))
+    table.to_csv(home / "t.csv", index=False)
+    question = Question("plain.zarr", "t.csv", "apply")
+    with pytest.raises(InputError, match="3 features were expected, by the order of the columns, found 4"):
+        score_table(question, "o.csv", Here(), QueryOptions())
+    with pytest.warns(
+        UserWarning, match="the forest knows no names, so columns are read in their order: 'a', 'b', 'c'"
+    ):
+        score_table(question, "o.csv", Here(), QueryOptions(id="name"))
+    lines = ["1 " + " ".join(f"{k + 1}:{value!r}" for k, value in enumerate(row[:2].tolist())) for row in values[:9]]
+    (home / "t.libsvm").write_text("\n".join(lines))
+    score_table(Question("plain.zarr", "t.libsvm", "apply"), "l.csv", Here(), QueryOptions())
+    table.assign(c=0.0)[["a", "b", "c"]].to_csv(home / "zero.csv", index=False, header=False)
+    score_table(Question("plain.zarr", "zero.csv", "apply"), "z.csv", Here(), QueryOptions())
+    pd.testing.assert_frame_equal(read("l.csv"), read("z.csv"))
+
+
+def test_a_forest_of_a_built_in_similarity_finds_the_neighbours_of_rows_with_holes(home: Path) -> None:
+    numbers = pd.DataFrame(RNG.normal(size=(30, 2)), columns=["a", "b"])
+    SimForestClassifier("rbf", n_estimators=3, random_state=0).fit(numbers, numbers["a"] > 0).save(home / "rbf.zarr")
+    numbers.loc[4, "b"] = np.nan
+    numbers.to_csv(home / "holes.csv", index=False)
+    question = Question("rbf.zarr", "holes.csv", "neighbors", n_neighbors=1)
+    score_table(question, "o.csv", Here(), QueryOptions())
+    _, near = load("rbf.zarr").kneighbors(numbers, n_neighbors=1)
+    assert read("o.csv")["neighbor_0"].tolist() == near[:, 0].tolist()
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(cli.main, ["score", "f.zarr", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_command_scores_files(home: Path) -> None:
+    code, out, err = run("new.csv", "out.parquet", "--answer", "predict", "--id", "name", "--keep", "ok", "--json")
+    assert (code, json.loads(out)["columns"]) == (0, ["name", "ok", "prediction"]), err
+    assert pq.read_table("out.parquet").schema.names == ["name", "ok", "prediction"]
+    code, out, _ = run("new.csv", "out.parquet", "--answer", "predict", "--id", "name", "--overwrite")
+    assert (code, out.splitlines()[2]) == (0, "table   40 rows, name, prediction")
+    assert run("new.csv", "out.parquet", "--answer", "predict")[2] == (
+        "error: out.parquet: a new name was expected, found a file; choose another, or allow --overwrite\n"
+    )
+    assert "--id is for a file, found it with the address new.zarr/X" in run("new.zarr/X", "o.csv", "--id", "name")[2]
+    assert "queries is 'new.csv'" in run("new.csv", str(home / "new.csv"), "--answer", "predict")[2]
+    assert "--keep is for a table" in run("new.csv", "o.zarr", "--keep", "ok")[2]
+    with gzip.open("x.csv.gz", "wt") as file:
+        file.write(NEW.to_csv(index=False))
+    assert run("x.csv.gz", "x.csv", "--answer", "apply", "--drop", "name")[0] == 0
+
+
+def test_a_kept_column_may_not_be_called_like_an_answer(home: Path) -> None:
+    pq.write_table(pa.Table.from_pandas(NEW.assign(prediction=1)), home / "p.parquet")
+    with pytest.raises(InputError, match="a table of different columns was expected, found 'prediction' twice"):
+        answered("p.parquet", "out.csv", options=QueryOptions(id="name", keep=("prediction",)))
+    assert not Path("out.csv").exists()
+
+
+def test_booleans_of_a_data_frame_are_read_in_a_file(home: Path) -> None:
+    table = OLD[["size", "ok"]].fillna(0)
+    SMERF(3, random_state=0).fit(table, LABELS).save(home / "bool.zarr")
+    for name, own in {"words": table, "numbers": table.astype({"ok": int})}.items():
+        own.to_csv(home / f"{name}.csv", index=False)
+        score_table(Question("bool.zarr", f"{name}.csv", "apply"), f"{name}.out.csv", Here(), QueryOptions())
+    pd.testing.assert_frame_equal(read("words.out.csv"), read("numbers.out.csv"))
+
+
+def test_what_a_killed_scoring_has_left_is_no_obstacle(home: Path) -> None:
+    left = home / "left.csv.job/working/answers.zarr.job"
+    left.mkdir(parents=True)
+    (left / "owner.json").write_text("{}")
+    answered("new.csv", "left.csv")
+    assert sorted(path.name for path in home.glob("left*")) == ["left.csv"]
+
+
+def test_what_no_format_holds_is_refused_and_leaves_nothing(home: Path) -> None:
+    table = pa.Table.from_pandas(NEW).append_column("list", pa.array([[1, 2]] * len(NEW)))
+    pq.write_table(table, home / "list.parquet")
+    with pytest.raises(
+        InputError, match=r"answers.csv: columns that a csv file holds were expected \(.*\); keep others"
+    ):
+        answered("list.parquet", "l.csv", options=QueryOptions(id="name", keep=("list",)))
+    assert not list(home.glob("l.csv*"))
+    answered("list.parquet", "l.parquet", options=QueryOptions(id="name", keep=("list",)))
+    assert read("l.parquet")["list"][3].tolist() == [1, 2]
+
+
+def test_answers_in_zarr_are_replaced_only_if_that_is_allowed(home: Path) -> None:
+    del home
+    answered("new.csv", "z.zarr")
+    with pytest.raises(InputError, match=r"z\.zarr: a new name was expected, found answers about a forest; choose"):
+        score_table(Question("f.zarr", "new.csv", "predict"), "z.zarr", Here(), QueryOptions(id="name"))
+    answered("new.csv", "z.zarr", "apply")
+    with pytest.raises(InputError, match=r"f.zarr'.*choose another output"):
+        answered("new.csv", "f.zarr")
+
+
+def test_targets_and_embeddings_have_a_column_each() -> None:
+    assert list(flat_columns("prediction", np.zeros((2, 1)), None)) == ["prediction"]
+    assert list(flat_columns("prediction", np.zeros((2, 2)), None)) == ["prediction_0", "prediction_1"]
