@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from distforest.estimators.tree_rank import TreeRank
     from distforest.estimators.urerf import URerF
     from distforest.service.submitted import SubmittedJob, submit
-    from distforest.sources.factors import Distances, Embedding, Graph, Labels, Targets
+    from distforest.sources.factors import Distances, Embedding, Graph, Labels, ObservedDistances, Targets
     from distforest.sources.lazy.callbacks import Lazy, pairwise
 
     __version__: str
@@ -27,6 +27,7 @@ __all__ = [
     "Graph",
     "Labels",
     "Lazy",
+    "ObservedDistances",
     "SimForestClassifier",
     "SimForestOutlier",
     "SimForestRegressor",
@@ -49,7 +50,9 @@ _HOME = {
     **dict.fromkeys(("SimForestClassifier", "SimForestRegressor"), "distforest.estimators.simforest"),
     **dict.fromkeys(("SubmittedJob", "submit"), "distforest.service.submitted"),
     **dict.fromkeys(("Lazy", "pairwise"), "distforest.sources.lazy.callbacks"),
-    **dict.fromkeys(("Distances", "Embedding", "Graph", "Labels", "Targets"), "distforest.sources.factors"),
+    **dict.fromkeys(
+        ("Distances", "Embedding", "Graph", "Labels", "ObservedDistances", "Targets"), "distforest.sources.factors"
+    ),
 }
 
 

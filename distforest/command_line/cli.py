@@ -352,11 +352,12 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
     """Report what a sealed FOREST is and how it was grown.
 
-    It reads the manifest, the tree sizes and the feature weights; `verify` reads everything.
+    It reads the manifest, the tree sizes, the feature weights and how many pairs of leaves are unobserved; `verify`
+    reads everything.
     """
     from distforest.command_line import reports
     from distforest.forest.feature_shares import read_feature_shares
-    from distforest.forest.roots import Roots
+    from distforest.forest.roots import Roots, unobserved_of_manifest
     from distforest.forest.sealed.artifact import read_manifest
 
     manifest = read_manifest(forest)
@@ -368,10 +369,10 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     if plot is not None:
         _plot(forest, features, plot)
     try:
-        roots = Roots.of_manifest(forest, manifest)
+        roots, unobserved = Roots.of_manifest(forest, manifest), unobserved_of_manifest(forest, manifest)
     except ArtifactError:  # `verify` reports damage; the manifest is reported in any case
-        roots = None
-    print_report(ctx, reports.inspected(forest, manifest, roots, drawn))
+        roots, unobserved = None, None
+    print_report(ctx, reports.inspected(forest, manifest, roots, drawn, unobserved))
 
 
 def _plot(forest: str, features: str | None, path: str) -> None:

@@ -317,8 +317,17 @@ def outlined(seen: Outline) -> Report:
 # --- forests ---------------------------------------------------------------------------------------------
 
 
-def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, drawn: FeatureShares | None) -> Report:
-    """Report a forest: its manifest, its trees without a split, and how it drew features unless with equal weights."""
+def inspected(
+    address: str,
+    manifest: Mapping[str, Any],
+    roots: Roots | None,
+    drawn: FeatureShares | None,
+    unobserved: float | None = None,
+) -> Report:
+    """Report a forest: its manifest, its trees without a split, how it drew features unless with equal weights.
+
+    ``unobserved`` is the share of the pairs of leaves of which no distance was observed; None if all were.
+    """
     meaning = manifest["meaning"]
     arrays = {name: _sealed_array(entry) for name, entry in manifest["arrays"].items()}
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
@@ -339,10 +348,15 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
         "feature_dtypes": list(schema.dtypes) if schema and schema.dtypes else None,
         "provenance": manifest["provenance"],
     }
+    if unobserved is not None:
+        answer["unobserved_share"] = unobserved
     lines = _inspected_lines(answer)
     place = next(place for place, (name, _) in enumerate(lines) if name == "nodes")
     if roots and (warning := roots.told()):
         lines.insert(place + 1, ("warning", warning))
+    if unobserved is not None:
+        text = f"no distance of {100.0 * unobserved:.3g} % of the pairs of leaves; their parents stand in"
+        lines.insert(place + 1, ("observed", text))
     if drawn is not None:
         answer["features"] = {"n_dependent": drawn.n_dependent, "most": _most(drawn)}
         lines.insert(place, ("features", _in_shares(drawn)))

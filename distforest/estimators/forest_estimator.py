@@ -313,6 +313,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
         of_rows = self._integer_weights(params, truth, sample_weight)
         data = Data(rows, matrix, *of_truth, weights, offset=truth.offset, sample_weights=of_rows)
+        data = replace(data, n_unobserved=truth.n_unobserved)
         self._grow_from(data, params, self._seed())
 
     def _sample_weight(self, sample_weight: VectorLike | None, n_rows: int) -> Floats | None:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from distforest.sources.factors import Distances, Embedding, Graph, Labels, Targets
+from distforest.sources.factors import Distances, Embedding, Graph, Labels, ObservedDistances, Targets
 from distforest.sources.lazy.callbacks import Lazy
 
 Address = str | os.PathLike[str]
@@ -68,7 +68,7 @@ ObjectsLike = Sequence[object] | ArrayLike
 RowsLike = FeaturesLike | SparseLike | ObjectsLike
 """Rows in the form in which `fit` takes them: features or similarities, which may be sparse; or the objects."""
 
-TruthLike = Labels | Targets | Embedding | Distances | Graph | VectorLike | DataFrameLike
+TruthLike = Labels | Targets | Embedding | Distances | ObservedDistances | Graph | VectorLike | DataFrameLike
 """What SMERF learns: one of the named truths, a vector of labels or targets, or a distance matrix, shape (n, n)."""
 
 FeatureWeightsLike = Literal["dependence"] | ArrayLike | None

@@ -65,7 +65,10 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         The labels, sorted, if the forest has learned labels.
     oob_rmse_, oob_score_ : float
         With ``oob_score``: root mean squared error and coefficient of determination of the out-of-bag distances of all
-        pairs i < j of training rows, or of 2^21 random pairs if there are more.
+        pairs i < j of training rows whose distances were observed, or of 2^21 random pairs if there are more.
+    unobserved_share_ : float
+        Share of all pairs of leaves of which no distance was observed, so that their parents stand in; 0.0 if the
+        distances were complete.
     n_features_in_, feature_names_in_, feature_dtypes_in_
         Number of features; and their names and dtypes, if ``X`` is a data frame with string names or a Zarr array with
         the attribute ``feature_names``. A saved forest keeps them.
@@ -127,7 +130,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             In a sparse matrix an absent value is 0.
         y
             The ground truth: distances, shape (n, n), as a matrix or as `Distances`; `Labels`, `Targets`, `Embedding`
-            or `Graph`; or a vector, shape (n,). A vector with fractional numbers is read as `Targets`, any other
+            or `Graph`; or a vector, shape (n,). NaN in a matrix is a distance that nobody observed, `ObservedDistances`
+            are a sparse matrix of those that were. A vector with fractional numbers is read as `Targets`, any other
             (strings, booleans, whole numbers) as `Labels`. Give dates as `Targets`.
         sample_weight
             A weight for each row, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as so
@@ -153,7 +157,9 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             left, right = pairs_of_rows(features.shape[0])
             estimate, count = scoring.out_of_bag_distance(self.forest_, left, right)
             known = have_estimates(count, "pairs")
-            true, estimate = truth.distances(left[known], right[known]), estimate[known]
+            true = truth.distances(left, right)
+            known &= ~np.isnan(true)
+            true, estimate = true[known], estimate[known]
             of_pairs = _weights_of_pairs(weights, left[known], right[known])
             self.oob_rmse_ = float(np.sqrt(np.average((true - estimate) ** 2, weights=of_pairs)))
             self.oob_score_ = r_squared(true, estimate, of_pairs)
@@ -205,6 +211,12 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         return shares
 
     @property
+    def unobserved_share_(self) -> float:
+        """Share of all pairs of leaves of which no distance was observed; 0.0 if the distances were complete."""
+        check_is_fitted(self, "forest_")
+        return scoring.unobserved_share(self.forest_)
+
+    @property
     def _n_features_out(self) -> int:
         return self.forest_.n_training
 
@@ -240,8 +252,10 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         if len(rows) < 2:
             raise InputError(f"score compares pairs: two rows of positive weight were expected, found {len(rows)}")
         left, right = (rows[places] for places in pairs_of_rows(len(rows)))
-        distances = self._pair_distances(nodes, left, right)
-        return r_squared(truth.distances(left, right), distances, _weights_of_pairs(weights, left, right))
+        true = truth.distances(left, right)
+        known = ~np.isnan(true)
+        left, right = left[known], right[known]
+        return r_squared(true[known], self._pair_distances(nodes, left, right), _weights_of_pairs(weights, left, right))
 
     def _pair_distances(self, nodes: Int32s, left: Ints, right: Ints) -> Floats:
         """Compute the distances of pairs of rows; many pairs by the whole matrix, where each costs less."""

@@ -29,7 +29,7 @@ from distforest.forest.leaves import ClassCounts, Means
 from distforest.forest.pairs.pair_leaves import Votes
 from distforest.forest.pairs.pair_walks import blocks_of
 from distforest.forest.same_leaf import SameLeaf
-from distforest.forest.scoring import between_nodes
+from distforest.forest.scoring import between_nodes, telling_trees
 from distforest.jit import kernel
 
 if TYPE_CHECKING:
@@ -90,14 +90,17 @@ def explain_rows(forest: Forest, left: Int32s, right: Int32s, columns: tuple[str
     Raises
     ------
     InputError
-        There are not as many left rows as right rows.
+        There are not as many left rows as right rows, or no tree knows a distance.
     """
     if left.shape != right.shape:
         raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
-    n_trees, n_pairs = left.shape
+    telling, n_pairs = telling_trees(forest).tolist(), left.shape[1]
+    n_trees = len(telling)
+    if not telling:
+        raise InputError("no tree drew an observed distance, so there is no distance to explain; observe more of them")
     distances, baseline = np.zeros(n_pairs), 0.0
     contributions = np.zeros((n_pairs, forest.n_columns))
-    for tree in range(n_trees):
+    for tree in telling:
         nodes = node_distances(forest, tree)
         paths = TreePaths.of(forest.table, tree)
         baseline += float(nodes.pairs(np.zeros(1, np.int64), np.zeros(1, np.int64))[0])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Required, TypedDict
 
 from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members
+from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.same_leaf import SameLeaf
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 SHARE, NEAREST = "share", "nearest"
 """The vote of a tree for a row: the shares or means of its leaf; or the class or target of the most similar training
 object there."""
+
+UNOBSERVED = "unobserved"
+"""The array that says of how many pairs of leaves no distance was observed; forests of complete distances have none."""
 
 UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
 """Leaf tables of forests without a ground truth, which follow from the node table alone."""
@@ -117,6 +121,8 @@ class KeepsMeans:
 class KeepsMembers:
     """The training distances, stored once; those of leaves are computed from them.
 
+    Some are unobserved if the forest has the array `UNOBSERVED`.
+
     Attributes
     ----------
     offset
@@ -134,8 +140,10 @@ class KeepsMembers:
     def table(self, table: NodeTable, arrays: Arrays) -> Members:
         """The leaf table of these arrays; raises KeyError if one is missing."""
         offset, scale = float(self.offset or 0.0), float(self.scale or 0.0)
-        weight = arrays.get("sample_weight")
-        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], offset, scale, weight)
+        of_rows = (arrays["leaves"], arrays["in_bag"], arrays["distances"], offset, scale, arrays.get("sample_weight"))
+        if UNOBSERVED in arrays:
+            return ObservedMembers(table, *of_rows, unobserved=arrays[UNOBSERVED])
+        return Members(table, *of_rows)
 
     def to_dict(self) -> LeafEntry:
         """The kind as a manifest holds it."""
@@ -154,7 +162,7 @@ class KeepsMembers:
 
 @dataclass(frozen=True)
 class KeepsLeafDistances:
-    """The distances of all pairs of leaves of a tree."""
+    """The distances of all pairs of leaves of a tree; some are of ancestors if there is the array `UNOBSERVED`."""
 
     kind: ClassVar[str] = "leaf_distances"
     nearest: ClassVar[bool] = False
@@ -162,6 +170,8 @@ class KeepsLeafDistances:
 
     def table(self, table: NodeTable, arrays: Arrays) -> LeafDistances:
         """The leaf table of these arrays; raises KeyError if one is missing."""
+        if UNOBSERVED in arrays:
+            return ObservedLeafDistances(table, arrays["leaf_distances"], unobserved=arrays[UNOBSERVED])
         return LeafDistances(table, arrays["leaf_distances"])
 
     def to_dict(self) -> LeafEntry:

@@ -10,6 +10,8 @@ kind               arrays                                 distance of two nodes 
 ``path_lengths``   none (see path_lengths.py)             1[l != l']
 =================  =====================================  =============================================
 
+Where some z_ij are unobserved, the third and the fourth kind are those of observed_leaves.py.
+
 The class weights c are 1 unless given. Every distance is symmetric bit for bit, and does not depend on the other nodes
 of the same call.
 """
@@ -245,12 +247,16 @@ class Members:
         mean_pairs(*self._groups(tree), self._read, left, right, means)
         return means + self.offset
 
+    def _hold(self, distances: Float32s) -> NDArray[np.bool_]:
+        """Which rows of distances have no value that is refused, shape (n_rows,)."""
+        return np.asarray(np.isfinite(distances).all(axis=1))
+
     def check(self) -> None:
         """Refuse distances that are not finite or not square, and leaves without members; raises ArtifactError."""
         n = self.leaves.shape[1]
         expect("distances", self.distances, (n, n), np.float32)
         for first in range(0, n, 4096):
-            holds = np.isfinite(self.distances[first : first + 4096]).all(axis=1)
+            holds = self._hold(self.distances[first : first + 4096])
             if not holds.all():
                 raise ArtifactError(f"distances[{first + int(np.argmin(holds))}]: values are finite")
         for tree in range(self.table.n_trees):

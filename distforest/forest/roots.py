@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from distforest.forest.leaf_kinds import NEAREST, KeepsOfPairs
+from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, KeepsOfPairs
+from distforest.forest.observed_leaves import share_of_pairs
 from distforest.forest.sealed.artifact import meaning_of, read_array
 from distforest.forest.table import n_roots_of
 
@@ -31,6 +32,20 @@ FOLLOWS = {
 MOST_STAY = 0.7
 """The share of training rows staying at roots above which a forest is told of. On wine, iris and simulated judges it is
 reached where about half of the pairs are observed; beyond it, surrogate splits classify 5 to 40 points more rightly."""
+
+
+def unobserved_of_manifest(address: str, manifest: Manifest) -> float | None:
+    """Share of the pairs of leaves of a sealed forest of which no distance was observed; None if all distances were.
+
+    Raises
+    ------
+    ArtifactError
+        The two arrays from which it follows are damaged.
+    """
+    if UNOBSERVED not in manifest["arrays"]:
+        return None
+    sizes, unobserved = (read_array(address, manifest, name) for name in ("tree_size", UNOBSERVED))
+    return share_of_pairs(unobserved, (sizes + 1) // 2)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.leaves import ClassCounts, LeafTable, Means
+from distforest.forest.leaves import ClassCounts, LeafTable, Means, leaves_per_tree
 from distforest.forest.nearest_votes import nearest_members
+from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers, share_of_pairs
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import check_n_neighbors, nearest, proximity
@@ -50,6 +51,21 @@ def between_nodes(forest: Forest) -> LeafTable:
     return forest.leaf_table
 
 
+def telling_trees(forest: Forest) -> Ints:
+    """The trees that know distances: all but those that drew no observed pair of rows, see `observed_leaves`."""
+    if isinstance(forest.leaf_table, (ObservedMembers, ObservedLeafDistances)):
+        return np.flatnonzero(~forest.leaf_table.silent)
+    return np.arange(forest.n_trees)
+
+
+def unobserved_share(forest: Forest) -> float:
+    """Share of all pairs of leaves, a leaf with itself among them, of which no distance was observed."""
+    if not isinstance(forest.leaf_table, (ObservedMembers, ObservedLeafDistances)):
+        return 0.0
+    assert forest.leaf_table.unobserved is not None  # noqa: S101  (guaranteed by the kind of leaf table)
+    return share_of_pairs(forest.leaf_table.unobserved, leaves_per_tree(forest.table))
+
+
 def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     """The forest's distance of each row to each other row (SMERF, Eq. 3).
 
@@ -63,7 +79,7 @@ def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     Returns
     -------
     ndarray
-        Shape (n_left, n_right).
+        Shape (n_left, n_right); NaN if no tree drew an observed distance.
 
     Raises
     ------
@@ -80,13 +96,13 @@ def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     for rows in _blocks(left.shape[1]):
         for columns in _blocks(right.shape[1]):
             _add_trees(forest, left[:, rows], right[:, columns], total[rows, columns])
-    total /= len(left)
-    return total
+    n_telling = len(telling_trees(forest))
+    return np.divide(total, n_telling, out=total) if n_telling else np.full_like(total, np.nan)
 
 
 def _add_trees(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> None:
     """Add each tree's distance to ``total``, shape (n_left, n_right)."""
-    for tree in range(forest.n_trees):
+    for tree in telling_trees(forest).tolist():
         from_nodes, row = np.unique(left[tree], return_inverse=True)
         to_nodes, column = np.unique(right[tree], return_inverse=True)
         add_looked_up(between_nodes(forest).between(tree, from_nodes, to_nodes), row, column, total)
@@ -105,11 +121,12 @@ def pair_distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     if left.shape != right.shape:
         raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
     total = np.zeros(left.shape[1])
-    for tree in range(forest.n_trees):
+    telling = telling_trees(forest).tolist()
+    for tree in telling:
         total += between_nodes(forest).pairs(tree, left[tree].astype(np.int64), right[tree].astype(np.int64))
     if says_shared(forest):
         return 1.0 - (forest.n_trees - total) / forest.n_trees  # the same bits as `distance`
-    return total / forest.n_trees
+    return total / len(telling) if telling else np.full_like(total, np.nan)
 
 
 def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats, Ints]:
@@ -130,7 +147,7 @@ def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats
         Number of trees behind each estimate, shape (n_pairs,).
     """
     total, count = np.zeros(len(left)), np.zeros(len(left), np.int64)
-    for tree in range(forest.n_trees):
+    for tree in telling_trees(forest).tolist():
         both = (forest.in_bag[tree, left] == 0) & (forest.in_bag[tree, right] == 0) & (left != right)
         nodes = forest.training_nodes[tree].astype(np.int64)
         total[both] += between_nodes(forest).pairs(tree, nodes[left[both]], nodes[right[both]])

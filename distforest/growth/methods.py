@@ -28,6 +28,7 @@ from distforest.growth.cuts.criteria import Criterion, Gini, Variance
 from distforest.growth.cuts.far_values import FarVariance, variance_of
 from distforest.growth.cuts.histograms import cut_codes_by_targets
 from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.cuts.observed_distance import ObservedDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
 from distforest.growth.cuts.witnesses import Witnesses
@@ -547,7 +548,8 @@ def _of_truth(
         return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
     if data.truth_kind == TruthKind.DISTANCES:
         distances = ArraySource.of(data.truth).values
-        return MeanDistance.of(distances, data.largest), KeepsMembers(data.offset or None)
+        criterion = ObservedDistance if data.n_unobserved else MeanDistance
+        return criterion.of(distances, data.largest), KeepsMembers(data.offset or None)
     factor = 0.5 if data.truth_kind == TruthKind.TARGETS else 1.0
     heaviest_of_rows = None if data.sample_weights is None else heaviest
     return variance_of(data.truth, factor, data.truth_kind, heaviest_of_rows), KeepsMeans(factor, nearest)

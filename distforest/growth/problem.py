@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.forest import Forest, Meaning, canonical
-from distforest.forest.leaf_kinds import NEAREST, VOICES, KeepsLeafDistances
+from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, VOICES, KeepsLeafDistances
 from distforest.forest.leaves import Members, Moments, accumulate, describe, leaves_per_tree, triangle_size
+from distforest.forest.observed_leaves import ObservedMembers
 from distforest.forest.table import NodeTable, route
 from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
@@ -70,6 +71,8 @@ class Data:
         ``TruthKind.LINKS``, and ``truth`` the class of each pair, 0 for similar.
     sample_weights
         The weight of each row; None: equal weights.
+    n_unobserved
+        Number of pairs of rows whose distance nobody observed; it is NaN in ``truth``.
     """
 
     rows: RowKind
@@ -83,6 +86,7 @@ class Data:
     pairs: Int32s | None = None
     offset: float = 0.0
     sample_weights: SampleWeights | None = None
+    n_unobserved: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -114,7 +118,8 @@ class Data:
             return self
         present = self.sample_weights.present
         if self.truth_kind == TruthKind.DISTANCES:
-            return replace(self, largest=max(float(np.abs(row[present]).max()) for row in self.truth[present]))
+            largest = max(float(np.fmax.reduce(np.abs(row[present]))) for row in self.truth[present])
+            return replace(self, largest=largest)
         truth = np.repeat(self.truth[present[:1]], self.n_rows, axis=0)
         truth[present] = self.truth[present]
         return replace(self, truth=truth)
@@ -251,7 +256,7 @@ class Problem:
             one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
             return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
         if self.data.truth_kind == TruthKind.DISTANCES:
-            return {"leaf_distances": self._triangles(table, leaves, in_bag)}
+            return self._distance_arrays(table, leaves, in_bag)
         if self.data.truth_kind == TruthKind.NOTHING:
             return {}
         return _means(table, leaves, in_bag, self.data.truth, self._middle)
@@ -261,12 +266,21 @@ class Problem:
         """The point relative to which means of the ground truth are computed."""
         return middle_of(self.data.truth)
 
-    def _triangles(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> np.ndarray:
+    def _distance_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
+        """Distances of leaves and, if some distances are unobserved, how many pairs of leaves are, for each tree."""
+        if not self.data.n_unobserved:
+            members = Members(table, leaves, in_bag, self.data.truth, self.data.offset)
+            return {"leaf_distances": self._triangles(members)}
+        observed = ObservedMembers(table, leaves, in_bag, self.data.truth, self.data.offset)
+        counts = [observed.count(tree) for tree in range(table.n_trees)]
+        return {"leaf_distances": self._triangles(observed), UNOBSERVED: np.array(counts, np.int64)}
+
+    def _triangles(self, members: Members) -> np.ndarray:
         """Packed distances of all pairs of leaves of the trees, or an empty array if one of them would be too large."""
+        table = members.table
         sizes = triangle_size(leaves_per_tree(table))
         if (sizes > self.triangle_limit).any():
             return np.empty(0)
-        members = Members(table, leaves, in_bag, self.data.truth, self.data.offset)
         triangles = []
         for tree in range(table.n_trees):
             nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])

@@ -135,6 +135,10 @@ def _of_similarities(data: Data, name: str) -> Iterator[str]:
 
 def _of_lacking(data: Data) -> Iterator[str]:
     """Similarities (or distances) of which most are unobserved."""
+    if data.n_unobserved:
+        n_pairs = data.n_rows * (data.n_rows - 1) // 2
+        if 2 * data.n_unobserved > n_pairs:
+            yield f"{n_pairs - data.n_unobserved:,} of {n_pairs:,} distances are observed (observe more of them)"
     if not is_given(data.rows) or lazy_sources(data.matrix):
         return
     observed = _observed(data)[0] / math.prod(data.matrix.shape)
@@ -146,7 +150,10 @@ def _of_turned(data: Data) -> Iterator[str]:
     """Distances of rows to themselves that are larger than the others, so that a cut raises the mean in its sides."""
     if data.truth_kind != TruthKind.DISTANCES:
         return
-    if data.truth.diagonal().mean(dtype=np.float64) > data.truth.mean(dtype=np.float64):
+    sums = [
+        (np.nansum(block, dtype=np.float64), block.size - np.isnan(block).sum()) for _, block in row_blocks(data.truth)
+    ]
+    if data.truth.diagonal().mean(dtype=np.float64) > np.divide(*np.sum(sums, axis=0)):
         cure = "give 1 - S instead, or an adjacency matrix as a graph"
         yield f"rows are further from themselves than from others, so these may be similarities ({cure})"
 

@@ -48,7 +48,7 @@ class Inputs:
     ----------
     method, params, seed
         Method, parameters and seed of the forest.
-    rows, truth_kind, classes, largest, offset
+    rows, truth_kind, classes, largest, n_unobserved, offset
         As in `distforest.growth.problem.Data`.
     matrix, truth
         The two staged arrays.
@@ -80,6 +80,7 @@ class Inputs:
     truth: Staged
     classes: Sequence[ClassName] | None
     largest: float
+    n_unobserved: int = 0
     scratch: str | None = None
     addresses: tuple[str, str] = ("in memory", "in memory")
     callback: Callback | None = None
@@ -150,6 +151,7 @@ class Inputs:
             pairs,
             self.offset,
             None if of_rows is None else SampleWeights(of_rows, self.weight_unit),
+            self.n_unobserved,
         )
         return problem(METHODS[self.method], data, self.params, self.seed)
 

@@ -22,7 +22,7 @@ from distforest.jobs.callback import Callback
 from distforest.jobs.inputs import Inputs, scratch_of
 from distforest.jobs.wanted import Role, check_weights, truth_of, wanted_inputs
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_truth
+from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.factors import names_of_classes
 from distforest.sources.kernels import KERNELS
@@ -32,9 +32,8 @@ from distforest.sources.readings import (
     AS_IT_IS,
     DISSIMILARITIES,
     FEATURES,
-    GRAPH,
     SIMILARITIES,
-    largest_entry,
+    known_entries,
 )
 from distforest.sources.row_kinds import Dense, Features, Kernel, Several
 from distforest.sources.schema import Schema, refuse_categories
@@ -85,12 +84,13 @@ class StagingPlace:
 
 
 class StagedTruth(NamedTuple):
-    """The staged truth, with the classes of codes and the largest distance: see `distforest.sources.truth.Truth`."""
+    """The staged truth, with what else is known of it: see `distforest.sources.truth.Truth`."""
 
     kind: TruthKind
     staged: Staged
     classes: Sequence[ClassName] | None = None
     largest: float = 1.0
+    n_unobserved: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -160,7 +160,8 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
         matrix = place.sparse("matrix", data.matrix)
     else:
         matrix = place.array("matrix", data.array)
-    truth = StagedTruth(data.truth_kind, place.array("truth", data.truth), data.classes, data.largest)
+    known = (data.classes, data.largest, data.n_unobserved)
+    truth = StagedTruth(data.truth_kind, place.array("truth", data.truth), *known)
     staged = Inputs(
         *(method, params, seed, data.rows, matrix, *truth),
         feature_weights=None if data.feature_weights is None else place.array("feature_weights", data.feature_weights),
@@ -189,11 +190,11 @@ def _stage_truth(kind: TruthKind, address: str, wanted: ByRole, place: StagingPl
 def _stage_distances(wanted: Wanted, place: StagingPlace) -> StagedTruth:
     distances = stage(wanted.address, wanted.reading, place.scratch)
     with distances.watched(place.scratch) as values:
-        told = "" if wanted.reading is GRAPH else told_of_truth(values, distances.reading.offset)
-        largest = largest_entry(values)
-    if told:
+        known = known_entries(values, distances.reading)
+        doubts = told_of_given(values, distances.reading, known.n_unobserved)
+    for told in doubts:
         warn_caller(f"{wanted.address}: {told}")
-    return StagedTruth(TruthKind.DISTANCES, distances, None, largest)
+    return StagedTruth(TruthKind.DISTANCES, distances, None, *known)
 
 
 def _warn_of_amounts(spec: Spec, address: str, rows: StagedRows, place: StagingPlace) -> None:

@@ -88,6 +88,9 @@ def error_curve(forest: Forest, truth: Truth) -> ErrorCurve:
     if isinstance(forest.leaf_table, (ClassCounts, Means)) and not forest.nearest_votes:
         return _curve(forest, _predictions(forest), *_judge_of_rows(forest, truth), "row")
     left, right = judged_pairs(forest.n_training)
+    if truth.n_unobserved:
+        is_known = ~np.isnan(truth.distances(left, right))
+        left, right = left[is_known], right[is_known]
     judged = _judge_of_pairs(forest, truth, left, right)
     return _curve(forest, _pair_distances(forest, left, right), *judged, "pair")
 
@@ -190,7 +193,9 @@ def _distances_of_tree(forest: Forest, tree: int, left: Ints, right: Ints) -> tu
     """What a tree adds to the sums of the distances of pairs of training rows, and to their weights."""
     if not pair_scores.is_over_pairs(forest):
         nodes = forest.training_nodes[tree].astype(np.int64)
-        return scoring.between_nodes(forest).pairs(tree, nodes[left], nodes[right]), 1.0
+        found = scoring.between_nodes(forest).pairs(tree, nodes[left], nodes[right])
+        tells = ~np.isnan(found)  # a tree that drew no observed distance knows none
+        return np.where(tells, found, 0.0), tells.astype(np.float64)
     table = pair_scores.node_scores(forest)
     numbers = np.stack([left, right], axis=1).astype(np.int32)
     ends = pair_scores.walked(table.walks, tree, pair_scores.training_pairs(forest, numbers))

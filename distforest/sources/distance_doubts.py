@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import scipy.sparse
     from numpy.typing import NDArray
 
+    from distforest.sources.readings import Reading
     from distforest.sources.source import Float32s, Floats, Ints
 
 ROUNDED = 1e-5
@@ -161,6 +162,13 @@ def _range_of(values: np.ndarray) -> tuple[float, float]:
     return least, largest
 
 
+def _extremes(block: Float32s, axis: int | None) -> list[np.ndarray]:
+    """The least and the largest values along an axis, of which NaN is none; each line has others."""
+    found = [np.asarray(f(block, axis=axis)) for f in (np.min, np.max)]
+    lacks = np.isnan(found[0]).any()  # without NaN, min and max are several times as fast as fmin and fmax
+    return [np.asarray(f.reduce(block, axis=axis)) for f in (np.fmin, np.fmax)] if lacks else found
+
+
 def _not_at_0(n_off: int, n_rows: int) -> str:
     return f"{n_off:,} of {n_rows:,} rows {are(n_off)} not at distance 0 from themselves"
 
@@ -180,6 +188,32 @@ def _unit_at(largest: float, dtype: np.dtype) -> float:
     return float(np.spacing(dtype.type(largest))) if dtype.kind == "f" else 0.0
 
 
+def told_of_given(matrix: Float32s, reading: Reading, n_unobserved: int) -> list[str]:
+    """The doubts about distances that SMERF is to learn, as they were read, of which so many pairs are unobserved."""
+    unobserved = told_of_unobserved(matrix) if n_unobserved else ""
+    given = "" if reading.convert == "edges" else told_of_truth(matrix, reading.offset)
+    return [told for told in (given, unobserved) if told]
+
+
+def told_of_unobserved(matrix: Float32s) -> str:
+    """A doubt about rows of which no distance to another row was observed; else "".
+
+    Examples
+    --------
+    >>> told_of_unobserved(np.array([[0, 1, np.nan], [1, 0, np.nan], [np.nan, np.nan, 0]], np.float32))
+    'no distance of row 2 to any other row was observed, so it teaches nothing; observe some, or leave it out'
+    """
+    n_observed = np.concatenate([np.count_nonzero(~np.isnan(block), axis=1) for _, block in row_blocks(matrix)])
+    alone = np.flatnonzero(n_observed == 1)  # its distance to itself
+    if not len(alone):
+        return ""
+    if len(alone) == 1:
+        found, follows = f"no distance of row {alone[0]} to any other row was observed", "it teaches nothing"
+        return f"{found}, so {follows}; observe some, or leave it out"
+    found = f"no distance of {len(alone):,} rows to any other row was observed, the first row {alone[0]}"
+    return f"{found}, so they teach nothing; observe some, or leave them out"
+
+
 def told_of_truth(matrix: Float32s, offset: float = 0.0) -> str:
     """A doubt about distances that SMERF is to learn, and its remedy; else "".
 
@@ -191,7 +225,7 @@ def told_of_truth(matrix: Float32s, offset: float = 0.0) -> str:
     Parameters
     ----------
     matrix
-        Symmetric, shape (n, n), without NaN.
+        Symmetric, shape (n, n); NaN is unobserved, and never on the diagonal.
     offset
         The number that was subtracted from all distances.
 
@@ -200,14 +234,14 @@ def told_of_truth(matrix: Float32s, offset: float = 0.0) -> str:
     >>> told_of_truth(np.array([[0, 2, 2], [2, 0, 1], [2, 1, 0]], np.float32))
     ''
     >>> told_of_truth(np.array([[0, 2, -1], [2, 0, 1], [-1, 1, 0]], np.float32))
-    'all 2 distances below 0 are -1, the first at row 0, column 2; if it marks what is unknown, fill these in or leave
-    their rows out'
+    'all 2 distances below 0 are -1, the first at row 0, column 2; if it marks what is unknown, put NaN in
+    their place'
     >>> told_of_truth(np.array([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]], np.float32))
     'most rows are nearer to each other than to themselves: row 0 is at 1 from itself, at 0.5 from row 1; if these are
     similarities, give distances in their place, 1 - S, say'
     """
     diagonal: Floats = np.diagonal(matrix).astype(np.float64) + offset
-    ranges = [(float(block.min()), float(block.max())) for _, block in row_blocks(matrix)]
+    ranges = [[float(end) for end in _extremes(block, None)] for _, block in row_blocks(matrix)]
     least, largest = min(low for low, _ in ranges) + offset, max(high for _, high in ranges) + offset
     if not diagonal.any() and not _is_below(least, largest):
         return ""
@@ -232,7 +266,7 @@ class _Pairs:
     def see(self, block: Float32s, first_row: int) -> None:
         """Take a block of rows, shape (n, n_columns)."""
         rows = np.arange(first_row, first_row + len(block))
-        low, high = (f(block, axis=1).astype(np.float64) + self._offset for f in (np.min, np.max))
+        low, high = (extreme.astype(np.float64) + self._offset for extreme in _extremes(block, 1))
         self._reach[rows] = np.maximum(high, -low)
         self._compare(block, rows, rows % self._step == 0)
         self._find_marks(block, rows, low < np.minimum(self._diagonal[rows], 0.0))
@@ -269,7 +303,7 @@ class _Pairs:
         row, column, value = self._first_mark
         if not _is_below(value, float(self._reach.max())):
             return ""
-        cure = "if it marks what is unknown, fill these in or leave their rows out"
+        cure = "if it marks what is unknown, put NaN in their place"
         found = f"all {self._n_marked:,} distances below 0 are {value:g}, the first at row {row}, column {column}"
         return f"{found}; {cure}"
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
-from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
-from distforest.sources.opening import opened_array
+from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
+from distforest.sources.opening import opened_array, opened_rows
 from distforest.sources.source import Floats, Int32s
+from distforest.sources.sparse import canonical_csr
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 DATES = "mM"
 """Kinds of dtypes that are durations and dates."""
@@ -148,7 +152,10 @@ class Embedding:
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """Given distances of all pairs of rows, shape (n, n): array-like, Zarr array, or the address of one.
+    """Given distances of pairs of rows, shape (n, n): array-like, Zarr array, or the address of one.
+
+    NaN is a distance that nobody observed, and on the diagonal 0. Where only one of z_ij and z_ji is observed, it
+    counts for both.
 
     `SMERF` reads a plain matrix in the same way. But selecting rows here also selects the columns with the same
     numbers, so that cross-validation works: it gets the distances among training rows, and those among test rows.
@@ -182,8 +189,78 @@ class Distances:
 
 
 @dataclass(frozen=True, eq=False)
+class ObservedDistances:
+    """Distances of those pairs of rows that were observed: the stored entries of a sparse matrix, zeros too.
+
+    ``values`` has shape (n, n): a sparse matrix or array of SciPy, or the address of one in Zarr.
+
+    An entry that is not stored is unobserved; that tells it from a `Graph`, in which two items without a link are far.
+    A pair may be stored in one direction or in both, whose mean is used; on the diagonal, what is not stored is 0. It
+    is read into a dense matrix, so n rows take 4 n^2 bytes. Selecting rows also selects the columns with the same
+    numbers.
+
+    Raises
+    ------
+    InputError
+        The matrix is dense (give `Distances`, with NaN for what is unobserved), or not square.
+
+    Warns
+    -----
+    UserWarning
+        A pair is stored twice, and SciPy adds the two up.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> judged = scipy.sparse.coo_array(([2.0, 5.0], ([0, 2], [1, 1])), (3, 3))
+    >>> ObservedDistances(judged).matrix()
+    array([[ 0.,  2., nan],
+           [nan,  0., nan],
+           [nan,  5.,  0.]])
+    """
+
+    values: object
+
+    def __post_init__(self) -> None:
+        opened = opened_rows(self.values)
+        if not is_sparse(opened):
+            cure = "give a dense one as Distances, with NaN for what is unobserved"
+            raise InputError(f"observed distances: a sparse matrix was expected, found {type(opened).__name__}; {cure}")
+        shape = tuple(getattr(opened, "shape", ()))
+        if len(shape) != 2 or shape[0] != shape[1]:
+            raise InputError(f"observed distances: a square matrix was expected, found shape {shape}")
+        object.__setattr__(self, "values", canonical_csr(opened))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the distance matrix."""
+        return (len(self),) * 2
+
+    def __len__(self) -> int:
+        return int(self._stored.shape[0])
+
+    def __getitem__(self, rows: RowIndex) -> ObservedDistances:
+        numbers = np.arange(len(self))[rows].reshape(-1)
+        return ObservedDistances(self._stored[numbers][:, numbers])
+
+    @property
+    def _stored(self) -> scipy.sparse.csr_array:
+        return self.values  # from `canonical_csr`
+
+    def matrix(self) -> np.ndarray:
+        """The distances in the dtype in which they are stored, NaN where nobody observed them, shape (n, n)."""
+        stored = self._stored
+        matrix = np.full(stored.shape, np.nan, np.result_type(stored.dtype, np.float32))
+        np.fill_diagonal(matrix, 0.0)
+        matrix[np.repeat(np.arange(len(self)), np.diff(stored.indptr)), stored.indices] = stored.data
+        return matrix
+
+
+@dataclass(frozen=True, eq=False)
 class Graph:
     """Distance 1 - a_ij from a dense adjacency matrix with entries in [0, 1]: an absent edge is distance 1.
+
+    NaN is a pair of which nobody knows whether it is linked, and on the diagonal no loop.
 
     ``adjacency`` has shape (n, n): array-like, Zarr array, or the address of one.
 

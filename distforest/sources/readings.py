@@ -14,6 +14,8 @@ from distforest.sources.given import unmasked
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import DTypeLike, NDArray
 
     from distforest.sources.arrays import Matrix
@@ -48,7 +50,8 @@ class Reading:
         Whether it holds similarities: float64 is kept, since cuts read differences of columns, which may be small
         compared with the values.
     symmetric
-        Whether the matrix is square and is made symmetric as (Z + Z') / 2, which has the same SMERF objective.
+        Whether the matrix is square and is made symmetric as (Z + Z') / 2, which has the same SMERF objective. Where
+        only one of z_ij and z_ji is observed, both are that one; NaN on the diagonal is 0, see `laid_out`.
     convert
         ``None``, ``"edges"`` (1 - a: linked items are near, an absent edge is distance 1) or ``"squares"``
         (-d^2 / 2, in float64: differences of its columns order rows like those of inner products).
@@ -153,8 +156,8 @@ FEATURES = Reading("features", missing="missing")
 COMPLETE = Reading("features")
 SIMILARITIES = Reading("similarities", missing="unobserved", precise=True)
 DISSIMILARITIES = Reading("distances", missing="unobserved", precise=True, convert="squares")
-DISTANCES = Reading("distances", symmetric=True)
-GRAPH = Reading("an adjacency matrix", symmetric=True, convert="edges")
+DISTANCES = Reading("distances", missing="unobserved", symmetric=True)
+GRAPH = Reading("an adjacency matrix", missing="unobserved", symmetric=True, convert="edges")
 AS_IT_IS = Reading("values", keep=True)
 
 
@@ -260,10 +263,44 @@ def read_level(
 
 
 def _fill(values: Matrix, reading: Reading, out: np.ndarray, onlooker: Onlooker | None = None) -> None:
-    for first, block in row_blocks(values):
+    for first, block in laid_out(values, reading):
         out[first : first + len(block)] = reading.block(block, first)
         if onlooker:
             onlooker.see(block, first)
+
+
+def laid_out(values: Matrix, reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
+    """The first row and the values of each block of rows; where a matrix is symmetric, NaN on its diagonal is 0.
+
+    Nobody measures how far a thing is from itself, so distances to themselves may all be left out: they are 0, and a
+    node of a graph has no loop.
+
+    Raises
+    ------
+    InputError
+        Some of the diagonal is NaN, and some of it is not 0, so that what is left out is not known to be 0.
+    """
+    lacking, given = -1, -1
+    for first, block in row_blocks(values):
+        if not reading.symmetric or block.dtype.kind != "f":
+            yield first, block
+            continue
+        rows = np.arange(len(block))
+        diagonal = block[rows, first + rows]
+        lacks, gives = np.isnan(diagonal), np.abs(diagonal) > 0.0
+        lacking = first + int(np.argmax(lacks)) if lacking < 0 and lacks.any() else lacking
+        given = first + int(np.argmax(gives)) if given < 0 and gives.any() else given
+        if min(lacking, given) >= 0:
+            raise InputError(
+                f"{reading.name}: NaN on the diagonal stands for 0, but row {lacking} has NaN there and row {given} "
+                "another value than 0; give the whole diagonal"
+            )
+        if lacks.any():
+            filled = block.copy()
+            filled[rows[lacks], first + rows[lacks]] = 0.0
+            yield first, filled
+        else:
+            yield first, block
 
 
 class Range(NamedTuple):
@@ -282,6 +319,11 @@ class Range(NamedTuple):
         """The largest absolute distance."""
         return max(abs(self.low), abs(self.high))
 
+    def with_values(self, values: Floats) -> Range:
+        """The range with further values, of which NaN is none."""
+        low, high = (float(ufunc.reduce(values, axis=None)) for ufunc in (np.fmin, np.fmax))
+        return Range(float(np.fmin(self.low, low)), float(np.fmax(self.high, high)))
+
     def within(self, share: float) -> bool:
         """Whether the range is less than a share of the largest absolute distance."""
         return self.high - self.low < share * self.largest
@@ -290,7 +332,7 @@ class Range(NamedTuple):
 def _common_offset(values: Matrix, reading: Reading, matrix: Float32s) -> float:
     """The offset to subtract from all distances; 0 if their range is large, which the first row mostly shows."""
     others = matrix[0, 1:] if len(matrix) > 1 else matrix[0]
-    first = Range(float(others.min()), float(others.max()))
+    first = Range(float(np.fmin.reduce(others)), float(np.fmax.reduce(others)))
     if first.largest >= SMALLEST and not first.within(2.0 * ALIKE_SHARE):
         return 0.0
     of_all, of_pairs = range_of(values, reading)
@@ -310,14 +352,17 @@ def _common_offset(values: Matrix, reading: Reading, matrix: Float32s) -> float:
 
 
 def range_of(values: Matrix, reading: Reading) -> tuple[Range, Range]:
-    """The range of all distances, and the range of distances between different rows, in float64, block by block."""
+    """The range of all distances, and the range of distances between different rows, in float64, block by block.
+
+    Distances that nobody observed are in neither.
+    """
     of_all, of_pairs = Range(np.inf, -np.inf), Range(np.inf, -np.inf)
-    for first, block in row_blocks(values):
+    for first, block in laid_out(values, reading):
         wide = reading.wide(block)
-        of_all = Range(min(of_all.low, float(wide.min())), max(of_all.high, float(wide.max())))
+        of_all = of_all.with_values(wide)
         rows = np.arange(len(wide))
         wide[rows, first + rows] = wide[rows, first + rows - 1]  # the distance to another row
-        of_pairs = Range(min(of_pairs.low, float(wide.min())), max(of_pairs.high, float(wide.max())))
+        of_pairs = of_pairs.with_values(wide)
     return of_all, of_pairs
 
 
@@ -340,17 +385,21 @@ def check_shape(values: Shaped, reading: Reading) -> None:
 
 
 def symmetrise(matrix: Float32s, reading: Reading) -> None:
-    """Replace Z by (Z + Z') / 2 in place, tile by tile; warns if z_ij and z_ji differ by more than rounding."""
+    """Replace Z by (Z + Z') / 2 in place, tile by tile; warns if z_ij and z_ji differ by more than rounding.
+
+    Where one of the two is NaN, both become the other one.
+    """
     n = len(matrix)
     largest = asymmetry = 0.0
     for i in range(0, n, _TILE):
         for j in range(0, i + 1, _TILE):
             lower, upper = matrix[i : i + _TILE, j : j + _TILE], matrix[j : j + _TILE, i : i + _TILE]
-            largest = max(largest, float(np.abs(lower).max()), float(np.abs(upper).max()))
+            largest = max(largest, _largest_of(lower), _largest_of(upper))
             if (lower == upper.T).all():
                 continue
-            asymmetry = max(asymmetry, float(np.abs(lower.astype(np.float64) - upper.T).max()))
-            mean = lower / np.float32(2.0) + upper.T / np.float32(2.0)
+            one, other = np.where(np.isnan(lower), upper.T, lower), np.where(np.isnan(upper.T), lower, upper.T)
+            asymmetry = max(asymmetry, _largest_of(one.astype(np.float64) - other))
+            mean = one / np.float32(2.0) + other / np.float32(2.0)
             matrix[i : i + _TILE, j : j + _TILE] = mean
             matrix[j : j + _TILE, i : i + _TILE] = mean.T
     if asymmetry > ASYMMETRY * largest:
@@ -370,6 +419,45 @@ def check_complete(features: np.ndarray, method: str) -> None:
             raise InputError(f"features: {method} takes no missing values, found NaN, {found}; remove or impute them")
 
 
-def largest_entry(matrix: Float32s) -> float:
-    """The largest absolute entry of a matrix without NaN, block by block."""
-    return max(float(np.abs(block).max()) for _, block in row_blocks(matrix))
+class KnownEntries(NamedTuple):
+    """What is known of a symmetric matrix.
+
+    Attributes
+    ----------
+    largest
+        The largest absolute entry.
+    n_unobserved
+        Number of pairs i < j whose entry is NaN.
+    """
+
+    largest: float
+    n_unobserved: int
+
+
+def known_entries(matrix: Float32s, reading: Reading) -> KnownEntries:
+    """The largest absolute entry of a symmetric matrix, and how many pairs are unobserved, block by block.
+
+    Raises
+    ------
+    InputError
+        There are several rows, but no pair of them was observed.
+    """
+    largest, n_unobserved = 0.0, 0
+    for _, block in row_blocks(matrix):
+        of_block = float(np.abs(block).max())
+        if np.isnan(of_block):
+            n_unobserved += int(np.isnan(block).sum())
+            of_block = _largest_of(block)
+        largest = max(largest, of_block)
+    n_pairs = len(matrix) * (len(matrix) - 1) // 2
+    if 0 < n_pairs == n_unobserved // 2:
+        raise InputError(
+            f"{reading.name}: all {n_pairs:,} entries between different rows are NaN; observe some of them"
+        )
+    return KnownEntries(largest, n_unobserved // 2)
+
+
+def _largest_of(values: np.ndarray) -> float:
+    """The largest absolute value, of which NaN is none; 0 if there is no other."""
+    largest = float(np.abs(values).max())
+    return float(np.fmax.reduce(np.abs(values), axis=None, initial=0.0)) if np.isnan(largest) else largest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError, warn_caller
-from distforest.sources.distance_doubts import told_of_truth
+from distforest.sources.distance_doubts import told_of_given
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import (
     DATES,
@@ -18,6 +18,7 @@ from distforest.sources.factors import (
     Embedding,
     Graph,
     Labels,
+    ObservedDistances,
     Targets,
     encoded,
     finite_vectors,
@@ -26,10 +27,10 @@ from distforest.sources.factors import (
     names_of_classes,
     rows_without,
 )
-from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
+from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import codes_of_links
-from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
+from distforest.sources.readings import DISTANCES, GRAPH, known_entries, read_level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,9 @@ class TruthKind(StrEnum):
         """Whether the truth is vectors of numbers, whose mean each leaf keeps."""
         return self in {TruthKind.TARGETS, TruthKind.EMBEDDING}
 
+
+GivenTruth = Labels | Targets | Embedding | Graph | Distances | ObservedDistances
+"""The types of this package in which a truth may be given."""
 
 AS_LEARNED: dict[TruthKind | None, type[Labels | Targets | Embedding]] = {
     TruthKind.LABELS: Labels,
@@ -81,6 +85,8 @@ class Truth:
         The largest absolute distance.
     offset
         The number that was subtracted from all distances: see `distforest.sources.readings.read_level`.
+    n_unobserved
+        Number of pairs of rows whose distance nobody observed; it is NaN.
 
     Examples
     --------
@@ -96,6 +102,7 @@ class Truth:
     classes: list[ClassName] | None = None
     largest: float = 1.0
     offset: float = 0.0
+    n_unobserved: int = 0
 
     @classmethod
     def of(cls, given: object, learned: TruthKind | None = None) -> Truth:
@@ -104,15 +111,15 @@ class Truth:
         Parameters
         ----------
         given
-            `Labels`, `Targets`, `Embedding`, `Graph` or `Distances`; a vector, which `read_vector` reads; or distances,
-            shape (n, n). Array-like, Zarr array, or the address of one.
+            `Labels`, `Targets`, `Embedding`, `Graph`, `Distances` or `ObservedDistances`; a vector, which `read_vector`
+            reads; or distances, shape (n, n). Array-like, Zarr array, or the address of one.
         learned
             As for `read_vector`.
 
         Raises
         ------
         InputError
-            The values are refused, or the matrix is not square.
+            The values are refused, the matrix is not square, or no distance of two rows was observed.
 
         Warns
         -----
@@ -125,17 +132,22 @@ class Truth:
             names = relation.names if isinstance(relation, Labels) else None
             return cls.of_vector(_kind_of(relation), relation.values, names)
         is_graph = isinstance(relation, Graph)
+        reading = GRAPH if is_graph else DISTANCES
         if isinstance(relation, Graph):
             matrix = _numeric(opened_array(relation.adjacency))
+        elif isinstance(relation, ObservedDistances):
+            matrix = relation.matrix()
         elif isinstance(relation, Distances):
             matrix = _numeric(opened_array(relation.values))
         else:
             matrix = _numeric(relation)
             _check_square(tuple(matrix.shape))
-        distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
-        if learned is None and not is_graph and (doubt := told_of_truth(distances, reading.offset)):
-            warn_caller(f"distances: {doubt}")
-        return cls(TruthKind.DISTANCES, distances, None, largest_entry(distances), reading.offset)
+        distances, reading = read_level(matrix, reading)
+        known = known_entries(distances, reading)
+        if learned is None:
+            for told in told_of_given(distances, reading, known.n_unobserved):
+                warn_caller(f"{reading.name}: {told}")
+        return cls(TruthKind.DISTANCES, distances, None, known.largest, reading.offset, known.n_unobserved)
 
     @classmethod
     def of_vector(cls, kind: TruthKind, values: object, names: Sequence[ClassName] | None = None) -> Truth:
@@ -163,7 +175,7 @@ class Truth:
         return cls(kind, finite_vectors(values, kind))
 
     def distances(self, left: Ints, right: Ints) -> Floats:
-        """The true distances of pairs of rows, shape (n_pairs,)."""
+        """The true distances of pairs of rows, NaN where nobody observed them, shape (n_pairs,)."""
         if self.kind == TruthKind.DISTANCES:
             return self.values[left, right].astype(np.float64) + self.offset
         distances: Floats = np.zeros(len(left))
@@ -191,16 +203,26 @@ def _check_square(shape: tuple[int, ...]) -> None:
     raise InputError(f"distances: a square matrix was expected, found shape {shape}; {cure}")
 
 
-def _recognised(given: object, learned: TruthKind | None) -> Labels | Targets | Embedding | Graph | Distances | Matrix:
+def _recognised(given: object, learned: TruthKind | None) -> GivenTruth | Matrix:
     """Read a vector as labels or targets; a matrix, and the types of this package, stay as they are."""
-    if isinstance(given, (Labels, Targets, Embedding, Graph, Distances)):
+    if isinstance(given, GivenTruth):
+        if isinstance(given, Distances):
+            _check_told_apart(given.values)
         return given
+    _check_told_apart(given)
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
     if learned is None and names_of_classes(array) is not None:
         return Labels(array)
     return read_vector(in_memory(array), learned)
+
+
+def _check_told_apart(given: object) -> None:
+    """Refuse sparse distances that do not say what an entry is that is not stored; raises InputError."""
+    if is_sparse(given):
+        cures = "ObservedDistances(Z) if it is unobserved, Graph(A.toarray()) if it is no link, Z.toarray() if it is 0"
+        raise InputError(f"distances: found a sparse matrix; say what is not stored in it: give {cures}")
 
 
 def _numeric(given: object) -> Matrix:

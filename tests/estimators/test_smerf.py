@@ -62,7 +62,7 @@ def test_arrays_on_disk_lead_to_the_same_forest(tmp_path: Path) -> None:
         (POINTS, DISTANCES[:, :39], r"a square matrix was expected, found shape \(40, 39\)"),
         (POINTS, DISTANCES[:39, :39], "found 40 rows of features and 39 of distances"),
         (POINTS, Y[:39], "found 40 rows of features and 39 of labels"),
-        (POINTS, np.where(np.eye(40) == 1, np.nan, DISTANCES), "distances must be finite.* row 0, column 0"),
+        (POINTS, np.where(np.eye(40) == 1, np.inf, DISTANCES), "distances must be finite.* row 0, column 0"),
         (
             POINTS,
             TARGETS[:, None],

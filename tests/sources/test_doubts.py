@@ -375,7 +375,7 @@ def test_similarities_that_smerf_is_given_as_distances_are_told(name: str) -> No
     [
         (
             UNKNOWN,
-            "all 4 distances below 0 are -1, the first at row 3, column 7; if it marks what is unknown, fill these",
+            "all 4 distances below 0 are -1, the first at row 3, column 7; if it marks what is unknown, put NaN in",
         ),
         (np.where(UNKNOWN < 0, -9999, UNKNOWN), "all 4 distances below 0 are -9999, the first at row 3, column 7"),
         (UNKNOWN * np.where(UNKNOWN < 0, 1, 1e7), "all 4 distances below 0 are -1,"),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.sources.factors import Embedding, Graph, Labels, Targets, encoded, finite_vectors
+from distforest.sources.factors import Embedding, Graph, Labels, ObservedDistances, Targets, encoded, finite_vectors
+from distforest.sources.sparse_store import write_sparse
 from tests.reference import naive
 
 
@@ -166,3 +169,35 @@ def test_vectors_that_cannot_be_learned_are_refused(values: Any, name: str, mess
 def test_complex_targets_are_refused(one: Any, dtype: Any) -> None:
     with pytest.raises(InputError, match=f"targets must be numbers, found dtype {np.dtype(dtype)} with complex ones"):
         finite_vectors(np.array([2.0, one], dtype), "targets")
+
+
+def test_observed_distances_are_the_stored_ones(tmp_path: Path) -> None:
+    stored = scipy.sparse.csr_array(([2.0, 0.0, 7.0], ([0, 1, 3], [1, 2, 3])), (4, 4))
+    observed = ObservedDistances(stored)
+    expected = np.full((4, 4), np.nan)
+    expected[0, 1], expected[1, 2] = 2.0, 0.0  # a stored zero is a distance
+    np.fill_diagonal(expected, [0.0, 0.0, 0.0, 7.0])
+    np.testing.assert_array_equal(observed.matrix(), expected)
+    np.testing.assert_array_equal(observed[[0, 3]].matrix(), [[0.0, np.nan], [np.nan, 7.0]])
+    assert (len(observed), observed.shape) == (4, (4, 4))
+    np.testing.assert_array_equal(observed[np.array([False, True, True, False])].matrix()[0], [0.0, 0.0])
+    write_sparse(f"{tmp_path}/Z.zarr", stored)
+    np.testing.assert_array_equal(ObservedDistances(f"{tmp_path}/Z.zarr").matrix(), expected)
+
+
+def test_pairs_that_are_stored_twice_are_told_of() -> None:
+    twice = scipy.sparse.coo_array(([2.0, 4.0], ([0, 0], [1, 1])), (2, 2))
+    with pytest.warns(UserWarning, match="1 entry repeats a place stored before, and SciPy adds them up"):
+        assert ObservedDistances(twice).matrix()[0, 1] == 6.0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.eye(3), "a sparse matrix was expected, found ndarray; give a dense one as Distances"),
+        (scipy.sparse.csr_array(np.ones((2, 3))), r"a square matrix was expected, found shape \(2, 3\)"),
+    ],
+)
+def test_observed_distances_are_sparse_and_square(given: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ObservedDistances(given)

@@ -53,7 +53,7 @@ MASKED = np.ma.masked_equal([0, 1, 9, 1], 9)
         (Embedding(np.ma.masked_equal([[0, 1], [9, 1]], 9)), "embedding contain 1 NaN .* row 1"),
         (MASKED / 3, "Z contain 1 NaN .* row 2"),
         (MASKED, "Z contain 1 NaN .* row 2"),
-        (np.ma.masked_equal(np.eye(3), 1.0), "distances must be finite"),
+        (np.ma.masked_equal(np.eye(3), 0.0), "all 3 entries between different rows are NaN"),
     ],
 )
 def test_a_masked_truth_is_refused(given: Any, message: str) -> None:

@@ -28,7 +28,7 @@ from distforest.sources.readings import (
     GRAPH,
     SIMILARITIES,
     Reading,
-    largest_entry,
+    known_entries,
     read,
     read_level,
 )
@@ -136,8 +136,13 @@ def test_values_as_they_are_keep_their_dtype_and_shape() -> None:
             r"finite or NaN for unobserved: found 1 value infinite .* row 3, column 1",
         ),
         (DISSIMILARITIES, square(r2c1=-INF), r"distances must be finite or NaN.* row 2, column 1"),
-        (DISTANCES, square(r3c3=NAN), r"distances must be finite: found 1 value .* row 3, column 3 \(nan\)"),
-        (GRAPH, square(r1c0=NAN, r0c1=NAN), r"an adjacency matrix must be finite: found 2 values .* row 0, column 1"),
+        (DISTANCES, square(r3c3=NAN), "NaN on the diagonal stands for 0, but row 3 has NaN there and row"),
+        (
+            DISTANCES,
+            square(r3c2=INF, r1c0=NAN),
+            r"distances must be finite or NaN for unobserved: found 1 value infinite",
+        ),
+        (GRAPH, square(r1c0=INF, r0c1=NAN), r"an adjacency matrix must be finite or NaN .* row 1, column 0"),
     ],
 )
 def test_a_refusal_names_the_number_of_bad_values_and_the_first_place(
@@ -173,9 +178,8 @@ def test_what_is_masked_is_missing_or_refused() -> None:
     for reading in (FEATURES, SIMILARITIES, DISSIMILARITIES):
         found = read(masked, reading)
         assert np.argwhere(np.isnan(found)).tolist() == [[1, 2]]
-    for reading in (COMPLETE, DISTANCES, GRAPH):
-        with pytest.raises(InputError, match=r"1 value NaN .* row 1, column 2"):
-            read(masked, reading)
+    with pytest.raises(InputError, match=r"1 value NaN .* row 1, column 2"):
+        read(masked, COMPLETE)
 
 
 @pytest.mark.parametrize("reading", ALL)
@@ -328,10 +332,10 @@ def test_unobserved_entries_stay_unobserved(missing: Reading) -> None:
 
 def test_the_largest_entry_is_taken_of_absolute_values(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = np.array([[0.5, -3.0], [2.0, 1.0]], np.float32)
-    assert largest_entry(matrix) == 3.0
+    assert known_entries(matrix, DISTANCES).largest == 3.0
     monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 8))
-    assert largest_entry(matrix) == 3.0
-    assert largest_entry(np.zeros((2, 2), np.float32)) == 0.0
+    assert known_entries(matrix, DISTANCES).largest == 3.0
+    assert known_entries(np.zeros((2, 2), np.float32), DISTANCES).largest == 0.0
 
 
 def test_reading_leaves_the_users_array_alone() -> None:
@@ -362,3 +366,48 @@ def test_distances_of_a_job_that_are_called_similarities_are_told(tmp_path: Path
     told = "similarity: most objects are less similar to themselves .* say so: .*in.zarr/D', measure = 'distance'"
     with pytest.warns(UserWarning, match=told):
         staged("D", "similarity")
+
+
+# --- what nobody observed ---------------------------------------------------------------------------------
+
+
+def test_one_direction_counts_for_both_and_the_diagonal_is_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = np.array([[NAN, 2.0, NAN], [NAN, NAN, 3.0], [NAN, 5.0, NAN]])
+    expected = [[0.0, 2.0, NAN], [2.0, 0.0, 4.0], [NAN, 4.0, 0.0]]
+    with pytest.warns(UserWarning, match="z_ij and z_ji differ by up to 2; their mean is used"):
+        np.testing.assert_array_equal(read(given, DISTANCES), expected)
+    monkeypatch.setattr(readings, "_TILE", 2)
+    with pytest.warns(UserWarning, match="differ by up to 2"):
+        found = read(given, DISTANCES)
+    np.testing.assert_array_equal(found, expected)
+    assert known_entries(found, DISTANCES) == (4.0, 1)
+    assert np.isnan(given[0, 0])  # the user's matrix is not changed
+
+
+def test_a_common_offset_is_that_of_observed_distances() -> None:
+    given = 1e9 + np.array([[0.0, NAN, 1.0], [NAN, 0.0, 0.5], [NAN, 0.5, 0.0]])
+    found, level = read_level(given, DISTANCES)
+    assert level.offset == 1e9
+    np.testing.assert_array_equal(found, [[0.0, NAN, 1.0], [NAN, 0.0, 0.5], [1.0, 0.5, 0.0]])
+    np.testing.assert_array_equal(read_level(given, level)[0], found)  # as a second host reads it
+
+
+def test_unobserved_links_stay_unobserved() -> None:
+    found = read(np.array([[NAN, 1.0, NAN], [1.0, 0.0, 0.0], [NAN, 0.0, 0.0]]), GRAPH)
+    np.testing.assert_array_equal(found, [[1.0, 0.0, NAN], [0.0, 1.0, 1.0], [NAN, 1.0, 1.0]])
+
+
+def test_a_matrix_without_an_observed_pair_is_refused() -> None:
+    nothing = np.array([[0.0, NAN], [NAN, 0.0]], np.float32)
+    with pytest.raises(InputError, match="distances: all 1 entries between different rows are NaN; observe some"):
+        known_entries(nothing, DISTANCES)
+    assert known_entries(nothing[:1, :1], DISTANCES) == (0.0, 0)
+
+
+def test_a_diagonal_of_which_some_is_nan_must_be_0_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "row_blocks", lambda values: ((row, values[row : row + 1]) for row in range(3)))
+    given = np.array([[NAN, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.5]])
+    with pytest.raises(InputError, match="row 0 has NaN there and row 2 another value than 0; give the whole diagonal"):
+        read(given, DISTANCES)
+    with pytest.raises(InputError, match="row 2 has NaN there and row 0 another value than 0"):
+        read(given[::-1, ::-1], DISTANCES)

@@ -72,7 +72,7 @@ Prepared: TypeAlias = "zarr.Array[ArrayMetadata]"
 LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregation", AGGREGATIONS)}
 """For each kind of leaf table over pairs: the name of its attribute, and the values that are allowed."""
 _DTYPES = {
-    **dict.fromkeys(("tree_size", "n_rows"), "int64"),
+    **dict.fromkeys(("tree_size", "n_rows", "unobserved"), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes", "sample_weight"), "int32"),
     "category_size": "int32",
     "category_codes": "uint16",

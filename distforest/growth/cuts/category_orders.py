@@ -349,12 +349,15 @@ class References(NamedTuple):
         The weight of each, 0 if its value is missing, shape (n_references,).
     apart
         The mean distance a_cr of category c to reference row r, shape (c, n_references).
+    known
+        The weight of the rows of category c whose distance to reference row r is observed, shape (c, n_references).
     """
 
     place: Ints
     category: Ints
     share: Floats
     apart: Floats
+    known: Floats
 
 
 @kernel
@@ -373,14 +376,15 @@ def rank_by_distances(
     first principal direction of these numbers. For two sides L and R, the next is by the difference of the mean of a_cr
     over r in L and that over r in R: a category is nearer to L or to R. All of this needs no x, so it is defined for
     any distance. A cut is valued by ``- sum_{c in L} m_c mean_{r in L} a_cr - sum_{c in R} m_c mean_{r in R} a_cr``,
-    which is the gain but for a constant if all rows are references.
+    which is the gain but for a constant if all rows are references. If some distances are unobserved (NaN), a_cr is a
+    mean over the others; see `fill_unobserved`.
     """
     longest = longest_of(starts)
     most = min(longest, REFERENCES)
     tally = tally_for(n_codes, longest, most)
-    of_node = References(
-        np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most), np.empty((tally.vectors.shape[0], most))
-    )
+    n_rows = tally.vectors.shape[0]
+    apart, known = np.empty((n_rows, most)), np.empty((n_rows, most))
+    of_node = References(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most), apart, known)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
@@ -394,14 +398,37 @@ def rank_by_distances(
                 c = tally.local[place] if j < n_references else -1
                 of_node.place[j], of_node.category[j] = place, c
                 of_node.share[j] = float(weights[first + place]) if c >= 0 else 0.0
+                for c in range(n):
+                    known[c, j] = 0.0
             for i in range(size):
                 c, w, row = tally.local[i], float(weights[first + i]), where.row_start[first + i]
                 if c >= 0:
                     tally.mass[c] += w
                     for j in range(n_references):
-                        tally.vectors[c, j] += w * where.cells[row + where.slot[first + of_node.place[j]]]
+                        distance = where.cells[row + where.slot[first + of_node.place[j]]]
+                        if not np.isnan(distance):
+                            tally.vectors[c, j] += w * distance
+                            known[c, j] += w
+            fill_unobserved(n, n_references, of_node, tally)
             rank_by_mean_distances(n, of_node, tally)
             write_ranks(tally, values[k, first:last])
+
+
+@borrowing
+def fill_unobserved(n: int, n_references: int, of_node: References, tally: Tally) -> None:
+    """vectors[c, r] = m_c a_cr, with a_cr over observed distances; where none is, that of all n categories, or 0."""
+    for j in range(n_references):
+        total, weight, mass = 0.0, 0.0, 0.0
+        for c in range(n):
+            total += tally.vectors[c, j]
+            weight += of_node.known[c, j]
+            mass += tally.mass[c]
+        if weight == mass:
+            continue
+        of_all = total / weight if weight else 0.0
+        for c in range(n):
+            known = of_node.known[c, j]
+            tally.vectors[c, j] = tally.mass[c] * (tally.vectors[c, j] / known if known else of_all)
 
 
 @borrowing

@@ -210,18 +210,10 @@ def cut_distances(
     Then P(L_m) = sum over the first m rows of w_i (2 c_i + w_i z_ii), and P(R_m) = P(S) - 2 sum w_i r_i + P(L_m).
     A row of a block is read once for all candidates; "earlier" is a mask on ranks, so no row is permuted.
     """
-    n_candidates = values.shape[0]
-    share, place, n_observed, order, rank = room.share, room.place, room.n_observed, room.order, room.rank
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size, of_node = last - first, weights[first:last]
-        length, is_whole = lay(where.slot[first:last], of_node, place, share)
-        for k in range(n_candidates):
-            n = order_values(values[k, first:last], order[k], room.keys, room.spare)
-            n_observed[k] = n
-            rank[k, :length] = size  # unobserved rows and rows of other nodes come last
-            for e in range(n):
-                rank[k, place[order[k, e]]] = e
+        length, is_whole = rank_rows(where.slot[first:last], of_node, values[:, first:last], room)
         most = digits(of_node)
         bits = distance_bits(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered), most)
         if not sum_rows(first, last, where, is_whole, length, (bits, most), room):
@@ -230,6 +222,20 @@ def cut_distances(
         scan_distances(node, values[:, first:last], of_node, room, min_leaf, cuts)
         if cuts.candidate[node] >= 0:
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
+
+
+@borrowing
+def rank_rows(places: Int32s, weights: Int32s, values: Floats, room: SumRoom) -> tuple[int, bool]:
+    """Order a node's rows by the values of each candidate; returns what `lay` returns."""
+    length, is_whole = lay(places, weights, room.place, room.share)
+    size = values.shape[1]
+    for k in range(values.shape[0]):
+        n = order_values(values[k], room.order[k], room.keys, room.spare)
+        room.n_observed[k] = n
+        room.rank[k, :length] = size  # unobserved rows and rows of other nodes come last
+        for e in range(n):
+            room.rank[k, room.place[room.order[k, e]]] = e
+    return length, is_whole
 
 
 @borrowing

@@ -1,0 +1,293 @@
+"""Leaf tables of training distances of which some are unobserved: means over observed pairs, and what else stands in.
+
+The distance of two leaves is the mean of z_ij over the observed pairs of i in the one and j in the other. If nobody
+observed any, the one of the two nodes with the higher number, which lies at least as deep, gives way to its parent, and
+so on, until a pair was observed; two siblings give way together. The distance of a leaf to itself is
+``(d + (m^2 - q) g) / m^2`` in the words of `distforest.growth.cuts.observed_distance`: the pairs of a row with itself,
+which are always known, and those of different rows at the mean g of the observed ones. If there are none, the leaf
+gives way to its parent in g.
+
+A tree that drew no observed pair at all is silent: it is a root, whose distance is NaN. The other trees answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from distforest.errors import ArtifactError
+from distforest.forest.leaves import LeafDistances, Members, expect, leaves_per_tree, triangle_size
+from distforest.jit import borrowing, kernel
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.forest.table import NodeTable
+
+
+class Lineage(NamedTuple):
+    """The in-bag rows of one tree, side by side in every node, inner nodes too, and the parent of each node.
+
+    Attributes
+    ----------
+    start, stop
+        Where the rows of each node begin and end, shape (n_nodes,).
+    rows, weights
+        Numbers and in-bag weights of the rows, shape (n_in_bag,).
+    parent
+        The parent of each node, -1 for the root, shape (n_nodes,).
+    """
+
+    start: Ints
+    stop: Ints
+    rows: Int32s
+    weights: Int32s
+    parent: Ints
+
+
+def lineage_of(left: Int32s, right: Int32s, leaves: Int32s, weights: Int32s) -> Lineage:
+    """The lineage of a tree, from the children of its nodes and the leaf and the in-bag weight of each training row."""
+    rows = np.flatnonzero(weights)
+    size = np.bincount(leaves[rows], minlength=len(left)).astype(np.int64)
+    start, parent = np.zeros(len(left), np.int64), np.full(len(left), -1, np.int64)
+    lay_out_nodes(left, right, size, start, parent)
+    order = np.argsort(start[leaves[rows]], kind="stable")
+    rows = rows[order]
+    return Lineage(start, start + size, rows.astype(np.int32), weights[rows].astype(np.int32), parent)
+
+
+@kernel
+def lay_out_nodes(left: Int32s, right: Int32s, size: Ints, start: Ints, parent: Ints) -> None:
+    """Add the sizes of children to those of their parents, and begin a left child with its parent, a right one next."""
+    for node in range(left.shape[0] - 1, -1, -1):
+        if left[node] >= 0:
+            size[node] += size[left[node]] + size[right[node]]
+    for node in range(left.shape[0]):
+        if left[node] >= 0:
+            start[left[node]], start[right[node]] = start[node], start[node] + size[left[node]]
+            parent[left[node]], parent[right[node]] = node, node
+
+
+@kernel
+def sum_observed(tree: Lineage, distances: Float32s, one: Ints, other: Ints, sums: Floats, counts: Ints) -> None:
+    """sums[e] = sum of w_i w_j z_ij over the observed i != j, i in one[e], j in other[e]; counts[e] = sum of w_i w_j.
+
+    The outer sum runs over the rows of the node with the lower number, so a pair and its mirror image have the same
+    bits.
+    """
+    for pair in range(one.shape[0]):
+        low, high = min(one[pair], other[pair]), max(one[pair], other[pair])
+        total, count = 0.0, 0
+        for e in range(tree.start[low], tree.stop[low]):
+            row, inner, known = distances[tree.rows[e]], 0.0, 0
+            for f in range(tree.start[high], tree.stop[high]):
+                z = row[tree.rows[f]]
+                if not np.isnan(z) and tree.rows[f] != tree.rows[e]:
+                    inner += tree.weights[f] * np.float64(z)
+                    known += tree.weights[f]
+            total += tree.weights[e] * inner
+            count += tree.weights[e] * known
+        sums[pair], counts[pair] = total, count
+
+
+@kernel
+def sum_selves(tree: Lineage, distances: Float32s, nodes: Ints, sums: Floats, masses: Ints) -> None:
+    """sums[e] = sum of w_i^2 z_ii, masses[0, e] = sum of w_i, masses[1, e] = sum of w_i^2, over the rows of a node."""
+    for e in range(nodes.shape[0]):
+        total, m, q = 0.0, np.int64(0), np.int64(0)
+        for f in range(tree.start[nodes[e]], tree.stop[nodes[e]]):
+            w = np.int64(tree.weights[f])
+            total += w * w * np.float64(distances[tree.rows[f], tree.rows[f]])
+            m += w
+            q += w * w
+        sums[e], masses[0, e], masses[1, e] = total, m, q
+
+
+@kernel
+def count_unobserved(tree: Lineage, distances: Float32s, leaves: Ints) -> int:
+    """The number of pairs of leaves, a leaf of several rows with itself among them, without an observed distance."""
+    unobserved = 0
+    for a in range(leaves.shape[0]):
+        for b in range(a + 1):
+            one, other = leaves[a], leaves[b]
+            is_alone = a == b and tree.stop[one] - tree.start[one] == 1
+            if not is_alone and not has_observed(tree, distances, one, other):
+                unobserved += 1
+    return unobserved
+
+
+@borrowing
+def has_observed(tree: Lineage, distances: Float32s, one: int, other: int) -> bool:
+    """Whether a pair of different rows of two nodes was observed."""
+    for e in range(tree.start[one], tree.stop[one]):
+        for f in range(tree.start[other], tree.stop[other]):
+            if tree.rows[e] != tree.rows[f] and not np.isnan(distances[tree.rows[e], tree.rows[f]]):
+                return True
+    return False
+
+
+def observed_means(tree: Lineage, distances: Float32s, one: Ints, other: Ints) -> Floats:
+    """Mean z_ij of different rows of two nodes or, where nobody observed one, of the next ancestors of which some were.
+
+    Parameters
+    ----------
+    tree
+        The lineage of the tree.
+    distances
+        The training distances, NaN where unobserved, shape (n, n).
+    one, other
+        Numbers of nodes, shape (n_pairs,).
+
+    Returns
+    -------
+    ndarray
+        Shape (n_pairs,), float64; NaN if the tree has no observed pair.
+    """
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    means = means_of_nodes(tree, distances, low, high)
+    pending = np.flatnonzero(np.isnan(means))
+    low, high = low[pending], high[pending]
+    while len(pending):
+        low, high = parents_of(tree.parent, low, high)
+        pending, low, high = pending[high >= 0], low[high >= 0], high[high >= 0]  # above two roots there is nothing
+        numbers, place = np.unique(low * len(tree.parent) + high, return_inverse=True)
+        means[pending] = means_of_nodes(tree, distances, *np.divmod(numbers, len(tree.parent)))[place]
+        unknown = np.isnan(means[pending])
+        pending, low, high = pending[unknown], low[unknown], high[unknown]
+    return means
+
+
+def means_of_nodes(tree: Lineage, distances: Float32s, one: Ints, other: Ints) -> Floats:
+    """Mean z_ij over the observed pairs of different rows of two nodes, NaN if there is none, shape (n_pairs,)."""
+    sums, counts = np.empty(len(one)), np.empty(len(one), np.int64)
+    sum_observed(tree, distances, one, other, sums, counts)
+    return np.divide(sums, counts, out=np.full(len(one), np.nan), where=counts > 0)
+
+
+def parents_of(parent: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """The two nodes of each pair, the lower number first, after that of the higher number has given way to its parent.
+
+    Two siblings, and a node with itself, give way together, so that no node meets its own ancestor. The parent of a
+    root is -1.
+
+    Examples
+    --------
+    >>> parents_of(np.array([-1, 0, 0, 1, 1]), np.array([2, 3, 1]), np.array([4, 3, 2]))
+    (array([1, 1, 0]), array([2, 1, 0]))
+    """
+    above = parent[high]
+    low = np.where(parent[low] == above, above, low)
+    return np.minimum(low, above), np.maximum(low, above)
+
+
+@dataclass(frozen=True)
+class ObservedMembers(Members):
+    """`Members` with NaN for distances that nobody observed.
+
+    Attributes
+    ----------
+    unobserved
+        Number of pairs of leaves of each tree of which no pair of rows was observed, shape (n_trees,).
+    """
+
+    unobserved: Ints | None = None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The training distances, and how many pairs of leaves are unobserved."""
+        assert self.unobserved is not None  # noqa: S101  (only while a tree grows, of which no arrays are asked)
+        return {"distances": self.distances, "unobserved": self.unobserved}
+
+    @property
+    def silent(self) -> NDArray[np.bool_]:
+        """Which trees drew no observed pair, shape (n_trees,)."""
+        return silent_trees(self.table, self.unobserved)
+
+    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """The distances of all of ``left`` and ``right``."""
+        return self.pairs(tree, np.repeat(left, len(right)), np.tile(right, len(left))).reshape(len(left), len(right))
+
+    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """The distances pair by pair."""
+        lineage = self.lineage(tree)
+        means = observed_means(lineage, self.distances, left, right)
+        same = np.flatnonzero(left == right)
+        selves, masses = np.empty(len(same)), np.empty((2, len(same)), np.int64)
+        sum_selves(lineage, self.distances, left[same], selves, masses)
+        m, q = masses.astype(np.float64)
+        others = np.where(m * m > q, (m * m - q) * means[same], 0.0)
+        means[same] = (selves + others) / (m * m)
+        return means + self.offset
+
+    def lineage(self, tree: int) -> Lineage:
+        """The in-bag rows of each node of a tree."""
+        weights = self.in_bag[tree].astype(np.int32)
+        if self.sample_weight is not None:
+            weights = weights * self.sample_weight
+        span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
+        return lineage_of(self.table.left[span], self.table.right[span], self.leaves[tree], weights)
+
+    def count(self, tree: int) -> int:
+        """The number of pairs of leaves of a tree of which no pair of rows was observed."""
+        span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
+        return count_unobserved(self.lineage(tree), self.distances, np.flatnonzero(self.table.is_leaf[span]))
+
+    def _hold(self, distances: Float32s) -> NDArray[np.bool_]:
+        """Which rows have no value that is refused: only infinite ones, and NaN on the diagonal."""
+        return np.asarray(~np.isinf(distances).any(axis=1))
+
+    def check(self) -> None:
+        """Refuse what `Members` refuses but for NaN off the diagonal, and impossible counts; raises ArtifactError."""
+        super().check()
+        if np.isnan(self.distances.diagonal()).any():
+            raise ArtifactError("distances: values on the diagonal are finite")
+        check_unobserved(self.table, self.unobserved)
+
+
+@dataclass(frozen=True)
+class ObservedLeafDistances(LeafDistances):
+    """`LeafDistances` of which some are those of ancestors; ``unobserved`` as in `ObservedMembers`."""
+
+    unobserved: Ints | None = None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The triangles, and how many pairs of leaves are unobserved."""
+        assert self.unobserved is not None  # noqa: S101  (guaranteed by the kind of leaf table)
+        return {"leaf_distances": self.leaf_distances, "unobserved": self.unobserved}
+
+    @property
+    def silent(self) -> NDArray[np.bool_]:
+        """Which trees drew no observed pair, shape (n_trees,)."""
+        return silent_trees(self.table, self.unobserved)
+
+    def check(self) -> None:
+        """Refuse what `LeafDistances` refuses but for NaN in silent trees, and impossible counts."""
+        check_unobserved(self.table, self.unobserved)
+        silent = np.repeat(self.silent, triangle_size(leaves_per_tree(self.table)))
+        values = self.leaf_distances
+        if values.shape == silent.shape:
+            values = np.where(silent & np.isnan(values), 0.0, values)
+        LeafDistances(self.table, values).check()
+
+
+def silent_trees(table: NodeTable, unobserved: Ints | None) -> NDArray[np.bool_]:
+    """Which trees are a root alone, of whose rows no pair was observed, shape (n_trees,)."""
+    silent: NDArray[np.bool_] = np.zeros(table.n_trees, np.bool_)
+    return silent if unobserved is None else (leaves_per_tree(table) == 1) & (unobserved == 1)
+
+
+def share_of_pairs(unobserved: Ints, n_leaves: Ints) -> float:
+    """The unobserved pairs of leaves of all trees as a share of all, from the numbers of both for each tree."""
+    return float(unobserved.sum() / triangle_size(n_leaves).sum())
+
+
+def check_unobserved(table: NodeTable, unobserved: Ints | None) -> None:
+    """Refuse counts that are not from 0 to the number of pairs of leaves; raises ArtifactError."""
+    if unobserved is None:
+        raise ArtifactError("unobserved: missing")
+    expect("unobserved", unobserved, (table.n_trees,), np.int64)
+    bad = (unobserved < 0) | (unobserved > triangle_size(leaves_per_tree(table)))
+    if bad.any():
+        raise ArtifactError(f"unobserved[{int(np.argmax(bad))}]: a number of pairs of leaves was expected")
