@@ -144,7 +144,7 @@ class OnFeatures(OnRows):
         -------
         Explanation
             The distance of each pair is the mean distance of the training rows and what each feature adds to it, or
-            takes from it (`distforest.forest.explanations`).
+            takes from it.
 
         Examples
         --------

@@ -125,7 +125,7 @@ class RFD(OnPairs):
         -------
         Explanation
             The distance of each pair is the mean answer for the training pairs and what each column adds to it, or
-            takes from it (`distforest.forest.explanations`).
+            takes from it.
 
         Raises
         ------

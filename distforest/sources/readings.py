@@ -153,7 +153,6 @@ class Reading:
 
 
 FEATURES = Reading("features", missing="missing")
-COMPLETE = Reading("features")
 SIMILARITIES = Reading("similarities", missing="unobserved", precise=True)
 DISSIMILARITIES = Reading("distances", missing="unobserved", precise=True, convert="squares")
 DISTANCES = Reading("distances", missing="unobserved", symmetric=True)
@@ -404,19 +403,6 @@ def symmetrise(matrix: Float32s, reading: Reading) -> None:
             matrix[j : j + _TILE, i : i + _TILE] = mean.T
     if asymmetry > ASYMMETRY * largest:
         warn_caller(f"{reading.name}: z_ij and z_ji differ by up to {asymmetry:g}; their mean is used")
-
-
-def check_complete(features: np.ndarray, method: str) -> None:
-    """Refuse missing values in features, shape (n_rows, n_columns), for a method that does not bear them.
-
-    Raises InputError.
-    """
-    for first, block in row_blocks(features):
-        lacks = np.isnan(block)
-        if lacks.any():
-            row, column = np.argwhere(lacks)[0].tolist()
-            found = f"the first at row {first + row}, column {column}"
-            raise InputError(f"features: {method} takes no missing values, found NaN, {found}; remove or impute them")
 
 
 class KnownEntries(NamedTuple):

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 
 FEATURES, LABELS = load_iris(return_X_y=True)
 FEATURES = FEATURES.astype(np.float32)
+ROWS = np.arange(150)
 DISTANCES = np.abs(FEATURES[:, 2, None] - FEATURES[:, 2])
 SIMILARITIES = -((FEATURES[:, None] - FEATURES) ** 2).sum(axis=-1).astype(np.float64)
 
 FORESTS: dict[str, tuple[Callable[..., Any], tuple[object, ...]]] = {
     "labels": (SMERF, (FEATURES, LABELS)),
+    "unobserved": (
+        SMERF,
+        (FEATURES, np.where((np.add.outer(np.arange(150), np.arange(150)) % 7) == 3, np.nan, DISTANCES)),
+    ),
     "distances": (SMERF, (FEATURES[:, [0, 1, 3]], DISTANCES)),
     "targets": (SMERF, (FEATURES, FEATURES[:, 0] + 0.3)),
     "weights": (SMERF, (FEATURES, LABELS, np.arange(150) % 3)),
@@ -32,6 +37,11 @@ FORESTS: dict[str, tuple[Callable[..., Any], tuple[object, ...]]] = {
     "sparse": (SMERF, (scipy.sparse.csr_array(FEATURES), LABELS)),
     "missing": (SMERF, (np.where(FEATURES > 6, np.nan, FEATURES), LABELS)),
     "similarities": (SimForestClassifier, (SIMILARITIES, LABELS)),
+    "several": (
+        partial(SimForestClassifier, ["precomputed"] * 2),
+        (np.stack([SIMILARITIES, -DISTANCES.astype(np.float64)], axis=2), LABELS),
+    ),
+    "several_kernels": (partial(SimForestClassifier, ["rbf", "manhattan"]), (FEATURES, LABELS)),
     "nearest": (partial(SimForestClassifier, voting="nearest"), (SIMILARITIES, LABELS)),
     "kernel": (partial(SimForestClassifier, similarity="rbf"), (FEATURES, LABELS)),
     "outliers": (SimForestOutlier, (SIMILARITIES,)),

@@ -21,7 +21,6 @@ from distforest.jobs.staging import stage_inputs
 from distforest.sources import arrays, readings
 from distforest.sources.readings import (
     AS_IT_IS,
-    COMPLETE,
     DISSIMILARITIES,
     DISTANCES,
     FEATURES,
@@ -35,6 +34,8 @@ from distforest.sources.readings import (
 
 ALL = [FEATURES, SIMILARITIES, DISSIMILARITIES, DISTANCES, GRAPH]
 NAN, INF = float("nan"), float("inf")
+COMPLETE = Reading("features")
+"""A kind of matrix of which no value may be missing."""
 
 
 def square(**places: float) -> np.ndarray:
