@@ -37,9 +37,9 @@ from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.data_frames import check_number_columns, dtypes_of, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
-from distforest.sources.opening import opened_array, opened_rows
+from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.schema import Schema, refuse_categories
+from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.sparse import SparseSource, warn_of_zeros
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.folder import Folder
@@ -209,8 +209,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check ``X`` for `read`: an array on disk by its metadata, anything else as scikit-learn checks it."""
         rows = unmasked(opened_rows(X))
+        address = os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
         if is_stored(rows):
-            return self._stored_rows(rows, os.fspath(X) if isinstance(X, (str, os.PathLike)) else "X", reset)
+            return self._stored_rows(rows, address or "X", reset)
+        if address is not None and is_sparse(rows) and self._zero_is_absent:
+            return self._stored_sparse_rows(rows, address, reset)
         encoded = self._encoded(rows, reset)
         if encoded is not None:
             return encoded
@@ -251,16 +254,23 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
             refuse_categories(schema, where, type(self).__name__)
         if schema is not None and fitted is not None and not reset:
-            recoding = fitted.recoding(schema, where)
-            if recoding is None:
-                return X
-            for told in fitted.told_of(schema, where):
-                warn_caller(f"{where}: {told}")
-            return recoding.rows(np.asarray(X[:]))[0]
+            recoding = _recoding(fitted, schema, where)
+            return X if recoding is None else recoding.rows(np.asarray(X[:]))[0]
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
             self._set_schema(schema)
         return X
+
+    def _stored_sparse_rows(self, rows: scipy.sparse.csr_array, where: str, reset: bool) -> scipy.sparse.csr_array:
+        """Check a sparse matrix that was read from an address, where its columns may have names."""
+        schema, fitted = Schema.of_array(where, open_matrix(where)), self._schema()
+        if schema is not None and fitted is not None and not reset:
+            recoding = _recoding(fitted, schema, where)
+            return rows if recoding is None else recoding.rows(rows)[0]
+        rows = validate_data(self, rows, reset=reset, accept_sparse="csr", ensure_all_finite=False)
+        if reset:
+            self._set_schema(schema)
+        return rows
 
     def _read_features(self, rows: Matrix) -> Float32s:
         """Read the dense training features that `_rows` has checked, shape (n, n_features).
@@ -398,6 +408,15 @@ def _warning_of_roots(problem: Bound, forest: Forest) -> str:
     if 2 * n_roots_of(forest.table.tree_size) <= forest.n_trees:
         return ""
     return told_of_roots(problem, Roots.of_forest(forest))
+
+
+def _recoding(fitted: Schema, found: Schema, where: str) -> Reordering | None:
+    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns of what is not read."""
+    recoding = fitted.recoding(found, where)
+    if recoding is not None:
+        for told in fitted.told_of(found, where):
+            warn_caller(f"{where}: {told}")
+    return recoding
 
 
 def _plain(value: Value) -> Value:

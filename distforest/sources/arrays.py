@@ -43,6 +43,8 @@ PROJECTED_ROWS = 128
 """Rows that are projected at once."""
 SPARSE = "sparse"
 """The attribute of a group whose arrays are a sparse matrix: see `distforest.sources.sparse_store`."""
+ENCODING = "encoding-type"
+"""The attribute by which AnnData says what a group or an array is."""
 
 
 @dataclass(frozen=True)

@@ -208,11 +208,14 @@ def _rounded(rows: np.ndarray) -> tuple[Ints, Ints]:
 
 def _rounded_stored(rows: scipy.sparse.csr_array) -> tuple[Ints, Ints]:
     """The same for sparse rows, without their zeros being written out."""
-    with np.errstate(over="ignore"):
-        columns = np.unique(rows.indices[_moved(rows.data, rows.data.astype(np.float32))])
-        chosen = scipy.sparse.csc_array(rows)[:, columns]
-        left = _n_different_stored(chosen, chosen.data.astype(np.float32))
-    lost = _is_lost(left, _n_different_stored(chosen, _without_noise(chosen.data)))
+    columns = np.unique(rows.indices[_moved(rows.data, rows.data.astype(np.float32))])
+    chosen = scipy.sparse.csc_array(rows)[:, columns]
+    bits = (chosen.data.astype(np.float32) + np.float32(0.0)).view(np.uint32)  # turns -0.0 into 0.0
+    left = _n_different_stored(chosen, bits, 0)
+    few = left <= np.minimum(np.diff(chosen.indptr) + 1, chosen.shape[0]) / 2
+    columns, left, chosen = columns[few], left[few], chosen[:, few]
+    codes = np.unique(np.append(_without_noise(chosen.data), 0), return_inverse=True)[1]
+    lost = _is_lost(left, _n_different_stored(chosen, codes[:-1], codes[-1]))
     return columns[lost], left[lost]
 
 
@@ -234,17 +237,15 @@ def _n_different(values: np.ndarray) -> Ints:
     return 1 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
 
 
-def _n_different_stored(columns: scipy.sparse.csc_array, values: np.ndarray) -> Ints:
-    """The number of different values in each column, of which ``values`` are the stored ones and all others are 0."""
-    n_columns, sizes = columns.shape[1], np.diff(columns.indptr)
+def _n_different_stored(columns: scipy.sparse.csc_array, codes: np.ndarray, code_of_zero: int) -> Ints:
+    """The number of different values in each column, which 32 bits encode; those not stored have the code of 0."""
+    sizes = np.diff(columns.indptr)
     with_zeros = np.flatnonzero(sizes < columns.shape[0])
-    lines = np.concatenate([np.repeat(np.arange(n_columns), sizes), with_zeros])
-    values = np.concatenate([values, np.zeros(len(with_zeros), values.dtype)])
-    order = np.lexsort((values, lines))
-    lines, values = lines[order], values[order]
-    is_new = np.ones(len(lines), np.bool_)
-    is_new[1:] = (lines[1:] != lines[:-1]) | (values[1:] != values[:-1])
-    return np.bincount(lines[is_new], minlength=n_columns)
+    lines = np.concatenate([np.repeat(np.arange(columns.shape[1]), sizes), with_zeros])
+    codes = np.append(codes, np.full(len(with_zeros), code_of_zero, codes.dtype))
+    ordered = np.sort((lines.astype(np.uint64) << np.uint64(32)) | codes.astype(np.uint64))
+    is_new = np.append(np.ones(min(1, len(ordered)), np.bool_), ordered[1:] != ordered[:-1])
+    return np.bincount((ordered[is_new] >> np.uint64(32)).astype(np.int64), minlength=columns.shape[1])
 
 
 def _without_noise(values: np.ndarray) -> np.ndarray:

@@ -6,19 +6,24 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
+from distforest.sources.arrays import ENCODING
+from distforest.sources.var_names import var_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import scipy.sparse
     from numpy.typing import NDArray
 
     from distforest.sources.given import Shaped
+
+    Rows = TypeVar("Rows", NDArray[Any], scipy.sparse.csr_array)
 
 NAMES, DTYPES, ENCODINGS = "feature_names", "feature_dtypes", "feature_encodings"
 """The attributes of a Zarr array that hold the names, the dtypes, and the encodings of columns that are no numbers."""
@@ -147,17 +152,17 @@ class Reordering:
         in_order = self.positions == tuple(range(len(self.positions)))
         return in_order and not (self.lists or self.scales or self.superfluous)
 
-    def rows(self, found: NDArray[Any]) -> tuple[NDArray[Any], Counter[int]]:
+    def rows(self, found: Rows) -> tuple[Rows, Counter[int]]:
         """The wanted columns of found rows, and how many unseen categories became missing, by column.
 
         Parameters
         ----------
         found
-            Rows of the found columns, shape (n, n_found).
+            Rows of the found columns, shape (n, n_found); sparse rows hold only numbers.
 
         Returns
         -------
-        numpy.ndarray of the same dtype
+        numpy.ndarray, or sparse array, of the same dtype
             Shape (n, n_wanted); a category that is not wanted is NaN.
         collections.Counter
             The number of these by position.
@@ -167,6 +172,8 @@ class Reordering:
         InputError
             A number is no position in the found categories.
         """
+        if not isinstance(found, np.ndarray):
+            return found[:, list(self.positions)], Counter()
         rows, unseen = np.array(found[:, list(self.positions)]), Counter[int]()
         if (self.lists or self.scales) and rows.dtype.kind != "f":
             rows = rows.astype(np.float32)
@@ -221,14 +228,19 @@ class Schema:
     def of_array(cls, address: str, array: Shaped) -> Schema | None:
         """Read the schema from the attributes of a Zarr array of rows; None if it has none.
 
+        A matrix of AnnData has the names of its variables: see `distforest.sources.var_names`.
+
         Raises
         ------
         InputError
             An attribute is not what `attributes` writes for as many columns.
         """
         attributes = getattr(array, "attrs", {})
-        if NAMES not in attributes or len(array.shape) != 2:
+        if len(array.shape) != 2:
             return None
+        if NAMES not in attributes:
+            names = var_names(address) if ENCODING in attributes else None
+            return None if names is None else cls.of_var(address, names, int(array.shape[1]))
         entry = {"names": attributes[NAMES], "dtypes": attributes.get(DTYPES, [])}
         if ENCODINGS in attributes:
             entry["encodings"] = attributes[ENCODINGS]
@@ -238,6 +250,14 @@ class Schema:
             known = f"attributes {NAMES}, {DTYPES} and {ENCODINGS}" if ENCODINGS in attributes else ""
             known = known or f"attributes {NAMES} and {DTYPES}"
             raise InputError(f"{address}: {known}: {error}; mend or remove them") from error
+
+    @classmethod
+    def of_var(cls, address: str, names: Sequence[str], n_columns: int) -> Schema:
+        """Make the schema of the variables of a matrix of AnnData; raises InputError if there are not as many."""
+        if len(names) != n_columns:
+            expected = f"a name in var for each of {counted(n_columns, 'column')}"
+            raise InputError(f"{address}: {expected} was expected, found {len(names):,}; write the object again")
+        return cls.of_names(names)
 
     @classmethod
     def of_entry(cls, entry: object, n_columns: int) -> Schema:

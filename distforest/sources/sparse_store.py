@@ -8,7 +8,7 @@ named decides it. The three arrays are in row order (CSR). A group as AnnData wr
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ import scipy
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.sources.arrays import CHUNK_BYTES, SPARSE, open_array, write_array
+from distforest.sources.arrays import CHUNK_BYTES, ENCODING, SPARSE, open_array, write_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
 from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
 from distforest.sources.sparse_features import SparseFeatures, read_sparse_features
@@ -37,9 +37,6 @@ PARTS = ("indptr", "indices", "data")
 
 VERSION = 1
 """Version of the stored form. It increases when an older reader would misread a newer store."""
-
-ENCODING = "encoding-type"
-"""The attribute by which AnnData says what a group is."""
 
 LINES = {"csr_matrix": "row", "csc_matrix": "column"}
 """What a group of AnnData divides by ``indptr``, by its encoding."""
@@ -133,6 +130,8 @@ class SparseStore:
         ``"row"`` (CSR) or ``"column"`` (CSC): what ``indptr`` divides.
     in_order
         Whether the numbers within each line must ascend; otherwise they are sorted, and duplicates are summed.
+    attrs
+        The attribute `ENCODING` of a group of AnnData, whose columns have names; empty for others, which have none.
     """
 
     address: str
@@ -140,6 +139,7 @@ class SparseStore:
     parts: dict[str, ZarrArray]
     line: str = "row"
     in_order: bool = True
+    attrs: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def of(cls, address: str, attributes: Mapping[str, object]) -> SparseStore:
@@ -147,7 +147,14 @@ class SparseStore:
         line = LINES.get(str(attributes.get(ENCODING))) if SPARSE not in attributes else None
         shape = _shape_of(address, attributes) if line is None else _shape_in(address, attributes.get("shape"))
         parts = {name: open_array(f"{address.rstrip('/')}/{name}") for name in PARTS}
-        store = cls(address, shape, parts, line or "row", in_order=line is None)
+        store = cls(
+            address,
+            shape,
+            parts,
+            line or "row",
+            in_order=line is None,
+            attrs={} if line is None else {ENCODING: attributes[ENCODING]},
+        )
         store._check_metadata()
         return store
 

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 import zarr
 
-from distforest import SMERF, Labels, URerF
+from distforest import SMERF, Labels, URerF, load
 from distforest.errors import InputError, SpecError
 from distforest.jobs.cluster import Here
 from distforest.jobs.plan import plan
@@ -39,6 +39,22 @@ def write_as_anndata_does(address: str, matrix: Any, zarr_format: Any = 3) -> No
         group.create_array(name, data=getattr(matrix, name))
     encoding = {"encoding-type": f"{matrix.format}_matrix", "encoding-version": "0.1.0"}
     group.attrs.update({**encoding, "shape": list(map(int, matrix.shape))})
+
+
+def write_object_as_anndata_does(address: str, matrix: Any, names: Any, zarr_format: Any = 3) -> None:
+    """Write an object whose variables have these names; the same matrix is in X, twice in layers, and in raw."""
+    dense, index = {"encoding-type": "array", "encoding-version": "0.2.0"}, "gene_ids"
+    whole, raw = {"encoding-type": "anndata", "encoding-version": "0.1.0"}, {"encoding-type": "raw"}
+    for place, attributes in {"": whole, "layers": {"encoding-type": "dict"}, "raw": raw}.items():
+        zarr.create_group(f"{address}/{place}".rstrip("/"), zarr_format=zarr_format).attrs.update(attributes)
+    for place in ("X", "layers/counts", "raw/X"):
+        write_as_anndata_does(f"{address}/{place}", matrix, zarr_format)
+    layer = zarr.open_group(f"{address}/layers").create_array("dense", data=matrix.toarray())
+    layer.attrs.update(dense)
+    for place in ("var", "raw/var"):
+        var = zarr.create_group(f"{address}/{place}", zarr_format=zarr_format)
+        var.attrs.update({"encoding-type": "dataframe", "_index": index, "column-order": []})
+        var.create_array(index, data=np.array(names, np.dtypes.StringDType()))
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +177,62 @@ def test_a_shape_that_contradicts_the_arrays_is_refused(shape: Any, place: str) 
     faults = [fault for name in ("csr", "csc") for fault in faults_of_metadata(job(place, f"{name}.zarr"))]
     assert faults
     assert all(f"{place}/c" in fault for fault in faults)
+
+
+GENES = [f"gene {number}" for number in range(40)]
+
+
+@pytest.fixture
+def cells(place: str) -> str:
+    """The folder with objects of named genes: for training, and queries with more genes in another order."""
+    write_object_as_anndata_does(f"{place}/cells.zarr", scipy.sparse.csr_matrix(X), GENES, 2)
+    order = np.random.default_rng(3).permutation(42)
+    wider = np.hstack([NEW, np.ones((11, 2), np.float32)])[:, order]
+    names = np.array([*GENES, "more", "and more"])[order]
+    write_object_as_anndata_does(f"{place}/other.zarr", scipy.sparse.csc_matrix(wider), names)
+    return place
+
+
+@pytest.mark.parametrize("part", ["X", "layers/counts", "layers/dense", "raw/X"])
+def test_the_variables_of_anndata_name_the_features_and_queries_are_put_in_order(part: str, cells: str) -> None:
+    done, plain = run_job(job(cells, f"cells.zarr/{part}")), SMERF(6, random_state=3).fit(X, Labels(Y))
+    own = SMERF(6, random_state=3).fit(f"{cells}/cells.zarr/{part}", Labels(Y))
+    assert done.digest == own.digest_ == plain.digest_
+    assert own.feature_names_in_.tolist() == GENES
+    assert list(load(done.address).feature_names_in_) == GENES
+    with pytest.warns(UserWarning, match="'more'"):
+        assert own.predict(f"{cells}/other.zarr/{part}").tolist() == plain.predict(NEW).tolist()
+    with pytest.warns(UserWarning, match="'more'"):
+        score(Question(done.address, f"{cells}/other.zarr/{part}", "predict"), f"{cells}/a.zarr", Here(2))
+    assert np.asarray(open_array(f"{cells}/a.zarr/prediction")[...]).tolist() == plain.predict(NEW).tolist()
+
+
+def test_queries_of_anndata_that_lack_a_variable_are_refused(cells: str) -> None:
+    forest = SMERF(6, random_state=3).fit(f"{cells}/other.zarr/X", Labels(np.arange(11) % 2))
+    with pytest.raises(InputError, match=r"cells.zarr/X: the forest's features were expected, found none named"):
+        forest.predict(f"{cells}/cells.zarr/X")
+    assert forest.predict(f"{cells}/other.zarr/X").shape == (11,)
+
+
+def test_an_object_of_anndata_whose_var_does_not_fit_is_refused(cells: str) -> None:
+    address = f"{cells}/cells.zarr"
+    index = zarr.open_group(f"{address}/var")
+    del index["gene_ids"]
+    index.create_array("gene_ids", data=np.array(GENES[1:], np.dtypes.StringDType()))
+    with pytest.raises(InputError, match=r"a name in var for each of 40 columns was expected, found 39"):
+        SMERF(2).fit(f"{address}/X", Labels(Y))
+    del index.attrs["_index"]
+    with pytest.raises(InputError, match="the attribute _index, which names its index, was expected, found None"):
+        stage_inputs(job(cells, "cells.zarr/X"), f"{cells}/job")
+    shutil.rmtree(f"{address}/var")
+    with pytest.raises(InputError, match=r"cells.zarr/var: a Zarr array was expected, found none"):
+        SMERF(2).fit(f"{address}/X", Labels(Y))
+
+
+def test_a_matrix_of_anndata_beside_other_groups_has_no_names(cells: str) -> None:
+    shutil.move(f"{cells}/cells.zarr/X", f"{cells}/X")
+    forest = SMERF(6, random_state=3).fit(f"{cells}/X", Labels(Y))
+    assert not hasattr(forest, "feature_names_in_")
+    zarr.open_group(f"{cells}/cells.zarr").attrs["encoding-type"] = "other"
+    shutil.move(f"{cells}/X", f"{cells}/cells.zarr/X")
+    assert not hasattr(forest.fit(f"{cells}/cells.zarr/X", Labels(Y)), "feature_names_in_")
