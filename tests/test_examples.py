@@ -13,6 +13,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {"dna_edit_distance": "rapidfuzz", "series_dtw": "dtaidistance", "crowd_budget": "matplotlib"}
 BUDGET = re.compile(r"^ +([\d,]+|none) +\d+ +([\d,]+) +([\d.]+)% +([\d,]+) +([\d,]+) +([\d.]+)%$", re.MULTILINE)
 NEAREST = re.compile(r"^ +1-NN +0 +([\d,]+) +([\d.]+)%$", re.MULTILINE)
+FORESTS = re.compile(r"^  forest, (.+?) +([\d.]+) ± [\d.]+$", re.MULTILINE)
 RANKED = re.compile(r"^(RFD|TreeRank|Euclidean) +([\d.]+) +([\d.]+) +([\d.]+)$", re.MULTILINE)
 UNWOUND = re.compile(r"^(?:URerF|Euclidean) +([\d.]+) +(-?[\d.]+)$", re.MULTILINE)
 
@@ -63,8 +64,28 @@ def test_pairs_of_wines_are_ranked_and_drawn(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
+def test_several_distances_are_ahead_of_one(tmp_path):
+    pytest.importorskip("dtaidistance")
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "shares.png"
+    printed = ran("series_measures", picture)
+    found = {title: float(accuracy) for title, accuracy in FORESTS.findall(printed)}
+    assert len(found) == 4
+    assert found["10 distances, cut=zero"] > max(found["DTW 5%, cut=best"], found["DTW 5%, cut=zero"])
+    ((asked, all_of_them),) = re.findall(r"asked for ([\d,]+) of ([\d,]+) distances", printed)
+    assert 0 < number(asked) <= number(all_of_them)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_every_example_is_run():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*NEEDS, "helix", "budgets", "wine_pairs"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        *NEEDS,
+        "helix",
+        "budgets",
+        "series_measures",
+        "wine_pairs",
+    }
 
 
 def ran(name, picture):

@@ -11,6 +11,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from distforest.sources.factors import Distances, Embedding, Graph, Labels, ObservedDistances, Targets
+from distforest.sources.lazy.callbacks import Lazy
 
 Address = str | os.PathLike[str]
 """The path (from the current directory) or the URL of an array in Zarr."""
@@ -51,6 +52,9 @@ FeaturesLike = ArrayLike | DataFrameLike | ZarrLike | Address
 
 SparseLike = scipy.sparse.sparray | scipy.sparse.spmatrix
 """A sparse matrix of SciPy, in any format."""
+
+SimilarityLike = str | Lazy | Sequence[str | Lazy]
+"""A similarity by its word, or one that is evaluated when needed; or several of them."""
 
 VectorLike = ArrayLike | ZarrLike | Address
 """A label or a number for each row, shape (n,): array-like, a Zarr array, or the address of one."""

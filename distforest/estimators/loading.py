@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
+from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
 from distforest.estimators.input_types import ObjectsLike
 from distforest.estimators.outliers import SimForestOutlier
 from distforest.estimators.rfd import RFD
 from distforest.estimators.simforest import SUBSETS, OnSimilarities, SimForestClassifier, SimForestRegressor
+from distforest.estimators.similarity_lists import similarities_of, words_of
 from distforest.estimators.smerf import SMERF
 from distforest.estimators.tree_rank import TreeRank
 from distforest.estimators.urerf import URerF
@@ -18,10 +20,8 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
-from distforest.jobs.lockstep import check_origin, warn_of_change
 from distforest.sources.lazy.callbacks import Lazy
-from distforest.sources.lazy.source import Objects, items_of
-from distforest.sources.row_kinds import Dense, Features, Kernel
+from distforest.sources.row_kinds import Dense, Features, Kernel, Several, is_given
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Meaning
@@ -30,7 +30,9 @@ Estimator = SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForest
 """Any of the estimators; each recognises its own forests."""
 
 
-def load(address: str | os.PathLike[str], similarity: Lazy | None = None, X: ObjectsLike | None = None) -> Estimator:
+def load(
+    address: str | os.PathLike[str], similarity: Lazy | Sequence[Lazy] | None = None, X: ObjectsLike | None = None
+) -> Estimator:
     """Open a sealed forest as a fitted estimator, whether an estimator, a job or the service has grown it.
 
     The estimator gives the same answers as the original. It has the names of the features and the estimates of the fit
@@ -41,7 +43,8 @@ def load(address: str | os.PathLike[str], similarity: Lazy | None = None, X: Obj
     address
         Path or URL of the forest.
     similarity
-        The function that computes similarities from now on: a forest names its function but does not contain it.
+        The function that computes similarities from now on, or a list of them: a forest names its functions but does
+        not contain them.
         Without it, the queries of a forest that has learned from similarities are rows of similarities.
     X
         With ``similarity``, the training objects in the form in which `fit` took them.
@@ -69,18 +72,25 @@ def load(address: str | os.PathLike[str], similarity: Lazy | None = None, X: Obj
             label: weights[key_of(label)] for label in meaning.classes or [] if key_of(label) in weights
         }
         estimator.class_weight = by_label
+    measures = rows.measures if isinstance(rows, Several) else (rows,)
     if isinstance(estimator, OnSimilarities):
-        estimator.similarity = {Dense.kind: "precomputed", Features.kind: SUBSETS}.get(rows.kind, rows.kind)
-        estimator.kind = rows.measure if isinstance(rows, Dense) else "similarity"
-        estimator.gamma = rows.gamma if isinstance(rows, Kernel) and rows.kind == "rbf" else None
+        estimator.similarity = SUBSETS if isinstance(rows, Features) else words_of(rows)
+        if isinstance(rows, Several):
+            estimator.similarity_weights = [*rows.weights]
+        kinds = {measure.measure if isinstance(measure, Dense) else "similarity" for measure in measures}
+        estimator.kind = kinds.pop() if len(kinds) == 1 else "similarity"
+        gammas = [own.gamma for own in measures if isinstance(own, Kernel) and own.kind == "rbf"]
+        estimator.gamma = gammas[0] if gammas else None
     estimator._restore(forest)
     if similarity is not None:
-        if not (isinstance(estimator, OnSimilarities) and isinstance(rows, Dense)) or X is None:
+        if not (isinstance(estimator, OnSimilarities) and is_given(rows)) or X is None:
             raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
+        if (n := len(similarities_of(similarity))) != len(measures):
+            raise InputError(
+                f"the forest has learned from {counted(len(measures), 'similarity', 'similarities')}, found {n}"
+            )
         estimator.similarity, estimator.kind = similarity, "similarity"
-        estimator.objects_ = items_of(similarity, X)
-        check_origin(forest, similarity, Objects.of(estimator.objects_))
-        warn_of_change(forest, similarity)
+        estimator._bind_again(X)
         origin = forest.provenance.get("similarity", {})
         estimator.n_evaluations_, estimator.n_closed_ = origin.get("evaluations"), origin.get("closed")
     return estimator

@@ -15,6 +15,7 @@ from distforest.forest.missing import rows_without_values, told_of_rows_without_
 if TYPE_CHECKING:
     import scipy.sparse
 
+    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Floats, Int32s, Ints, Source
 
 
@@ -103,7 +104,11 @@ class OnRows(ForestEstimator):
 
     def _source(self, X: RowsLike) -> Source:
         """Read rows as the trees do; warns of rows without an observed value."""
-        source = self.forest_.source(self._rows(X, reset=False))
+        return self._read_source(self._rows(X, reset=False))
+
+    def _read_source(self, rows: Matrix | scipy.sparse.spmatrix) -> Source:
+        """Read rows that `_rows` has checked as the trees do; warns of rows without an observed value."""
+        source = self.forest_.source(rows)
         if len(empty := rows_without_values(source)):
             value = self.forest_.meaning.rows.value
             warn_caller(f"X: {told_of_rows_without_values(len(empty), source.shape[0], int(empty[0]), value)}")

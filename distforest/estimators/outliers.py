@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from distforest.estimators.input_types import RowsLike, SeedLike
+from distforest.estimators.input_types import RowsLike, SeedLike, SimilarityLike, VectorLike
 from distforest.estimators.simforest import SIMILARITY, OnSimilarities
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.sources.kernels import KERNELS
-from distforest.sources.lazy.callbacks import Lazy
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -63,8 +62,9 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
     _random_cuts = True
     _parameters = (*_SIMILARITY, *_method.parameters)
 
-    similarity: str | Lazy = "precomputed"
+    similarity: SimilarityLike = "precomputed"
     _: KW_ONLY
+    similarity_weights: VectorLike | None = None
     kind: str = "similarity"
     gamma: float | None = None
     n_estimators: int = 100
@@ -88,9 +88,10 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         ----------
         X
             For ``similarity="precomputed"`` the similarity (or distance) of each pair of objects, NaN where it is
-            unobserved, shape (n, n); otherwise features, shape (n, n_features). Array-like, data frame, Zarr array, or
-            the address of one. Of a sparse matrix (of SciPy, or the address of one in Zarr) the stored entries are
-            observed and all others unobserved, on the diagonal too. For a `Lazy` similarity the objects, a sequence
+            unobserved, shape (n, n), or for a list of them (n, n, n_similarities), or a list of matrices; otherwise
+            features, shape (n, n_features). Array-like, data frame, Zarr array, or the address of one. Of a sparse
+            matrix (of SciPy, or the address of one in Zarr) the stored entries are observed and all others unobserved,
+            on the diagonal too. For a `Lazy` similarity the objects, a sequence
             of length n, or places in its ``objects``, integers of shape (n,).
         y
             Not used.

@@ -16,13 +16,29 @@ from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import have_estimates, r_squared, seed_of, warn_of_chance, warn_of_mean
-from distforest.estimators.input_types import ClassWeightLike, RowsLike, SeedLike, VectorLike
+from distforest.estimators.input_types import ClassWeightLike, RowsLike, SeedLike, SimilarityLike, VectorLike
 from distforest.estimators.on_rows import OnRows
+from distforest.estimators.similarity_lists import (
+    PRECOMPUTED,
+    check_similarities,
+    matrices_of,
+    side_by_side,
+    similarities_of,
+    weights_of,
+)
 from distforest.estimators.verbosity import told_progress
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
-from distforest.jobs.lockstep import BoundSimilarity, fit_lazily, nodes_of, source_of
+from distforest.jobs.lockstep import (
+    BoundMeasures,
+    BoundSimilarity,
+    check_origins,
+    fit_lazily,
+    nodes_of,
+    source_of,
+    warn_of_change,
+)
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
 from distforest.sources.doubts import told_of_amounts, told_of_scales
@@ -30,12 +46,13 @@ from distforest.sources.factors import Labels, Targets, names_of_classes
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
-from distforest.sources.lazy.source import items_of
+from distforest.sources.lazy.source import Objects, items_of
 from distforest.sources.opening import opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
-from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind
+from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
 from distforest.sources.sparse import SparseSource, read_sparse, told_of_one_direction, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
+from distforest.stores.addresses import naming
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -47,7 +64,7 @@ if TYPE_CHECKING:
     from distforest.growth.parameters import Value
     from distforest.sources.arrays import Matrix
     from distforest.sources.lazy.identity import Items
-    from distforest.sources.source import Float32s, Floats, Int32s
+    from distforest.sources.source import Float32s, Floats, Int32s, Source
 
 SUBSETS = "feature_subsets"
 """The word for linear similarities over a few features, drawn anew for every pair of objects."""
@@ -56,9 +73,17 @@ SIMILARITY = (
     Parameter(
         "similarity",
         "precomputed",
-        "given as a matrix, computed from features, or evaluated when needed by a `Lazy` function",
+        "given as a matrix, computed from features, or evaluated when needed by a `Lazy` function; or a list of "
+        "similarities, of which each candidate draws one",
         words=("precomputed", *KERNELS, SUBSETS),
         lazy=True,
+    ),
+    Parameter(
+        "similarity_weights",
+        None,
+        "how often a candidate draws each similarity of a list: an array of numbers >= 0, shape (n_similarities,); "
+        "None: equally often",
+        words=(None,),
     ),
     Parameter("kind", "similarity", "what a precomputed matrix holds", words=("similarity", "distance")),
     Parameter("gamma", None, "scale of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
@@ -76,31 +101,41 @@ class OnSimilarities(OnRows):
     """The base of the estimators that read similarities: given, computed from features, or evaluated when needed."""
 
     _random_cuts: ClassVar[bool] = False
-    similarity: str | Lazy
+    similarity: SimilarityLike
+    similarity_weights: VectorLike | None
     kind: str
     gamma: float | None
-    objects_: Items
+    objects_: Items | list[Items]
+    _training_items: list[Items]
     n_evaluations_: int | None
     n_closed_: int | None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        is_matrix = self.similarity == "precomputed"
-        tags.input_tags.pairwise = tags.input_tags.sparse = is_matrix
-        tags.input_tags.allow_nan = not isinstance(self.similarity, Lazy)  # what a function compares is its own matter
+        similarities = similarities_of(self.similarity)
+        is_matrix = all(similarity == PRECOMPUTED for similarity in similarities)
+        tags.input_tags.pairwise = is_matrix
+        tags.input_tags.sparse = is_matrix and len(similarities) == 1
+        tags.input_tags.three_d_array = is_matrix and len(similarities) > 1
+        tags.input_tags.allow_nan = not self._lazy  # what a function compares is its own matter
         return tags
 
-    def _training_matrix(self, values: Matrix | scipy.sparse.spmatrix) -> TrainingMatrix:
-        """Read the matrix that the forest learns from."""
-        if self.similarity != "precomputed" and self.kind == "distance":
-            raise InputError(f"kind='distance' needs similarity='precomputed', found {self.similarity!r}")
-        if self.similarity in KERNELS:
+    @property
+    def _lazy(self) -> tuple[Lazy, ...]:
+        """The similarities, if functions evaluate them; else none."""
+        return tuple(one for one in similarities_of(self.similarity) if isinstance(one, Lazy))
+
+    def _training_matrix(self, values: Matrix | scipy.sparse.spmatrix, similarity: str) -> TrainingMatrix:
+        """Read the matrix that the forest learns from by one similarity."""
+        if similarity != PRECOMPUTED and self.kind == "distance":
+            raise InputError(f"kind='distance' needs similarity='precomputed', found {similarity!r}")
+        if similarity in KERNELS:
             if self.gamma is not None and not 0 < self.gamma < math.inf:
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
-            features, gamma = self._read_features(values), self.gamma if self.similarity == "rbf" else None
-            self._warn_of_scales(features)
-            return TrainingMatrix(Kernel.of(self.similarity, features, gamma), features)
-        if self.similarity == SUBSETS:
+            features, gamma = self._read_features(values), self.gamma if similarity == "rbf" else None
+            self._warn_of_scales(features, similarity)
+            return TrainingMatrix(Kernel.of(similarity, features, gamma), features)
+        if similarity == SUBSETS:
             features = self._read_features(values)
             return TrainingMatrix(Features(features.shape[1]), features)
         matrix: np.ndarray | SparseSource
@@ -128,23 +163,86 @@ class OnSimilarities(OnRows):
             warn_caller(f"distances: {warning}")
         return matrix
 
-    def _warn_of_scales(self, features: Float32s) -> None:
+    def _warn_of_scales(self, features: Float32s, similarity: str) -> None:
         """Warn of a column with so large a scale that a built-in similarity hardly depends on the others."""
-        if warning := told_of_scales(features, str(self.similarity), self._schema(), self._random_cuts):
+        if warning := told_of_scales(features, similarity, self._schema(), self._random_cuts):
             warn_caller(warning)
 
     def _read_training(self, X: RowsLike) -> TrainingMatrix | None:
         """Read the training matrix; or None for a `Lazy` similarity, of which the training objects are kept."""
-        if isinstance(self.similarity, Lazy):
-            self.objects_ = items_of(self.similarity, X)
-            self.n_features_in_ = len(self.objects_)
+        if self._lazy:
+            self._set_objects(X)
+            self.n_features_in_ = len(self._training_items[0])
             self._set_schema(None)
             return None
         for name in ("objects_", "n_evaluations_", "n_closed_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        if self.similarity == "precomputed" and (warning := told_of_order(X)):
+        similarities = [str(similarity) for similarity in similarities_of(self.similarity)]
+        if len(similarities) == 1:
+            return self._only_matrix(X, similarities[0])
+        weights = weights_of(self.similarity_weights, len(similarities))
+        if similarities[0] == PRECOMPUTED:
+            parts = []
+            for place, matrix in enumerate(matrices_of(X, len(similarities))):
+                with naming(f"X, matrix {place}", f"matrix {place}"):
+                    parts.append(self._only_matrix(matrix, PRECOMPUTED, reset=place == 0))
+            matrix = side_by_side(self._dense(part.values) for part in parts)
+        else:
+            rows = self._rows(X, reset=True)
+            parts = [self._training_matrix(rows, similarity) for similarity in similarities]
+            matrix = self._dense(parts[0].values)
+        measures = tuple(part.rows for part in parts if isinstance(part.rows, (Dense, Kernel)))
+        return TrainingMatrix(Several(measures, weights), matrix)
+
+    def _only_matrix(self, X: RowsLike, similarity: str, reset: bool = True) -> TrainingMatrix:
+        """Read the training matrix of one similarity."""
+        if similarity == PRECOMPUTED and (warning := told_of_order(X)):
             warn_caller(f"{warning}, but they are taken for the same object; give X.loc[X.columns]")
-        return self._training_matrix(self._rows(X, reset=True))
+        return self._training_matrix(self._rows(X, reset=reset), similarity)
+
+    def _dense(self, values: np.ndarray | SparseSource) -> np.ndarray:
+        """One of several matrices; raises InputError if it is sparse."""
+        if isinstance(values, SparseSource):
+            raise InputError("several similarities are read from dense matrices, found a sparse one; give X.toarray()")
+        return values
+
+    def _source(self, X: RowsLike) -> Source:
+        """Read rows as `OnRows` does, of several given similarities those of a matrix for each of them."""
+        rows = self.forest_.meaning.rows
+        if not isinstance(rows, Several) or rows.is_built_in:
+            return super()._source(X)
+        matrices = (self._rows(matrix, reset=False) for matrix in matrices_of(X, len(rows.measures)))
+        return self._read_source(side_by_side(np.asarray(matrix[:]) for matrix in matrices))
+
+    def _restore(self, forest: Forest) -> None:
+        super()._restore(forest)
+        rows = forest.meaning.rows
+        if isinstance(rows, Several) and not rows.is_built_in:
+            self.n_features_in_ = rows.n_objects
+
+    def _bind_again(self, X: RowsLike) -> None:
+        """Let the `Lazy` similarities of an opened forest read its training objects, for which ``X`` stands.
+
+        Raises
+        ------
+        InputError
+            The forest has learned from other similarities or objects.
+        """
+        self._set_objects(X)
+        supplied = self._bound()
+        check_origins(self.forest_, supplied, [Objects.of(own) for own in self._training_items])
+        for place, measure in enumerate(supplied.measures):
+            warn_of_change(self.forest_, measure.lazy, place)
+
+    def _set_objects(self, X: RowsLike) -> None:
+        """Keep the training objects, in the form of each `Lazy` similarity."""
+        self._training_items = self._items(X)
+        is_list = isinstance(self.similarity, (list, tuple))
+        self.objects_ = self._training_items if is_list else self._training_items[0]
+
+    def _items(self, X: RowsLike) -> list[Items]:
+        """The objects for which rows stand, in the form of each `Lazy` similarity."""
+        return [items_of(lazy, X) for lazy in self._lazy]
 
     def _grow_from_similarities(
         self,
@@ -154,57 +252,63 @@ class OnSimilarities(OnRows):
         sample_weight: Floats | None = None,
     ) -> None:
         """Grow the forest from the matrix of `_read_training`, or from the objects of a `Lazy` similarity."""
-        if isinstance(self.similarity, Lazy):
-            self._fit_lazily(self.similarity, truth, params, sample_weight)
-        elif training is not None:
+        if training is None:
+            self._fit_lazily(truth, params, sample_weight)
+        else:
             rows = training.rows
-            if sample_weight is not None and isinstance(rows, Kernel) and self.gamma is None:
+            if sample_weight is not None and is_built_in(rows) and self.gamma is None:
                 rows = rows.weighted(np.asarray(training.values), sample_weight)
             self._grow(rows, training.values, truth, params, sample_weight=sample_weight)
             self._warn_of_distances(training.values)
 
     def _warn_of_distances(self, matrix: np.ndarray | SparseSource) -> None:
         """Warn of given similarities that look like distances: the nearest objects would count as the furthest."""
-        is_given = self.similarity == "precomputed" and self.kind == "similarity"
-        if is_given and isinstance(matrix, np.ndarray) and (warning := told_of_distances(matrix)):
-            warn_caller(f"{warning}; if these are distances, give kind='distance'")
+        if similarities_of(self.similarity)[0] != PRECOMPUTED or self.kind != "similarity":
+            return
+        for part in np.split(matrix, matrix.shape[1] // len(matrix), axis=1) if isinstance(matrix, np.ndarray) else ():
+            if warning := told_of_distances(part):
+                warn_caller(f"{warning}; if these are distances, give kind='distance'")
 
-    def _fit_lazily(
-        self, similarity: Lazy, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None
-    ) -> None:
+    def _fit_lazily(self, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None) -> None:
         """Grow the forest from similarities that are evaluated when they are needed."""
         if self.warm_start:
             cure = "fit again with more trees: a ledger keeps the pairs that were evaluated"
             raise InputError(f"warm_start=True does not go with a Lazy similarity, whose trees grow together; {cure}")
-        truth = truth or Truth(TruthKind.NOTHING, np.empty((len(self.objects_), 0)))
+        truth = truth or Truth(TruthKind.NOTHING, np.empty((self.n_features_in_, 0)))
         seed, weights = seed_of(self.random_state), self._integer_weights(params, truth, sample_weight)
         with told_progress(self.verbose) as watch:
-            self._set_forest(fit_lazily(self._bound(similarity), self._method, truth, params, seed, watch, weights))
+            self._set_forest(fit_lazily(self._bound(), self._method, truth, params, seed, watch, weights))
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
 
-    def _bound(self, similarity: Lazy) -> BoundSimilarity:
-        """Bind a similarity to the training objects, and to the cluster if there is one."""
-        if self.client is None:
-            return BoundSimilarity(similarity, self.objects_)
-        from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
+    def _bound(self) -> BoundMeasures:
+        """Bind the similarities to the training objects, and to the cluster if there is one."""
+        lazy, cluster = self._lazy, None
+        if self.client is not None:
+            from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
 
-        return BoundSimilarity(similarity, self.objects_, OnDask(self.client))
+            cluster = OnDask(self.client)
+        measures = (BoundSimilarity(one, own, cluster) for one, own in zip(lazy, self._training_items, strict=True))
+        return BoundMeasures(tuple(measures), weights_of(self.similarity_weights, len(lazy)))
 
     def _nodes(self, X: RowsLike | None) -> Int32s:
         """Find the nodes of the rows of ``X`` as `OnRows` does, or by the `Lazy` similarity."""
-        if X is None or not isinstance(self.similarity, Lazy):
+        if X is None or not self._lazy:
             return super()._nodes(X)
         check_is_fitted(self)
-        return nodes_of(self.forest_, self._bound(self.similarity), items_of(self.similarity, X))
+        return nodes_of(self.forest_, self._bound(), self._items(X))
 
     def _params(self) -> dict[str, Value]:
-        """The parameters as the user has set them; ``"precomputed"`` stands for a `Lazy` similarity."""
-        params = super()._params()
-        if isinstance(self.similarity, Lazy):
+        """The parameters as the user has set them; the first similarity stands for all, a matrix for a function."""
+        params, similarities = super()._params(), similarities_of(self.similarity)
+        [parameter] = (own for own in self._parameters if own.name == "similarity")
+        check_similarities(similarities, parameter, SUBSETS)
+        weights_of(self.similarity_weights, len(similarities))
+        params |= {"similarity": str(similarities[0]), "similarity_weights": None}
+        if self._lazy:
             if self.kind != "similarity":
                 raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
-            params["similarity"] = "precomputed"  # as it is not computed from features
+            params["similarity"] = PRECOMPUTED  # as it is not computed from features
         return params
 
 
@@ -216,14 +320,16 @@ class _SimForest(OnSimilarities):
     _parameters = (*SIMILARITY, *(p for p in _method.parameters if p.name != "class_weight"))
     _relation: ClassVar[type[Labels | Targets]]
 
-    similarity: str | Lazy = "precomputed"
+    similarity: SimilarityLike = "precomputed"
     _: KW_ONLY
+    similarity_weights: VectorLike | None = None
     kind: str = "similarity"
     gamma: float | None = None
     n_estimators: int = 100
     n_pairs: int = 4
     pairing: str | None = None
     n_columns: int = 1
+    cut: str = "best"
     n_landmarks: float | None = None
     voting: str = "share"
     on_missing: str = "stop"
@@ -246,9 +352,10 @@ class _SimForest(OnSimilarities):
         ----------
         X
             For ``similarity="precomputed"`` the similarity (or distance) of each pair of objects, NaN where it is
-            unobserved, shape (n, n); otherwise features, shape (n, n_features). Array-like, data frame, Zarr array, or
-            the address of one. Of a sparse matrix (of SciPy, or the address of one in Zarr) the stored entries are
-            observed and all others unobserved, except that the distance of an object to itself is 0. For a `Lazy`
+            unobserved, shape (n, n), or for a list of them (n, n, n_similarities), or a list of matrices; otherwise
+            features, shape (n, n_features). Array-like, data frame, Zarr array, or the address of one. Of a sparse
+            matrix (of SciPy, or the address of one in Zarr) the stored entries are observed and all others unobserved,
+            except that the distance of an object to itself is 0. For a `Lazy`
             similarity the objects, a sequence of length n, or places in its ``objects``, integers of shape (n,).
         y
             A label or a target for each object, shape (n,): array-like, Zarr array, or the address of one. Dates are
@@ -281,6 +388,14 @@ class _SimForest(OnSimilarities):
             known = have_estimates(count, "rows")
             self._set_out_of_bag(estimate, known, truth, None if weights is None else weights[known])
         return self
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """The share of each similarity of a list in the gain of all cuts, shape (n_similarities,)."""
+        check_is_fitted(self)
+        if not isinstance(self.forest_.meaning.rows, Several):
+            raise AttributeError("feature_importances_: the forest reads one similarity")  # noqa: TRY004  (a property)
+        return scoring.measure_importances(self.forest_)
 
     @classmethod
     def _opens(cls, meaning: Meaning) -> bool:
@@ -315,9 +430,9 @@ class _SimForest(OnSimilarities):
         check_is_fitted(self)
         if not self.forest_.nearest_votes:
             return scoring.predict(self.forest_, self._nodes(X))
-        if not isinstance(self.similarity, Lazy):
+        if not self._lazy:
             return scoring.predict_rows(self.forest_, self._source(X))
-        with source_of(self.forest_, self._bound(self.similarity), items_of(self.similarity, X)) as source:
+        with source_of(self.forest_, self._bound(), self._items(X)) as source:
             return scoring.predict_rows(self.forest_, source)
 
     def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth, weights: Floats | None) -> None:
@@ -351,8 +466,11 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     forest_, digest_, n_features_in_, feature_names_in_
         As in `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
     objects_, n_evaluations_, n_closed_
-        For a `Lazy` similarity: the training objects; the number of pairs that the fit has paid for; and the number of
-        nodes that were not split, or trees that were not begun, because the budget was spent.
+        For a `Lazy` similarity: the training objects, of a list those of each similarity; the number of pairs that the
+        fit has paid for; and the number of nodes that were not split, or trees that were not begun, because the budget
+        was spent.
+    feature_importances_ : ndarray of shape (n_similarities,)
+        For a list of similarities: the share of each in the gain of all cuts.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     oob_decision_function_ : ndarray of shape (n, n_classes)
@@ -423,8 +541,11 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     forest_, digest_, n_features_in_, feature_names_in_
         As in `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
     objects_, n_evaluations_, n_closed_
-        For a `Lazy` similarity: the training objects; the number of pairs that the fit has paid for; and the number of
-        nodes that were not split, or trees that were not begun, because the budget was spent.
+        For a `Lazy` similarity: the training objects, of a list those of each similarity; the number of pairs that the
+        fit has paid for; and the number of nodes that were not split, or trees that were not begun, because the budget
+        was spent.
+    feature_importances_ : ndarray of shape (n_similarities,)
+        For a list of similarities: the share of each in the gain of all cuts.
     oob_prediction_ : ndarray of shape (n,)
         With ``oob_score``: mean target of each training object over the trees that did not draw it; NaN if every tree
         drew it.

@@ -22,7 +22,7 @@ from distforest.sources.arrays import rows_of
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
-from distforest.sources.row_kinds import Features, Kernel, row_kind
+from distforest.sources.row_kinds import Features, Several, is_built_in, row_kind
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import read_sparse
 from distforest.sources.sparse_features import read_sparse_features
@@ -296,7 +296,11 @@ class Forest:
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
         matrix: np.ndarray | SparseSource | SparseFeatures
-        if is_sparse(queries):
+        if is_sparse(queries) and isinstance(rows, Several):
+            raise InputError("several similarities are read from dense rows, found a sparse matrix; give X.toarray()")
+        if isinstance(rows, Several):
+            matrix = rows.read(queries if _is_array(queries) else np.asarray(queries))
+        elif is_sparse(queries):
             matrix = read_sparse_features(queries) if isinstance(rows, Features) else read_sparse(queries, reading)
         else:
             matrix = read(queries if _is_array(queries) else np.asarray(queries), reading)
@@ -318,12 +322,11 @@ class Forest:
             self._check_points(rows.width)
         if self.leaves is not None:
             self._check_leaves(self.leaves)
-        if isinstance(rows, Kernel) and (
-            self.objects is None or self.objects.shape != (rows.n_columns, rows.n_features)
-        ):
+        shape = (rows.n_objects if isinstance(rows, Several) else rows.n_columns, rows.n_features)
+        if is_built_in(rows) and (self.objects is None or self.objects.shape != shape):
             raise ArtifactError("objects: the training objects are missing or of the wrong shape")
         if self.objects is not None:
-            n_lacking = rows.n_features if isinstance(rows, (Kernel, PairColumns)) else 0
+            n_lacking = rows.n_features if is_built_in(rows) or isinstance(rows, PairColumns) else 0
             may_lack, complete = self.objects[:, :n_lacking], self.objects[:, n_lacking:]
             if np.isinf(may_lack).any() or not np.isfinite(complete).all():
                 raise ArtifactError("objects: values are finite, or NaN for a missing feature")

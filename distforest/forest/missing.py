@@ -17,6 +17,7 @@ from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KernelSource
+from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Floats, Ints, Projections, Source, offsets, taken
 from distforest.sources.sparse import SparseSource
 
@@ -38,6 +39,8 @@ def rows_without_values(source: Source) -> Ints:
     >>> rows_without_values(ArraySource.of(np.array([[1.0, np.nan], [np.nan, np.nan]])))
     array([1])
     """
+    if isinstance(source, SideBySide):  # of built-in similarities, which read the same features
+        return rows_without_values(source.sources[0])
     if isinstance(source, SparseSource):
         return np.flatnonzero(np.diff(source.indptr) == 0)
     if not isinstance(source, (ArraySource, KernelSource)) or source.is_complete:

@@ -22,6 +22,7 @@ from distforest.forest.proximities import check_n_neighbors, nearest, proximity
 from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import route
 from distforest.jit import kernel
+from distforest.sources.row_kinds import Several
 from distforest.sources.source import Floats, Int32s, Ints, Source
 
 if TYPE_CHECKING:
@@ -324,6 +325,26 @@ def feature_importances(forest: Forest) -> Floats:
     per_entry = np.repeat(gain, forest.table.width)
     sums = np.bincount(forest.table.columns, per_entry, minlength=forest.n_columns).astype(np.float64)
     return sums / sums.sum() if sums.sum() > 0 else sums
+
+
+def measure_importances(forest: Forest) -> Floats:
+    """Sum of the gains of the splits that read each of several measures, as shares of their total.
+
+    Returns
+    -------
+    ndarray
+        Shape (n_measures,); zeros if no split gains anything.
+
+    Raises
+    ------
+    InputError
+        The forest does not read several measures.
+    """
+    rows = forest.meaning.rows
+    if not isinstance(rows, Several):
+        raise InputError(f"shares of several measures were asked for, but the forest reads {rows.kind}")
+    of_columns: Floats = feature_importances(forest).reshape(len(rows.measures), -1)
+    return of_columns.sum(axis=1)
 
 
 def _blocks(n: int) -> Iterator[slice]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from distforest.growth.cuts.criteria import Cuts, Steady
 from distforest.growth.cuts.random_cuts import Places
+from distforest.growth.draws.measures import ONE_MEASURE, Measures
 from distforest.growth.draws.object_pairs import AnyPairs, rules_of_similarities, usable_pairs
 from distforest.growth.draws.objects import DRAW_ATTEMPTS
 from distforest.growth.rng import Keys
@@ -29,21 +30,24 @@ class TwoAtRandom:
     """Column j minus column i of the similarity matrix, for any two objects of the node.
 
     A pair is drawn again unless S_ij is observed and S_ii + S_jj - 2 S_ij is positive. If no pair of a node is usable,
-    `distforest.growth.draws.object_pairs.tell_apart` decides.
+    `distforest.growth.draws.object_pairs.tell_apart` decides. Of several ``measures``, each candidate draws one.
     """
 
     source: Source
     width: int = 1
     attempts: int = DRAW_ATTEMPTS
-    of_distances: bool = False
+    measures: Measures = ONE_MEASURE
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """A pair for each candidate of each node; a candidate without a usable pair is empty."""
-        rules = rules_of_similarities(self.source, frontier, self.of_distances)
+        compared = self.measures.drawn(keys, attempt, self.width)
+        rules = rules_of_similarities(self.source, frontier, self.width, compared)
         pairs = usable_pairs(AnyPairs(), self.width, frontier, keys, attempt, rules)
         usable = pairs[:, 0] >= 0
         weights = np.tile([1.0, -1.0], int(usable.sum()))
-        return Projections(self.width, offsets(2 * usable), pairs[usable].reshape(-1), weights)
+        places = np.repeat(np.flatnonzero(usable), 2)
+        columns = compared.columns(places, pairs[usable].reshape(-1))
+        return Projections(self.width, offsets(2 * usable), columns, weights)
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,13 @@ from distforest.growth.cuts.observed_distance import ObservedDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
 from distforest.growth.cuts.witnesses import Witnesses
+from distforest.growth.cuts.zero_cuts import AtZero
 from distforest.growth.draws.categories import CategoriesAlone
 from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.draws.columns import Axis, Draw, Oblique
 from distforest.growth.draws.dependence import screened_rows
 from distforest.growth.draws.landmarks import Landmarks, landmarks_of
+from distforest.growth.draws.measures import Measures
 from distforest.growth.draws.object_pairs import Disagreement
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.varying_columns import VaryingColumns
@@ -52,6 +54,7 @@ from distforest.growth.parameters import (
     SMERF_PARAMETERS,
     TREERANK_PARAMETERS,
     URERF_PARAMETERS,
+    ZERO,
     Parameter,
     keeps_pairs,
     limits_among,
@@ -62,7 +65,7 @@ from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
-from distforest.sources.row_kinds import Features
+from distforest.sources.row_kinds import Dense, Features, Several
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
@@ -169,8 +172,9 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if not isinstance(data.rows, Features):
         landmarks = _landmarks(data, params, truth, seed)
-        draw = TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
-        return replace(draw, of_distances=data.of_distances)
+        measures = _measures(data)
+        kept = keeps_pairs(params, len(measures.reached))
+        return TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=kept, measures=measures)
     refused = {
         "pairing": (params["pairing"] == KEPT, "keeps objects whose similarities are known"),
         "n_columns": (n_columns > 1, "averages similarities"),
@@ -181,6 +185,15 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
         if is_refused:
             raise InputError(f"{name}={params[name]!r} {why}, and feature_subsets has none; leave it out")
     return FeatureSubsets(data.array, truth, n_pairs)
+
+
+def _measures(data: Data) -> Measures:
+    """The measures that a candidate may compare objects by."""
+    rows = data.rows
+    measures = rows.measures if isinstance(rows, Several) else (rows,)
+    of_distances = np.array([isinstance(measure, Dense) and measure.of_distances for measure in measures])
+    weights = np.array(rows.weights) if isinstance(rows, Several) else np.ones(1)
+    return Measures.of(data.n_rows, weights, of_distances)
 
 
 def _landmarks(data: Data, params: Params, truth: Disagreement, seed: int) -> Landmarks:
@@ -223,7 +236,7 @@ _ROWS = (
         "similarity",
         (TruthKind.NOTHING,),
         ISOLATION_PARAMETERS,
-        lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
+        lambda data, source, _params, _seed: TwoAtRandom(source, measures=_measures(data)),
         lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
         in_specs=False,
     ),
@@ -387,6 +400,8 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind}: "
             "inconsistent numbers of samples"
         )
+    if isinstance(data.rows, Several) and params.get("voting") == NEAREST:
+        raise InputError(f"voting={NEAREST!r} asks which object is nearest, and several similarities differ in that")
     return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
 
 
@@ -519,6 +534,8 @@ def _taught(data: Data, params: Params, class_weights: Ints | None, heaviest: in
     places_missing = "on_missing" not in params and params["splitter"] == "best"
     criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST, heaviest)
     criterion = replace(criterion, places_missing=places_missing)
+    if params.get("cut") == ZERO:
+        return AtZero(criterion), leaf
     return (AtRandom(criterion) if params.get("splitter") == "random" else criterion), leaf
 
 

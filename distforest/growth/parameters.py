@@ -23,6 +23,9 @@ BALANCES = ("points", "classes", "pairs")
 FRESH, KEPT = "fresh", "kept"
 """How a node draws its pairs of objects, see `distforest.growth.draws.object_pairs`."""
 
+BEST, ZERO = "best", "zero"
+"""Where a candidate of two objects is cut, see `distforest.growth.cuts.zero_cuts`."""
+
 LEAST = math.ulp(0.0)
 """The least number above 0."""
 
@@ -165,8 +168,10 @@ def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value])
     return {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
 
 
-def keeps_pairs(params: Mapping[str, Value]) -> bool:
+def keeps_pairs(params: Mapping[str, Value], n_measures: int = 1) -> bool:
     """Whether a tree keeps its pairs for all its nodes: by default, if a cut reads no other columns.
+
+    Of several measures each node draws its own by default, since trees that keep a few of them are less accurate.
 
     Examples
     --------
@@ -176,7 +181,7 @@ def keeps_pairs(params: Mapping[str, Value]) -> bool:
     """
     if params["pairing"] is not None:
         return params["pairing"] == KEPT
-    return params["n_columns"] == 1 and params.get("n_landmarks") is None
+    return params["n_columns"] == 1 and params.get("n_landmarks") is None and n_measures == 1
 
 
 def n_drawn(max_samples: float | None, there: int) -> int:
@@ -283,10 +288,19 @@ SIMFOREST_PARAMETERS = (
         "pairing",
         None,
         "each node draws fresh pairs, or a tree keeps its pairs, so that a child draws an object of its parent's pair "
-        "again, whose similarities are known; None: kept, but fresh with landmarks, features or several columns a side",
+        "again, whose similarities are known; None: kept, but fresh with landmarks, features, several columns a side "
+        "or several similarities",
         words=(KEPT, FRESH, None),
     ),
     Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),
+    Parameter(
+        "cut",
+        BEST,
+        "where the difference of an object's similarities to a pair is cut: at the best place, or at zero, so that it "
+        "goes to the nearer of the two",
+        words=(BEST, ZERO),
+        later=True,
+    ),
     Parameter(
         "n_landmarks",
         None,

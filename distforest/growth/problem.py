@@ -20,9 +20,10 @@ from distforest.growth.grower import Growth
 from distforest.growth.rng import bootstrap, subsample
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
 from distforest.sources.binned import BinnedSource
-from distforest.sources.lazy.source import LazySource
+from distforest.sources.lazy.source import LazySource, lazy_sources
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.row_kinds import Dense, Kernel
+from distforest.sources.row_kinds import is_built_in
+from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Source
 from distforest.sources.truth import TruthKind
 
@@ -48,7 +49,8 @@ class Data:
     rows
         How the rows are read: see `distforest.sources.row_kinds`.
     matrix
-        Features, shape (n, p), float32, or sparse; or similarities, shape (n, n), float32 or float64, or as a source.
+        Features, shape (n, p), float32, or sparse; or similarities, shape (n, n) or of several measures side by side,
+        float32 or float64, or as a source.
     truth_kind
         The kind of ground truth.
     truth
@@ -74,7 +76,7 @@ class Data:
     """
 
     rows: RowKind
-    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource
+    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide
     truth_kind: TruthKind
     truth: np.ndarray
     classes: Sequence[ClassName] | None = None
@@ -126,7 +128,7 @@ class Data:
     def sha256(self) -> str:
         """SHA-256 of all that trees learn from; similarities that a function computes have none, which is an error."""
         matrix = self.matrix
-        assert not isinstance(matrix, LazySource)  # noqa: S101  (their forests grow in another way)
+        assert not isinstance(matrix, (LazySource, SideBySide))  # noqa: S101  (their forests grow in another way)
         digest = hashlib.sha256(
             canonical([self.rows.to_dict(), self.truth_kind, self.classes, self.largest, self.offset])
         )
@@ -135,11 +137,6 @@ class Data:
             digest.update(canonical(None if array is None else [array.dtype.str, array.shape]))
             digest.update(b"" if array is None else np.ascontiguousarray(array).data)
         return digest.hexdigest()
-
-    @property
-    def of_distances(self) -> bool:
-        """Whether similarities are -d^2/2."""
-        return isinstance(self.rows, Dense) and self.rows.of_distances
 
     def source(self) -> Source:
         """The matrix that splits read."""
@@ -252,7 +249,7 @@ class Problem:
         params = self.meaning.params
         wanted = params.get("oob_score") or "n_landmarks" in params or params.get("voting") == NEAREST
         wanted = wanted or params.get("contamination", "auto") != "auto"
-        return bool(wanted) or not isinstance(self.data.matrix, LazySource)
+        return bool(wanted) or not lazy_sources(self.data.matrix)
 
     def _leaf_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
         if self.data.truth_kind == TruthKind.LABELS:
@@ -299,7 +296,7 @@ class Problem:
             else:
                 grown.remove("leaf_distances")
                 repeated["distances"] = "truth"
-        if isinstance(self.data.rows, Kernel):
+        if is_built_in(self.data.rows):
             repeated["objects"] = "matrix"
         given = ("feature_weights", "dependence", "sample_weight")
         repeated |= {name: name for name in given if getattr(self.data, name) is not None}

@@ -13,8 +13,8 @@ import numpy as np
 from distforest.forest.roots import Roots
 from distforest.growth.pairs.problem import PairProblem
 from distforest.sources.arrays import row_blocks
-from distforest.sources.lazy.source import LazySource
-from distforest.sources.row_kinds import Dense
+from distforest.sources.lazy.source import lazy_sources
+from distforest.sources.row_kinds import is_given
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
@@ -106,9 +106,9 @@ def _label(data: Data, code: int) -> str:
 
 def _of_rows(data: Data) -> Iterator[str]:
     """Rows that are all equal. No function is evaluated for it."""
-    if isinstance(data.matrix, LazySource):
+    if lazy_sources(data.matrix):
         return
-    if isinstance(data.rows, Dense):
+    if is_given(data.rows):
         yield from _of_similarities(data, data.rows.reading.name)
         return
     if isinstance(data.matrix, SparseFeatures):
@@ -139,7 +139,7 @@ def _of_lacking(data: Data) -> Iterator[str]:
         n_pairs = data.n_rows * (data.n_rows - 1) // 2
         if 2 * data.n_unobserved > n_pairs:
             yield f"{n_pairs - data.n_unobserved:,} of {n_pairs:,} distances are observed (observe more of them)"
-    if not isinstance(data.rows, Dense) or isinstance(data.matrix, LazySource):
+    if not is_given(data.rows) or lazy_sources(data.matrix):
         return
     observed = _observed(data)[0] / math.prod(data.matrix.shape)
     if observed < 0.5:

@@ -63,9 +63,11 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
         for name, relation in spec.input.relations.items():
             if relation.kind == "lazy":
                 found |= {f"input.{name}.{key}": _text(relation.options[key]) for key in ("objects", "ledger")}
-            else:
-                key = next(kind.address for kind in INPUTS[spec.method].relations[name] if kind.name == relation.kind)
-                found[f"input.{name}.{key}"] = relation.address
+                continue
+            for number, part in enumerate(relation.each):
+                key = next(kind.address for kind in INPUTS[spec.method].relations[name] if kind.name == part.kind)
+                place = f"{name}.{number}" if relation.parts else name
+                found[f"input.{place}.{key}"] = part.address
     found |= {"output": spec.output, "run.scratch": spec.run.scratch}
     return {place: address for place, address in found.items() if address is not None}
 
@@ -88,6 +90,10 @@ def moved(spec: AnySpec, move: Callable[[str], str]) -> AnySpec:
         return replace(spec, output=move(spec.output), input=inputs, run=run)
     relations = {}
     for name, relation in spec.input.relations.items():
+        if relation.parts:
+            parts = tuple(replace(part, address=move(part.address)) for part in relation.parts)
+            relations[name] = replace(relation, parts=parts)
+            continue
         if relation.kind != "lazy":
             relations[name] = replace(relation, address=move(relation.address))
             continue

@@ -56,6 +56,12 @@ SIMILARITY_KINDS = (
     Kind("feature_subsets", "features"),
     Kind("lazy", "function", LAZY, text("'module:function', or the name of an entry point")),
 )
+LISTED = ("dense", "linear", "cosine", "rbf", "manhattan")
+"""The kinds of similarity that a list of several may hold: all of them dense, or none."""
+
+WEIGHT = Key("weight", POSITIVE, 1.0)
+"""How often a candidate draws one of several similarities."""
+
 TRUTH_KEYS = {"labels": "labels", "targets": "targets", "links": "similar"}
 """The key of each kind of truth."""
 

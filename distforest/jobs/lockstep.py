@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import os
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,11 +34,12 @@ from distforest.sources.array_files import untouched
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
 from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import answers_apart
-from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier, opened_ledger, origin_of
-from distforest.sources.row_kinds import Dense
+from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier, lazy_sources, opened_ledger, origin_of
+from distforest.sources.row_kinds import Dense, Several
+from distforest.sources.side_by_side import SideBySide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from distforest.forest.forest import Params
     from distforest.growth.grower import Level
@@ -86,8 +88,59 @@ class BoundSimilarity:
             yield LazySource(self.lazy, objects, supply)
 
 
+@dataclass(frozen=True, eq=False)
+class BoundMeasures:
+    """Similarities of the same objects, each bound to its form of them.
+
+    Attributes
+    ----------
+    measures
+        The similarities.
+    weights
+        How often a split reads each of several, in relation to the others.
+
+    Raises
+    ------
+    InputError
+        They are not of equally many objects, or two of them name one ledger.
+    """
+
+    measures: tuple[BoundSimilarity, ...]
+    weights: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        sizes = sorted({len(measure.training) for measure in self.measures})
+        if len(sizes) > 1:
+            raise InputError(f"similarities must be of the same objects, found {' and '.join(map(str, sizes))} of them")
+        ledgers = [os.path.realpath(ledger) for measure in self.measures if (ledger := measure.lazy.ledger) is not None]
+        for ledger in ledgers:
+            if ledgers.count(ledger) > 1:
+                raise InputError(f"two similarities name the ledger {ledger!r}; give each a file of its own")
+
+    @classmethod
+    def one(cls, measure: BoundSimilarity) -> BoundMeasures:
+        """A single similarity."""
+        return cls((measure,))
+
+    @property
+    def rows(self) -> Dense | Several:
+        """How rows of these similarities are read."""
+        kinds = tuple(Dense(len(measure.training), measure.lazy.kind) for measure in self.measures)
+        return kinds[0] if len(kinds) == 1 else Several(kinds, self.weights)
+
+    @contextmanager
+    def source(self, objects: Sequence[Objects], job: str, is_fit: bool) -> Iterator[LazySource | SideBySide]:
+        """The source for the objects of each measure, with all ledgers open; a fit pays within the budgets."""
+        with ExitStack() as stack:
+            sources = tuple(
+                stack.enter_context(measure.source(of_measure, job, measure.lazy.budget if is_fit else None))
+                for measure, of_measure in zip(self.measures, objects, strict=True)
+            )
+            yield sources[0] if len(sources) == 1 else SideBySide(sources)
+
+
 def fit_lazily(
-    supplied: BoundSimilarity,
+    supplied: BoundMeasures,
     method: Method,
     truth: Truth,
     params: Params,
@@ -100,7 +153,7 @@ def fit_lazily(
     Parameters
     ----------
     supplied
-        The similarity and the training objects.
+        The similarities and the training objects.
     method, params, seed
         Method, parameters and seed of the forest.
     truth
@@ -113,8 +166,8 @@ def fit_lazily(
     Returns
     -------
     Forest
-        Its ``provenance["similarity"]`` holds the identity of the function and the objects, and the costs;
-        ``provenance["versions"]`` the versions that grew it.
+        Its ``provenance["similarity"]`` holds the identity of the function and the objects, and the costs; of several
+        the costs and a list ``measures``. ``provenance["versions"]`` holds the versions that grew it.
 
     Raises
     ------
@@ -128,27 +181,23 @@ def fit_lazily(
     UserWarning
         The forest has learned nothing.
     """
-    lazy, objects = supplied.lazy, Objects.of(supplied.training)
-    rows = Dense.of((len(objects.column),) * 2, lazy.kind)
-    chosen = parameters_told(method.parameters, params)
-    decides = [
-        method.name,
-        chosen,
-        seed,
-        rows.to_dict(),
-        truth.kind,
-        truth.classes,
-        objects.sha256,
-        lazy.signature,
-    ]
+    lazies = [measure.lazy for measure in supplied.measures]
+    objects = [Objects.of(measure.training) for measure in supplied.measures]
+    rows, chosen = supplied.rows, parameters_told(method.parameters, params)
+    decides = [method.name, chosen, seed, rows.to_dict(), truth.kind, truth.classes]
+    decides += [of for lazy, own in zip(lazies, objects, strict=True) for of in (own.sha256, lazy.signature)]
     weights = b"" if sample_weights is None else sample_weights.integers.tobytes()
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes() + weights).hexdigest()
-    with supplied.source(objects, job, lazy.budget) as source:
+    with supplied.source(objects, job, is_fit=True) as source:
         of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
         data = Data(rows, source, *of_truth, sample_weights=sample_weights)
-        bound = problem(method, data, params, seed)
-        arrays, costs = grow_in_lockstep(bound, source, watch)
-    origin = {**origin_of(lazy, objects), **asdict(costs)}
+        bound, sources = problem(method, data, params, seed), lazy_sources(source)
+        arrays, costs = grow_in_lockstep(bound, sources, watch)
+        origins = [origin_of(own.lazy, own.objects) for own in sources]
+        if len(origins) > 1:
+            paid = [own.n_evaluations for own in sources]
+            origins = [{"measures": [{**of, "evaluations": n} for of, n in zip(origins, paid, strict=True)]}]
+    origin = {**origins[0], **asdict(costs)}
     forest = replace(bound.forest([arrays]), provenance={"similarity": origin, "versions": versions()})
     stayed = Stayed.of(forest.table.tree_size, forest.leaves)
     for warning in (told_of_roots(bound, Roots.of_forest(forest), costs.closed), stayed.told(bound.meaning.leaf)):
@@ -168,18 +217,18 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
     with supplied.source(objects, inputs.budget_id, lazy.budget) as source:
         bound = inputs.bound(source, files)
         with untouched(files):
-            arrays, costs = grow_in_lockstep(bound, source, watch)
+            arrays, costs = grow_in_lockstep(bound, (source,), watch)
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
 
 
 def evaluations_of(problem: Bound) -> int:
     """How many pairs this thread has evaluated so far; 0 without a function."""
-    return problem.data.matrix.n_evaluations_here if isinstance(problem.data.matrix, LazySource) else 0
+    return sum(source.n_evaluations_here for source in lazy_sources(problem.data.matrix))
 
 
 def grow_in_lockstep(
-    problem: Bound, source: LazySource, watch: Watch | None = None
+    problem: Bound, sources: tuple[LazySource, ...], watch: Watch | None = None
 ) -> tuple[dict[str, np.ndarray], Costs]:
     """Grow all trees together; with a budget, as many at a time as it will probably pay for.
 
@@ -189,9 +238,9 @@ def grow_in_lockstep(
     Parameters
     ----------
     problem
-        Bound to ``source``.
-    source
-        The source of similarities, which holds the budget.
+        Bound to ``sources``.
+    sources
+        The source of each similarity, which holds its budget. Of several, trees grow until all budgets are spent.
     watch
         Called with the number of evaluated pairs; the total is the budget, or the number of all pairs.
 
@@ -203,45 +252,54 @@ def grow_in_lockstep(
         What was paid.
     """
     assert isinstance(problem, Problem)  # noqa: S101  (the source of every caller is one of objects)
-    closed, start, budget = 0, time.perf_counter(), source.supply.budget
-    most = source.shape[0] * (source.shape[0] - 1) // 2 if budget is None else budget
+    closed, start, pairs = 0, time.perf_counter(), math.comb(problem.n_rows, 2)
+    most = sum(pairs if source.supply.budget is None else source.supply.budget for source in sources)
+
+    def paid() -> int:
+        return sum(source.n_evaluations for source in sources)
 
     def tell(level: Level) -> None:
         nonlocal closed
-        closed += level.n_uncut if source.spent else 0
+        closed += level.n_uncut if any(source.spent for source in sources) else 0
         if watch:
-            watch(Progress("ask", source.n_evaluations, most, time.perf_counter() - start))
+            watch(Progress("ask", paid(), most, time.perf_counter() - start))
 
     watched = replace(problem, growth=replace(problem.growth, watch=tell))
     parts: list[dict[str, np.ndarray]] = []
-    begun, cost = 0, _likely_cost(problem)
-    while begun < problem.n_trees and not (parts and source.spent):
-        wave, paid = problem.n_trees - begun, source.n_evaluations
-        if budget is not None:
-            wave = max(1, min(wave, int((budget - paid) / cost)))
-        wave = min(wave, max(1, WAVE_ROWS // problem.data.n_rows))
+    begun, costs = 0, [_likely_cost(problem, len(sources))] * len(sources)
+    while begun < problem.n_trees and not (parts and all(source.spent for source in sources)):
+        before = [source.n_evaluations for source in sources]
+        wave = problem.n_trees - begun
+        for source, cost in zip(sources, costs, strict=True):
+            if source.supply.budget is not None and not source.spent:
+                wave = min(wave, int((source.supply.budget - source.n_evaluations) / cost))
+        wave = max(1, min(wave, WAVE_ROWS // problem.data.n_rows))
         parts.append(watched.grow(np.arange(begun, begun + wave)))
-        begun, cost = begun + wave, max(1.0, (source.n_evaluations - paid) / wave)
+        begun += wave
+        costs = [max(1.0, (own.n_evaluations - n) / wave) for own, n in zip(sources, before, strict=True)]
     if watch:
-        watch(Progress("ask", source.n_evaluations, source.n_evaluations, time.perf_counter() - start))
+        watch(Progress("ask", paid(), paid(), time.perf_counter() - start))
     arrays = put_together(parts, list(parts[0]))
-    return arrays, Costs(source.n_evaluations, closed + problem.n_trees - begun)
+    return arrays, Costs(paid(), closed + problem.n_trees - begun)
 
 
-def _likely_cost(problem: Problem) -> float:
+def _likely_cost(problem: Problem, n_measures: int) -> float:
     """Pairs that a first tree may need: 2 r q m log2 m, for m objects, r pairs at a node and q columns on each side.
 
-    If pairs are kept, one column of each is known below the root: r m (1 + (2 q - 1) log2 m).
+    If pairs are kept, one column of each is known below the root: r m (1 + (2 q - 1) log2 m). Measures have equal parts
+    of the pairs.
     """
     n, params = problem.data.n_rows, problem.meaning.params
     m = n if problem.routes_out_of_bag else problem.sampling.n_draws
-    columns, known = 2 * int(params.get("n_columns", 1)), int("pairing" in params and keeps_pairs(params))
-    likely = float(params.get("n_pairs", 1)) * m * (known + (columns - known) * max(1.0, math.log2(m)))
+    columns, known = 2 * int(params.get("n_columns", 1)), int("pairing" in params and keeps_pairs(params, n_measures))
+    likely = float(params.get("n_pairs", 1)) / n_measures * m * (known + (columns - known) * max(1.0, math.log2(m)))
     return max(1.0, min(likely, most_pairs(params.get("n_landmarks", n), n)))
 
 
-def nodes_of(forest: Forest, supplied: BoundSimilarity, queries: Items) -> Int32s:
+def nodes_of(forest: Forest, supplied: BoundMeasures, queries: Sequence[Items]) -> Int32s:
     """The node in which each query ends in each tree, shape (n_trees, n); only pairs on its paths are evaluated.
+
+    ``queries`` holds them in the form of each similarity.
 
     Raises
     ------
@@ -253,24 +311,45 @@ def nodes_of(forest: Forest, supplied: BoundSimilarity, queries: Items) -> Int32
 
 
 @contextmanager
-def source_of(forest: Forest, supplied: BoundSimilarity, queries: Items) -> Iterator[LazySource]:
+def source_of(forest: Forest, supplied: BoundMeasures, queries: Sequence[Items]) -> Iterator[LazySource | SideBySide]:
     """The similarities of queries to the training objects; raises InputError if the forest has learned from others."""
-    objects = Objects.of(supplied.training, queries)
-    check_origin(forest, supplied.lazy, objects)
-    with supplied.source(objects, "scoring", None) as source:
+    objects = [Objects.of(own.training, items) for own, items in zip(supplied.measures, queries, strict=True)]
+    check_origins(forest, supplied, objects)
+    with supplied.source(objects, "scoring", is_fit=False) as source:
         yield source
 
 
-def check_origin(forest: Forest, lazy: Lazy, objects: Objects) -> None:
-    """Refuse a similarity or objects that are not those of the forest's training; raises InputError."""
-    rows, origin = forest.meaning.rows, forest.provenance.get("similarity")
-    what = rows.measure if isinstance(rows, Dense) else rows.kind
+def check_origins(forest: Forest, supplied: BoundMeasures, objects: Sequence[Objects]) -> None:
+    """Refuse similarities or objects that are not those of the forest's training; raises InputError."""
+    rows, n = forest.meaning.rows, len(supplied.measures)
+    n_trained = len(rows.measures) if isinstance(rows, Several) else 1
+    if n != n_trained:
+        raise InputError(f"the forest has learned from {counted(n_trained, 'measure')} of similarity, found {n}")
+    for place, (measure, own) in enumerate(zip(supplied.measures, objects, strict=True)):
+        check_origin(forest, measure.lazy, own, place)
+
+
+def origin_among(forest: Forest, place: int) -> object:
+    """The entry on one of a forest's similarities in its provenance; None if it has none."""
+    origin = forest.provenance.get("similarity")
+    if not isinstance(forest.meaning.rows, Several) or not isinstance(origin, dict):
+        return origin
+    measures = origin.get("measures")
+    return measures[place] if isinstance(measures, list) and place < len(measures) else None
+
+
+def check_origin(forest: Forest, lazy: Lazy, objects: Objects, place: int = 0) -> None:
+    """Refuse a similarity or objects that are not those of the forest's training; raises InputError.
+
+    ``place`` is that of the similarity, if the forest has several.
+    """
+    rows, origin = forest.meaning.rows, origin_among(forest, place)
+    own = rows.measures[place] if isinstance(rows, Several) else rows
+    what, n_objects = own.measure if isinstance(own, Dense) else own.kind, own.n_columns
     if what != lazy.kind:
         raise InputError(f"the forest reads {what}; Lazy(kind={lazy.kind!r}) does not give that")
-    if objects.n_columns != forest.n_columns:
-        raise InputError(
-            f"the forest has learned from {counted(forest.n_columns, 'object')}, found {objects.n_columns:,}"
-        )
+    if objects.n_columns != n_objects:
+        raise InputError(f"the forest has learned from {counted(n_objects, 'object')}, found {objects.n_columns:,}")
     if not isinstance(origin, dict):
         return
     if origin.get("objects") != objects.sha256:
@@ -279,9 +358,9 @@ def check_origin(forest: Forest, lazy: Lazy, objects: Objects) -> None:
         raise InputError(f"the forest was trained with symmetric={origin.get('symmetric')}, found {lazy.symmetric}")
 
 
-def warn_of_change(forest: Forest, lazy: Lazy) -> None:
-    """Warn if the function is not the one that the forest was trained with, or has changed."""
-    origin = forest.provenance.get("similarity")
+def warn_of_change(forest: Forest, lazy: Lazy, place: int = 0) -> None:
+    """Warn if the function is not the one that the forest was trained with, or has changed; see `check_origin`."""
+    origin = origin_among(forest, place)
     if not isinstance(origin, dict):
         return
     differs = [

@@ -17,7 +17,7 @@ from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ids import ids_beside
 from distforest.sources.opening import open_matrix, read_rows
-from distforest.sources.row_kinds import Dense, Features
+from distforest.sources.row_kinds import Dense, Features, Several
 from distforest.sources.schema import Schema
 from distforest.sources.stored import check_stored
 from distforest.stores.addresses import naming
@@ -142,6 +142,9 @@ def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> N
         _check_points(question, forest)
     elif question.callback is None:
         forest.source(recoded(forest, question.queries, read_rows(question.queries, slice(0, 1))))
+    elif isinstance(forest.meaning.rows, Several):
+        cure = "in Python, load(forest, similarity=[...], X=objects) takes one for each"
+        raise InputError(f"{question.forest} reads several similarities, found one function; {cure}")
     elif not isinstance(forest.meaning.rows, Dense):
         raise InputError(f"{question.forest} reads {forest.meaning.rows.kind}, it has no similarities to ask for")
 

@@ -8,12 +8,13 @@ other, and whole numbers with a decimal point, which JSON Schema takes for integ
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import LEAST
-from distforest.jobs.input_keys import ADDRESS, INPUTS
-from distforest.jobs.reader import LARGEST_INTEGER, NOT_GIVEN
+from distforest.jobs.input_keys import ADDRESS, INPUTS, LISTED, WEIGHT
+from distforest.jobs.reader import LARGEST_INTEGER, MAX_KEYS, NOT_GIVEN
 from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD
 from distforest.jobs.spec import FIT_HEAD, NONE, RUN_KEYS
 
@@ -42,7 +43,7 @@ KEY_TEXTS = {
     "input": {
         "features": "Address of the features, shape (n, p).",
         "distances": "Distances that are learned: an address, shape (n, n), or a table with a kind.",
-        "similarity": "Similarities of the objects: an address, shape (n, n), or a table with a kind.",
+        "similarity": "Similarities of the objects: an address, shape (n, n), a table with a kind, or a list of them.",
         "labels": "Address of the labels, shape (n,).",
         "targets": "Address of the targets, shape (n,).",
         "similar": "Address of whether each pair is similar, shape (m,).",
@@ -58,6 +59,7 @@ KEY_TEXTS = {
         "features": "Address of the features, shape (n, p).",
         "function": "The function, 'module:function' or the name of an entry point.",
         "gamma": "Width of the kernel; 1 / (p Var X) unless given.",
+        "weight": "How often a candidate draws this one of several similarities.",
         "measure": "Whether the numbers are similarities or distances.",
         "objects": "Address of the objects, a row for each; the row numbers unless given.",
         "symmetric": "Whether (a, b) and (b, a) are one pair.",
@@ -209,13 +211,28 @@ def _input(keys: InputKeys) -> JSONSchema:
     """``[input]`` of a method."""
     addresses = [name for group in keys.addresses for name in group]
     properties = {name: _described(ADDRESS.schema, KEY_TEXTS["input"][name]) for name in (*addresses, *keys.optional)}
-    properties |= {name: _relation(name, kinds) for name, kinds in keys.relations.items()}
+    properties |= {
+        name: (_one_or_several if name == "similarity" else _relation)(name, kinds)
+        for name, kinds in keys.relations.items()
+    }
     choices = [{"oneOf": [{"required": [name]} for name in group]} for group in keys.addresses if len(group) > 1]
     more: JSONSchema = {"allOf": choices} if choices else {}
     if "pairs" in properties:
         more["dependentRequired"] = {"pairs": ["similar"], "similar": ["pairs"]}
     required = [*(group[0] for group in keys.addresses if len(group) == 1), *keys.relations]
     return _closed(properties, KEY_TEXTS[""]["input"], required=required, **more)
+
+
+def _one_or_several(name: str, kinds: tuple[Kind, ...]) -> JSONSchema:
+    """A similarity, or a list of similarities with weights."""
+    one = _relation(name, kinds)
+    several = tuple(replace(kind, options=(*kind.options, WEIGHT)) for kind in kinds if kind.name in LISTED)
+    more = {
+        "if": {"type": "array"},
+        "then": {"minItems": 2, "maxItems": MAX_KEYS, "items": _relation(name, several)},
+        "else": one,
+    }
+    return {"description": one["description"], "type": [*one["type"], "array"], **more}
 
 
 def _relation(name: str, kinds: tuple[Kind, ...]) -> JSONSchema:

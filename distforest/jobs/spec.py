@@ -9,16 +9,17 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter, Value, complete, faults
-from distforest.jobs.input_keys import ADDRESS, INPUTS, InputKeys, Kind
+from distforest.jobs.input_keys import ADDRESS, INPUTS, LISTED, WEIGHT, InputKeys, Kind
 from distforest.jobs.reader import (
     FLAG,
     LARGEST_INTEGER,
+    MAX_KEYS,
     NOT_GIVEN,
     SIZE,
     Key,
@@ -46,6 +47,9 @@ SPEC_FORMAT = 1
 
 NONE = "none"
 
+SEVERAL = "several"
+"""The kind of relation that a list of similarities is."""
+
 
 # --- the grammar ------------------------------------------------------------------------------------------
 
@@ -61,11 +65,32 @@ SPEC_TABLES = ("input", "params", "run")
 
 @dataclass(frozen=True)
 class Relation:
-    """A distance or similarity of the rows: its kind, the address of its numbers, and its options."""
+    """A distance or similarity of the rows: its kind, the address of its numbers, and its options.
+
+    Several similarities are one relation of the kind `SEVERAL`, without an address; ``parts`` are its similarities.
+    """
 
     kind: str
     address: str
     options: Mapping[str, Value] = field(default_factory=dict)
+    parts: tuple[Relation, ...] = ()
+
+    @property
+    def each(self) -> tuple[Relation, ...]:
+        """The similarities of several, or the relation itself."""
+        return self.parts or (self,)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """How often a candidate draws each of several similarities."""
+        return tuple(float(str(part.options["weight"])) for part in self.parts)
+
+    def to_table(self, kinds: tuple[Kind, ...]) -> object:
+        """The relation as a spec has it: a table, or a list of them."""
+        if self.parts:
+            return [part.to_table(kinds) for part in self.parts]
+        address = next(kind.address for kind in kinds if kind.name == self.kind)
+        return {"kind": self.kind, address: self.address, **self.options}
 
 
 @dataclass(frozen=True)
@@ -246,10 +271,8 @@ class Spec:
         >>> Spec.from_dict(spec.to_dict()) == spec
         True
         """
-        relations = {}
-        for name, relation in self.input.relations.items():
-            address = next(k.address for k in INPUTS[self.method].relations[name] if k.name == relation.kind)
-            relations[name] = {"kind": relation.kind, address: relation.address, **relation.options}
+        kinds = INPUTS[self.method].relations
+        relations = {name: relation.to_table(kinds[name]) for name, relation in self.input.relations.items()}
         head = {"format": SPEC_FORMAT, "method": self.method, "seed": self.seed, "output": self.output}
         tables = {"input": {**self.input.addresses, **relations}, "params": dict(self.params)}
         return {**head, **tables, "run": dataclasses.asdict(self.run)}
@@ -325,11 +348,27 @@ def _input(reader: Reader, asked: InputKeys, value: object) -> Input:
         keys += [Key(name, ADDRESS) for name in (group if len(group) == 1 else found)]
     keys += [Key(name, ADDRESS) for name in asked.optional if name in given]
     addresses = reader.values(("input",), given, keys)
-    relations = {
-        name: _relation(reader, ("input", name), given.get(name, NOT_GIVEN), kinds)
-        for name, kinds in asked.relations.items()
-    }
+    relations = {}
+    for name, kinds in asked.relations.items():
+        place, held = ("input", name), given.get(name, NOT_GIVEN)
+        is_list = name == "similarity" and isinstance(held, list)
+        relations[name] = (_several if is_list else _relation)(reader, place, held, kinds)
     return Input(addresses, relations)
+
+
+def _several(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ...]) -> Relation:
+    """Read a list of similarities, each of which may have a weight."""
+    allowed = tuple(replace(kind, options=(*kind.options, WEIGHT)) for kind in kinds if kind.name in LISTED)
+    items = list(value) if isinstance(value, list) else []
+    parts = tuple(_relation(reader, (*place, str(number)), item, allowed) for number, item in enumerate(items))
+    if not 1 < len(parts) <= MAX_KEYS:
+        reader.fault(place, f"must be a similarity, or a list of 2 to {MAX_KEYS} of them, found {len(parts)}")
+    read = {"matrices" if part.kind == LISTED[0] else "features" for part in parts if part.kind}
+    if len(read) > 1:
+        reader.fault(place, "must be a list of matrices, or of similarities of the same features, found both")
+    elif read == {"features"} and len({part.address for part in parts if part.address}) > 1:
+        reader.fault(place, "must be a list of similarities of the same features, found several arrays of features")
+    return Relation(SEVERAL, "", {}, parts)
 
 
 def _relation(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ...]) -> Relation:
@@ -424,7 +463,8 @@ def _check_apart(reader: Reader, output: str | None, found: Input) -> None:
     inputs = [*found.addresses.values()]
     for relation in found.relations.values():
         files = (relation.options.get(name) for name in ("objects", "ledger"))
-        inputs += map(str, filter(None, files if relation.kind == "lazy" else [relation.address]))
+        addresses = [part.address for part in relation.each]
+        inputs += map(str, filter(None, files if relation.kind == "lazy" else addresses))
     spoiled = in_the_way(output, {address: address for address in inputs if address}) if output is not None else {}
     if spoiled:
         what = f"must not be, hold or lie in an input, found {shown(output)} and {listed(spoiled)}"

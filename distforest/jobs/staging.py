@@ -35,7 +35,7 @@ from distforest.sources.readings import (
     SIMILARITIES,
     known_entries,
 )
-from distforest.sources.row_kinds import Dense, Features, Kernel
+from distforest.sources.row_kinds import Dense, Features, Kernel, Several
 from distforest.sources.schema import Schema, refuse_categories
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
@@ -105,6 +105,7 @@ class StagedRows(NamedTuple):
     matrix: Staged | StagedSparse
     schema: Schema | None = None
     callback: Callback | None = None
+    address: str | None = None  # where the user has the matrix, if it is staged from elsewhere
 
 
 def stage_inputs(spec: Spec, folder: str) -> Inputs:
@@ -140,7 +141,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     staged = Inputs(
         *(spec.method, dict(spec.params), spec.seed, rows.kind, matrix, *truth),
         scratch=spec.run.scratch,
-        addresses=(matrix.address, address),
+        addresses=(rows.address or matrix.address, address),
         callback=rows.callback,
         feature_weights=_stage_feature_weights(wanted, matrix.shape[-1], place),
         pairs=pairs,
@@ -222,12 +223,14 @@ def _stage_rows(
     spec: Spec, wanted: ByRole, truth: StagedTruth, weights: Floats | None, place: StagingPlace
 ) -> StagedRows:
     """Stage the matrix, or row numbers where a function needs no objects, and say how its rows are read."""
+    similarity = spec.input.relations.get("similarity")
+    if similarity and similarity.parts and similarity.parts[0].kind not in KERNELS:
+        return _side_by_side(spec, similarity, place)
     matrix: Staged | StagedSparse
     if Role.MATRIX in wanted:
         matrix, schema = _stage_matrix(wanted[Role.MATRIX], place)
     else:
         matrix, schema = place.array("objects", np.arange(truth.n_rows)), None
-    similarity = spec.input.relations.get("similarity")
     if reader := _reader_of_numbers(spec):
         refuse_categories(schema, matrix.address, reader)
     if METHODS[spec.method].reads == "points":
@@ -236,6 +239,9 @@ def _stage_rows(
         if isinstance(matrix, StagedSparse):
             check_sparse(spec.params)
         return StagedRows(Features(matrix.shape[1], schema.n_categories if schema else ()), matrix, schema)
+    if similarity.parts:
+        kernels = tuple(_kernel(part, matrix, schema, weights, place) for part in similarity.parts)
+        return StagedRows(Several(kernels, similarity.weights), matrix, schema)
     if similarity.kind in KERNELS:
         return StagedRows(_kernel(similarity, matrix, schema, weights, place), matrix, schema)
     measure = str(similarity.options["measure"])
@@ -245,11 +251,26 @@ def _stage_rows(
     return StagedRows(Dense.of(matrix.shape, measure), matrix, schema)
 
 
+def _side_by_side(spec: Spec, several: Relation, place: StagingPlace) -> StagedRows:
+    """Stage several matrices, and write them side by side into the job's folder."""
+    matrices = [one for one in wanted_inputs(spec) if one.role == Role.MATRIX]
+    staged = [_stage_matrix(one, place)[0] for one in matrices]
+    if len(shapes := sorted({matrix.shape for matrix in staged})) > 1:
+        raise InputError(f"input.similarity: matrices of one shape, found {' and '.join(map(str, shapes))}")
+    kinds = tuple(
+        Dense.of(matrix.shape, str(part.options["measure"])) for matrix, part in zip(staged, several.parts, strict=True)
+    )
+    blocks = [matrix.open(place.scratch) for matrix in staged if isinstance(matrix, Staged)]  # lists hold no sparse one
+    addresses = ", ".join(one.address for one in matrices)
+    rows = StagedRows(Several(kinds, several.weights), place.array("matrix", np.concatenate(blocks, axis=1)))
+    return rows._replace(address=addresses)
+
+
 def _reader_of_numbers(spec: Spec) -> str:
     """What reads all features as numbers, and so takes no categories; "" if nothing does."""
     similarity = spec.input.relations.get("similarity")
-    if similarity and similarity.kind in KERNELS:
-        return f"similarity {similarity.kind!r}"
+    if similarity and similarity.each[0].kind in KERNELS:
+        return f"similarity {similarity.each[0].kind!r}"
     return spec.method if METHODS[spec.method].reads == "points" else ""
 
 

@@ -77,8 +77,11 @@ def _by_relation(name: str, relation: Relation) -> Iterator[Wanted]:
             yield Wanted(f"input.{name}.objects", str(objects), Role.MATRIX, AS_IT_IS)
         return
     role = Role.MATRIX if name == "similarity" else Role.TRUTH
-    reading, is_vector = _reading_of(name, relation), relation.kind == "labels"
-    yield Wanted(f"input.{name}", relation.address, role, reading, is_vector, may_be_sparse=reading.precise)
+    reads_alike = relation.each[0].kind in KERNELS  # several built-in similarities read the same features
+    for part in relation.each[:1] if reads_alike else relation.each:
+        reading, is_vector = _reading_of(name, part), part.kind == "labels"
+        may_be_sparse = reading.precise and not relation.parts
+        yield Wanted(f"input.{name}", part.address, role, reading, is_vector, may_be_sparse)
 
 
 def _reading_of(name: str, relation: Relation) -> Reading:

@@ -11,7 +11,7 @@ from distforest.forest import scoring
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.pictures.pictured import Importances
 from distforest.sources.point_pairs import named
-from distforest.sources.row_kinds import Dense, Kernel
+from distforest.sources.row_kinds import Dense, Kernel, Several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def reads_features(forest: Any) -> bool:
     """Whether the splits of a fitted estimator read features, or columns of pairs, and not whole similarities."""
-    return not isinstance(forest.forest_.meaning.rows, (Dense, Kernel))
+    return not isinstance(forest.forest_.meaning.rows, (Dense, Kernel, Several))
 
 
 def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:

@@ -21,11 +21,13 @@ from distforest.pictures.pictured import listed_names
 from distforest.pictures.plotting import CLASS_COLOURS, shortened
 from distforest.pictures.ranking_plots import SIDES, counts_in_words
 from distforest.sources.point_pairs import named
+from distforest.sources.row_kinds import Several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distforest.forest.forest import Forest
+    from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Ints
 
 HOW_READ = {
@@ -79,12 +81,19 @@ def _named_columns(forest: Any, names: Sequence[str]) -> list[str]:
     known = given or (kept if len(kept) == n else [])
     if known and len(known) != n:
         raise InputError(f"names: one for each of {counted(n, 'column')} was expected, found {len(known)}")
-    similar = own.meaning.rows.kind not in ("features", "pairs")
-    found = [shortened(name) for name in known] or [f"s{k}" if similar else f"feature {k}" for k in range(n)]
+    found = [shortened(name) for name in known] or _numbered(own.meaning.rows, n)
     if not is_over_pairs(own):
         return found
     columns = columns_of(own)
     return named(columns, found, [f"further column {k}" for k in range(len(columns.blocks))])
+
+
+def _numbered(rows: RowKind, n_columns: int) -> list[str]:
+    """Names of what cuts read by its number: a feature, or the similarity to an object, by one of several measures."""
+    if isinstance(rows, Several):
+        return [f"s{k} by {m}" for m in range(len(rows.measures)) for k in range(rows.n_objects)]
+    similar = rows.kind not in ("features", "pairs")
+    return [f"s{k}" if similar else f"feature {k}" for k in range(n_columns)]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Kinds of rows: features, given similarities, features read through a built-in similarity, or pairs of points.
+"""Kinds of rows: features, given similarities, features read through built-in similarities, or pairs of points.
 
 Each kind defines the number of columns, the precision in which they are read, and the source that they become. A
 forest's manifest holds the kind as a dict; all other code uses these types.
@@ -7,7 +7,7 @@ forest's manifest holds the kind as a dict; all other code uses these types.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import numpy as np
 
@@ -15,12 +15,14 @@ from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, Reading
+from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, Reading, read
+from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import is_complete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s, Floats
 
 
@@ -189,12 +191,118 @@ class Kernel:
         return cls(entry["kind"], entry["n_columns"], entry["n_features"], entry["gamma"])
 
 
-RowKind = Features | Dense | Kernel | PairColumns
+@dataclass(frozen=True)
+class Several:
+    """Rows of similarities to each training object by several measures, side by side: see `SideBySide`.
+
+    Attributes
+    ----------
+    measures
+        How each measure is read; all of them are given matrices or functions, or all of them are built in.
+    weights
+        How often a split reads each measure, in relation to the others.
+
+    Examples
+    --------
+    >>> rows = Several((Dense(5), Dense(5, "distance")), (1.0, 3.0))
+    >>> rows.n_objects, rows.n_columns, row_kind(rows.to_dict()) == rows
+    (5, 10, True)
+    """
+
+    measures: tuple[Dense | Kernel, ...]
+    weights: tuple[float, ...]
+    kind: ClassVar[str] = "several"
+
+    @property
+    def n_objects(self) -> int:
+        """Number of training objects."""
+        return self.measures[0].n_columns
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that a split may read: each object by each measure."""
+        return len(self.measures) * self.n_objects
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of a query."""
+        return self.measures[0].n_features if self.is_built_in else self.n_columns
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the measures are computed from features."""
+        return isinstance(self.measures[0], Kernel)
+
+    @property
+    def reading(self) -> Reading:
+        """The reading of the first measure's rows."""
+        return self.measures[0].reading
+
+    @property
+    def column(self) -> str:
+        """What a column of a query stands for."""
+        return "feature" if self.is_built_in else "training object and measure"
+
+    @property
+    def value(self) -> str:
+        """What an entry of a query is."""
+        return self.measures[0].value
+
+    def weighted(self, features: np.ndarray, weights: Floats) -> Several:
+        """The same kind, each built-in measure as `Kernel.weighted` makes it."""
+        measures = (one.weighted(features, weights) if isinstance(one, Kernel) else one for one in self.measures)
+        return replace(self, measures=tuple(measures))
+
+    def read(self, queries: Matrix) -> np.ndarray:
+        """Read queries of shape (n, n_features), each measure as it is read; raises InputError for refused values.
+
+        Queries of another shape are read by the first measure, so that whoever compares the shapes can tell.
+        """
+        if self.is_built_in or queries.shape[1:] != (self.n_features,):
+            return read(queries, self.reading)
+        n, values = self.n_objects, np.asarray(queries[:])
+        blocks = (values[:, n * place : n * (place + 1)] for place in range(len(self.measures)))
+        return np.concatenate(
+            [read(block, measure.reading) for block, measure in zip(blocks, self.measures, strict=True)], axis=1
+        )
+
+    def source(self, matrix: np.ndarray, objects: Float32s | None) -> ArraySource | SideBySide:
+        """Make the source of a matrix of these rows."""
+        if not self.is_built_in:
+            return ArraySource.of(matrix)
+        return SideBySide(tuple(measure.source(matrix, objects) for measure in self.measures))
+
+    def to_dict(self) -> dict[str, object]:
+        """The kind as a forest's manifest holds it."""
+        measures = [measure.to_dict() for measure in self.measures]
+        return {"kind": self.kind, "n_columns": self.n_columns, "measures": measures, "weights": [*self.weights]}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Several:
+        """Read the kind from a forest's manifest."""
+        measures = tuple(MEASURE_KINDS[measure["kind"]].from_dict(measure) for measure in entry["measures"])
+        return cls(measures, tuple(entry["weights"]))
+
+
+MEASURE_KINDS: dict[str, type[Dense | Kernel]] = {Dense.kind: Dense, **dict.fromkeys(KERNELS, Kernel)}
+"""The kinds of rows that may be one of `Several` measures, by their names in manifests."""
+
+RowKind = Features | Dense | Kernel | Several | PairColumns
 KINDS: dict[str, type[RowKind]] = {
-    **{kind.kind: kind for kind in (Features, Dense, PairColumns)},
+    **{kind.kind: kind for kind in (Features, Dense, Several, PairColumns)},
     **dict.fromkeys(KERNELS, Kernel),
 }
 """The kinds of rows, by their names in manifests."""
+
+
+def is_built_in(rows: RowKind) -> TypeGuard[Kernel | Several]:
+    """Whether splits read similarities that are computed from features."""
+    return isinstance(rows, Kernel) or (isinstance(rows, Several) and rows.is_built_in)
+
+
+def is_given(rows: RowKind) -> TypeGuard[Dense | Several]:
+    """Whether splits read similarities from a matrix or a function, of which some may be unobserved."""
+    return isinstance(rows, (Dense, Several)) and not is_built_in(rows)
 
 
 def row_kind(entry: Mapping[str, Any]) -> RowKind:

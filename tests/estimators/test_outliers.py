@@ -60,7 +60,13 @@ def test_the_constructor_agrees_with_the_one_list_of_parameters() -> None:
     found = {name: p.default for name, p in inspect.signature(SimForestOutlier).parameters.items()}
     expected: dict[str, Any] = {p.name: p.default for p in METHODS["isolation"].parameters}
     expected |= {"random_state": None, "n_jobs": None, "verbose": 0, "client": None}
-    assert found == expected | {"similarity": "precomputed", "kind": "similarity", "gamma": None}
+    assert found == expected | {
+        "similarity": "precomputed",
+        "similarity_weights": None,
+        "warm_start": False,
+        "kind": "similarity",
+        "gamma": None,
+    }
     assert all(f"    {name} : " in str(SimForestOutlier.__doc__) for name in expected)
 
 

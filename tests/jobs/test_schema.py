@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from distforest.errors import SpecError
 from distforest.growth.methods import METHODS
 from distforest.jobs.any_spec import spec_from_dict
-from distforest.jobs.input_keys import DISTANCE_KINDS, INPUTS, SIMILARITY_KINDS
+from distforest.jobs.input_keys import DISTANCE_KINDS, INPUTS, SIMILARITY_KINDS, WEIGHT
 from distforest.jobs.schema import KEY_TEXTS, job_schema
 from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD
 from distforest.jobs.spec import FIT_HEAD, RUN_KEYS, SPEC_TABLES
@@ -194,7 +194,12 @@ def test_every_key_has_a_sentence() -> None:
     known = {
         "": {*(key.name for key in (*FIT_HEAD, *SCORE_HEAD)), *SPEC_TABLES},
         "input": inputs,
-        "relation": {"kind", *(kind.address for kind in kinds), *(key.name for kind in kinds for key in kind.options)},
+        "relation": {
+            "kind",
+            *(kind.address for kind in kinds),
+            WEIGHT.name,
+            *(key.name for kind in kinds for key in kind.options),
+        },
         "run": {key.name for key in RUN_KEYS},
         "score input": {key.name for key in INPUT},
         "score params": {key.name for key in PARAMS},

@@ -87,5 +87,11 @@ def test_keys_of_a_scoring_job() -> None:
 
 def test_samples_are_specs() -> None:
     samples = [spec_from_dict(*read_toml(sample)) for sample in re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)]
-    assert [spec.method for spec in samples if isinstance(spec, Spec)] == ["smerf", "simforest", "urerf", "treerank"]
+    assert [spec.method for spec in samples if isinstance(spec, Spec)] == [
+        "smerf",
+        "simforest",
+        "simforest",
+        "urerf",
+        "treerank",
+    ]
     assert [spec.params["answer"] for spec in samples if isinstance(spec, ScoreSpec)] == ["neighbors"]

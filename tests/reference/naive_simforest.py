@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
@@ -31,6 +31,7 @@ ATTEMPTS = 4  # how often a node draws its candidates before it is closed
 TRIES = 4  # how many pairs a candidate draws in an attempt before it is empty
 EXTRA = 2**32  # the draw that begins a node's further streams, one for each attempt and candidate
 PLACE = 2**33  # the draw that begins the random thresholds of isolation, one for each attempt
+MEASURE = 2**37  # the draw that begins the choices of a measure, one for each attempt and candidate
 SIZES = (1, 2, 4)  # how many features a similarity over some of them reads
 
 Entry = Callable[[int], float]  # what one row says in a column
@@ -58,6 +59,10 @@ class Rules:
         Whether `evaluations` count the diagonal. M holds similarities either way: see `from_distances`.
     pairing : {"fresh", "kept"}
         Drawn from each node's own stream, or by the tree's orders of all objects (no landmarks, subsets, isolation).
+    cut : {"best", "zero"}
+        Where a candidate is cut: at the best place, or at 0.
+    measures : tuple of (float, str)
+        Weight and kind of each of several measures, whose columns stand side by side in M; empty: there is one.
     """
 
     truth_kind: str = "labels"
@@ -72,6 +77,8 @@ class Rules:
     kind: str = "similarity"
     landmarks: tuple[int, ...] = ()
     pairing: str = "fresh"
+    cut: str = "best"
+    measures: tuple[tuple[float, str], ...] = ()
 
     @property
     def width(self) -> int:
@@ -123,7 +130,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """What a tree learns from, the key of its orders for kept pairs, and in `asked` the entries that were read."""
+    """What a tree learns from, the key of its orders for kept pairs, and in `asked` the entries that were read.
+
+    Columns of M are counted from `first`.
+    """
 
     M: Matrix
     y: Vector
@@ -131,11 +141,17 @@ class Sample:
     rules: Rules
     asked: set[tuple[int, int]] = field(default_factory=set)
     order: int = 0
+    first: int = 0
 
     def entry(self, row: int, column: int) -> float:
-        """Return M[row, column] as float64."""
-        self.asked.add((row, column))
-        return float(self.M[row][column])
+        """Return M[row, first + column] as float64."""
+        self.asked.add((row, self.first + column))
+        return float(self.M[row][self.first + column])
+
+    def by_measure(self, measure: int) -> Sample:
+        """Return the same with the columns of one of several measures."""
+        rules = replace(self.rules, kind=self.rules.measures[measure][1])
+        return replace(self, rules=rules, first=measure * len(self.y))
 
     def unlike(self, r: int, s: int) -> float:
         """Return 1[y_r != y_s] for labels, |y_r - y_s| for targets."""
@@ -158,7 +174,23 @@ def from_distances(D: Matrix) -> NDArray[np.float64]:
     return -(np.asarray(D, np.float64) ** 2) / 2
 
 
+def measure_at(u: float, weights: Sequence[float]) -> int:
+    """Return the first m whose weights up to m are more than the share u of all."""
+    return next(m for m in range(len(weights)) if sum(weights[: m + 1]) / sum(weights) > u)
+
+
 def drawn_candidate(sample: Sample, rows: Sequence[int], key: int, attempt: int, k: int) -> Projection | None:
+    """Return candidate k of an attempt: of several measures it draws one, and compares objects by it alone."""
+    if not sample.rules.measures:
+        return drawn_pair(sample, rows, key, attempt, k)
+    chooses = sample.order if sample.rules.pairing == "kept" else key
+    u = unit(chooses, MEASURE + attempt * sample.rules.width + k)
+    own = sample.by_measure(measure_at(u, [weight for weight, _ in sample.rules.measures]))
+    found = drawn_pair(own, rows, key, attempt, k)
+    return found and found._replace(columns=tuple(own.first + column for column in found.columns))
+
+
+def drawn_pair(sample: Sample, rows: Sequence[int], key: int, attempt: int, k: int) -> Projection | None:
     """Return candidate k of an attempt, a pair (j, i) made a projection; or None.
 
     It is the first of four pairs that is a direction, or else the first of them that tells the rows apart.
@@ -301,15 +333,18 @@ def mass_and_sum(sample: Sample, rows: Sequence[int]) -> tuple[int, Fraction]:
 
 
 def every_cut(sample: Sample, values: dict[int, float], candidate: int) -> list[Cut]:
-    """Return each cut between neighbouring distinct observed values, lowest first, with gain T/n - LL/n_L - RR/n_R."""
+    """Return each cut between neighbouring distinct observed values, lowest first, with gain T/n - LL/n_L - RR/n_R.
+
+    With cut="zero" it is the one at 0, if it leaves no side empty.
+    """
     seen = [row for row, value in values.items() if not math.isnan(value)]
     least = sample.rules.min_samples_leaf
     cuts = []
-    for a, b in pairwise(sorted({values[row] for row in seen})):
-        threshold = midpoint(a, b)
+    thresholds = [midpoint(a, b) for a, b in pairwise(sorted({values[row] for row in seen}))]
+    for threshold in thresholds if sample.rules.cut == "best" else [0.0]:
         left = [row for row in seen if values[row] <= threshold]
         right = [row for row in seen if values[row] > threshold]
-        if sample.weight(left) < least or sample.weight(right) < least:
+        if sample.weight(left) < least or sample.weight(right) < least or not left or not right:
             continue
         parts = [total / n for n, total in (mass_and_sum(sample, rows) for rows in (seen, left, right))]
         cuts.append(Cut(candidate, threshold, parts[0] - (parts[1] + parts[2]), sum(parts, Fraction(0))))

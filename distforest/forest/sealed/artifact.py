@@ -46,7 +46,7 @@ from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
 from distforest.sources.arrays import create_array, store_to_read, zarr_store
 from distforest.sources.kernels import KERNELS
 from distforest.sources.point_pairs import FAMILIES, REDUCTIONS, PairColumns
-from distforest.sources.row_kinds import KINDS, Dense, Features
+from distforest.sources.row_kinds import KINDS, MEASURE_KINDS, Dense, Features, Several
 from distforest.sources.schema import Schema
 from distforest.stores.addresses import file_size, may_pass, put_file, reaching, read_file, store_of
 from distforest.stores.outputs import MANIFEST
@@ -279,15 +279,9 @@ def _checked_meaning(entry: MeaningEntry) -> Meaning:
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name its kind, found {rows!r}")
     if not isinstance(leaf.get("kind"), str) or leaf["kind"] not in LEAF_KINDS:
         raise ArtifactError(f"leaf.kind: unknown leaf table {leaf.get('kind')!r}")
-    for key in ("n_columns", "n_features"):
-        if key in rows and not _is_count(rows[key]):
-            raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
-    if "n_columns" not in rows or rows["kind"] not in KINDS:
-        raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
-    if rows["kind"] in KERNELS and not {"gamma", "n_features"} <= set(rows):
-        raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
-    if rows["kind"] == Dense.kind and rows.get("measure") not in ("similarity", "distance"):
-        raise ArtifactError(f"{MANIFEST}: meaning.rows.measure must be similarity or distance, found {rows!r}")
+    _check_rows(rows)
+    if rows["kind"] == Several.kind:
+        _check_several(rows)
     _check_numbers(rows, leaf)
     if classes is not None and not isinstance(classes, list):
         raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
@@ -355,6 +349,45 @@ def _is_block(block: object) -> bool:
     return _is_count(block[1])
 
 
+def _check_rows(rows: Mapping[str, object]) -> None:
+    """Refuse rows of no known kind, or with parts of it missing or of a wrong type."""
+    for key in ("n_columns", "n_features"):
+        if key in rows and not _is_count(rows[key]):
+            raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
+    if "n_columns" not in rows or rows["kind"] not in KINDS:
+        raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
+    if rows["kind"] in KERNELS and not {"gamma", "n_features"} <= set(rows):
+        raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
+    if rows["kind"] == Dense.kind and rows.get("measure") not in ("similarity", "distance"):
+        raise ArtifactError(f"{MANIFEST}: meaning.rows.measure must be similarity or distance, found {rows!r}")
+
+
+def _check_several(rows: Mapping[str, object]) -> None:
+    """Refuse rows of several measures that are not of the same objects, or whose measures have no weights."""
+    measures, weights = rows.get("measures"), rows.get("weights")
+    where = f"{MANIFEST}: meaning.rows"
+    if not isinstance(measures, list) or not measures:
+        raise ArtifactError(f"{where}.measures must be a list of kinds of rows, found {measures!r}")
+    for measure in measures:
+        if not isinstance(measure, dict) or measure.get("kind") not in MEASURE_KINDS:
+            known = ", ".join(MEASURE_KINDS)
+            raise ArtifactError(f"{where}.measures must be of the kinds {known}, found {measure!r}")
+        _check_rows(measure)
+        _check_numbers(measure, {})
+        _check_known("rows.measures", MEASURE_KINDS[measure["kind"]].from_dict(measure).to_dict(), measure)
+    if len({(one["kind"] == Dense.kind, one["n_columns"], one.get("n_features")) for one in measures}) != 1:
+        raise ArtifactError(f"{where}.measures must be of the same objects, found {measures!r}")
+    if rows["n_columns"] != len(measures) * measures[0]["n_columns"]:
+        raise ArtifactError(f"{where}.n_columns must be that of all measures, found {rows['n_columns']!r}")
+    if (
+        not isinstance(weights, list)
+        or len(weights) != len(measures)
+        or not all(type(w) in (int, float) and 0.0 <= w < math.inf for w in weights)
+        or not any(weights)
+    ):
+        raise ArtifactError(f"{where}.weights must be a number for each measure, none negative, found {weights!r}")
+
+
 def _check_class_weights(leaf: Mapping[str, object]) -> None:
     weights = leaf["class_weights"]
     if leaf["kind"] != KeepsCounts.kind:
@@ -367,7 +400,7 @@ def _check_voting(rows: Mapping[str, object], leaf: Mapping[str, object]) -> Non
     """Refuse votes of the most similar training objects if the forest has neither similarities nor their votes."""
     if rows["kind"] == PairColumns.kind or "voting" not in leaf:
         return
-    if leaf["voting"] != NEAREST or leaf["kind"] not in VOICES or rows["kind"] == Features.kind:
+    if leaf["voting"] != NEAREST or leaf["kind"] not in VOICES or rows["kind"] in (Features.kind, Several.kind):
         found = f"{leaf['voting']!r} of {leaf['kind']} over {rows['kind']}"
         wanted = f"{NEAREST!r} of {' or '.join(VOICES)} over similarities"
         raise ArtifactError(f"{MANIFEST}: leaf.voting must be {wanted}, found {found}")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distforest.forest.frontier import Frontier, Nodes
+    from distforest.growth.draws.measures import Compared
     from distforest.growth.rng import Keys
 
 FIRST_LANDMARK = 1 << 35
@@ -67,8 +68,11 @@ class Disagreement(NamedTuple):
 class Usable(Protocol):
     """A rule that decides which pairs a candidate may use."""
 
-    def __call__(self, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:
-        """Whether each pair (j, i), drawn for a candidate of these nodes, may be used, all of shape (n_pairs,)."""
+    def __call__(self, candidates: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:
+        """Whether each pair (j, i), drawn for one of these candidates, may be used, all of shape (n_pairs,).
+
+        Candidates are numbered over all nodes.
+        """
 
 
 class Pairing(Protocol):
@@ -141,7 +145,7 @@ def usable_pairs(
         drawn = np.full((len(missing), 2), -1, np.int32)
         pairing(missing, width, trial, frontier, keys, drawn)
         usable = drawn[:, 0] >= 0
-        usable[usable] = rule(missing[usable] // width, drawn[usable, 0], drawn[usable, 1])
+        usable[usable] = rule(missing[usable], drawn[usable, 0], drawn[usable, 1])
         pairs[missing[usable]] = drawn[usable]
         missing = missing[~usable]
         if not len(missing):
@@ -149,20 +153,33 @@ def usable_pairs(
     return pairs
 
 
-def rules_of_similarities(source: Source, frontier: Frontier, of_distances: bool) -> tuple[Usable, Usable]:
-    """Two rules: a pair is a direction; or, if its diagonal carries no information, it tells the objects apart."""
-    return partial(are_directions, source), partial(tell_apart, source, frontier, of_distances)
+def rules_of_similarities(source: Source, frontier: Frontier, width: int, compared: Compared) -> tuple[Usable, Usable]:
+    """Two rules: a pair is a direction; or, if its diagonal carries no information, it tells the objects apart.
+
+    ``compared`` holds the measure of each candidate, of which a node has ``width``.
+    """
+    return partial(are_directions, source, compared), partial(tell_apart, source, frontier, width, compared)
 
 
-def are_directions(source: Source, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG001  (in any node)
+def similarities_of_pairs(
+    source: Source, compared: Compared, candidates: Ints, j: Int32s, i: Int32s
+) -> tuple[Floats, Floats, Floats]:
+    """S_ii, S_jj and S_ij of pairs, each by the measure of its candidate, all of shape (n_pairs,)."""
+    column_j, column_i = compared.columns(candidates, j), compared.columns(candidates, i)
+    columns = np.concatenate([column_i, column_j, column_j])
+    s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), columns).reshape(3, -1)
+    return s_ii, s_jj, s_ij
+
+
+def are_directions(source: Source, compared: Compared, candidates: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:
     """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
-    s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j])).reshape(3, -1)
+    s_ii, s_jj, s_ij = similarities_of_pairs(source, compared, candidates, j, i)
     positive: NDArray[np.bool_] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
     return positive
 
 
 def tell_apart(
-    source: Source, frontier: Frontier, of_distances: bool, nodes: Ints, j: Int32s, i: Int32s
+    source: Source, frontier: Frontier, width: int, compared: Compared, candidates: Ints, j: Int32s, i: Int32s
 ) -> NDArray[np.bool_]:
     """Whether the diagonal is blank, S_ij is observed, and S_kj - S_ki differs over the node's objects k.
 
@@ -171,16 +188,16 @@ def tell_apart(
     have a length of 0, so their columns are not read, and a lazy source need not evaluate them. Unobserved values of
     S_kj - S_ki are left out.
     """
-    s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j])).reshape(3, -1)
+    s_ii, s_jj, s_ij = similarities_of_pairs(source, compared, candidates, j, i)
     is_blank = np.isnan(s_ii + s_jj) | (s_ii + s_jj - 2.0 * s_ij < -LENGTH_ROUNDING * (np.abs(s_ii) + np.abs(s_jj)))
-    if not of_distances:
-        is_blank |= (s_ii == 0.0) | (s_jj == 0.0)
+    is_blank |= ~compared.are_distances(candidates) & ((s_ii == 0.0) | (s_jj == 0.0))
     usable = is_blank & ~np.isnan(s_ij)
     n = int(usable.sum())
     if n:
-        starts, places = runs(frontier.starts, nodes[usable])
-        columns, weights = np.stack([j[usable], i[usable]], axis=1).reshape(-1), np.tile([1.0, -1.0], n)
-        differences = Projections(1, 2 * np.arange(n + 1), columns, weights)
+        starts, places = runs(frontier.starts, candidates[usable] // width)
+        sides = (compared.columns(candidates[usable], side[usable]) for side in (j, i))
+        columns = np.stack([*sides], axis=1).reshape(-1)
+        differences = Projections(1, 2 * np.arange(n + 1), columns, np.tile([1.0, -1.0], n))
         values = source.project(frontier.rows[places], starts, differences)[0]
         usable[usable] = np.fmin.reduceat(values, starts[:-1]) < np.fmax.reduceat(values, starts[:-1])
     return usable

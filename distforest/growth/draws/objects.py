@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from distforest.growth.draws.columns import Terms
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
+from distforest.growth.draws.measures import ONE_MEASURE, Measures
 from distforest.growth.draws.object_pairs import (
     Disagreement,
     FreshPairs,
@@ -78,11 +79,11 @@ class TwoObjects:
     landmarks
         The objects that may be columns.
     kept
-        Whether a tree draws its pairs once for all its nodes, see `KeptPairs`.
+        Whether a tree draws its pairs, and the measure of each, once for all its nodes, see `KeptPairs`.
     trees
         The streams of the trees that grow, shape (n_trees,), if pairs are kept.
-    of_distances
-        Whether S is -d^2/2, whose diagonal is 0.
+    measures
+        The similarities by which objects are compared, side by side in ``source``: each candidate draws one of them.
     """
 
     source: Source
@@ -93,7 +94,7 @@ class TwoObjects:
     landmarks: Landmarks = ANY_OBJECT
     kept: bool = False
     trees: Keys | None = None
-    of_distances: bool = False
+    measures: Measures = ONE_MEASURE
 
     def of_trees(self, keys: Keys) -> TwoObjects:
         """The draw for the trees of these streams."""
@@ -107,14 +108,23 @@ class TwoObjects:
         assert self.trees is not None  # noqa: S101  (the grower calls `of_trees` first)
         return KeptPairs(self.truth, self.trees)
 
+    def _streams(self, frontier: Frontier, keys: Keys) -> Keys:
+        """The streams from which nodes draw measures: their own, or those of their trees if pairs are kept."""
+        return self.trees[frontier.tree] if self.kept and self.trees is not None else keys
+
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no usable pair was drawn."""
-        rules = rules_of_similarities(self.source, frontier, self.of_distances)
+        compared = self.measures.drawn(self._streams(frontier, keys), attempt, self.width)
+        rules = rules_of_similarities(self.source, frontier, self.width, compared)
         pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
         terms = Terms.room(len(pairs), 2 * self.n_columns * int((pairs[:, 0] >= 0).sum()))
         drawn_by = Attempt(keys, attempt, self.width)
         filled = fill_sides(pairs, drawn_by, self.n_columns, frontier.nodes, self.truth, self.landmarks, terms)
-        return terms.projections(self.width, filled)
+        projections = terms.projections(self.width, filled)
+        if compared.chosen is None:
+            return projections
+        of_columns = np.repeat(np.arange(len(pairs)), terms.size)
+        return projections._replace(columns=compared.columns(of_columns, projections.columns))
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ class FeatureSubsets:
         filled = fill_subsets(pairs, Attempt(keys, attempt, self.width), self.features, SUBSET_SIZES, terms)
         return terms.projections(self.width, filled)
 
-    def _differ(self, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
+    def _differ(self, candidates: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
         of_j, of_i = self.features[j], self.features[i]
         return np.asarray(((of_j < of_i) | (of_j > of_i)).any(axis=1))  # NaN, which is missing, is neither
 

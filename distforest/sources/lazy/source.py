@@ -19,6 +19,7 @@ from distforest.sources.lazy.identity import Items, keys_of, name_of
 from distforest.sources.lazy.ledger import Ledger
 from distforest.sources.lazy.pairs import PAID, PairCodes, Pairs
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES
+from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Projections, block_entries
 
 if TYPE_CHECKING:
@@ -317,6 +318,12 @@ class LazySource:
         codes = self.pairs.codes(known.left, known.right)
         self.pairs.put(codes[~known.is_own], values[~known.is_own])
         self.pairs.put(codes[known.is_own], values[known.is_own], PAID)
+
+
+def lazy_sources(matrix: object) -> tuple[LazySource, ...]:
+    """The lazy sources that a matrix consists of: itself, or those of several measures side by side; else none."""
+    parts = matrix.sources if isinstance(matrix, SideBySide) else (matrix,)
+    return tuple(part for part in parts if isinstance(part, LazySource))
 
 
 @contextmanager
