@@ -269,9 +269,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """
         sample = Sample()
         features: Float32s = read(rows, FEATURES, onlooker=sample)
+        self._warn_of_rounding(sample)
+        return features
+
+    def _warn_of_rounding(self, sample: Sample) -> None:
+        """Warn of columns whose values become equal in float32, from a sample of the training rows."""
         if warning := told_of_rounding(sample, self._schema()):
             warn_caller(warning)
-        return features
 
     def _checked_params(self, truth: object) -> dict[str, Value]:
         """Return the method's parameters as plain values; raises InputError for all bad ones at once, or no truth."""

@@ -15,6 +15,7 @@ from distforest.forest import explanations, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.sources.category_columns import CategoryTable, is_from_dtype, told_of_unseen
+from distforest.sources.doubts import Sample
 from distforest.sources.given import is_data_frame, unmasked
 from distforest.sources.row_kinds import Features
 from distforest.sources.schema import Schema
@@ -88,7 +89,10 @@ class OnFeatures(OnRows):
         if not scipy.sparse.issparse(rows):
             return self._read_features(rows)
         check_sparse(self._params())
-        return read_sparse_features(rows)
+        sample = Sample()
+        features = read_sparse_features(rows, sample)
+        self._warn_of_rounding(sample)
+        return features
 
     def _grow_on(
         self,

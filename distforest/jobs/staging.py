@@ -280,19 +280,18 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> tuple[Staged | StagedS
     if reading.keep:
         return stage(address, reading, place.scratch), None
     given = open_matrix(address) if wanted.may_be_sparse else open_array(address)
-    seen = SeenDistances() if reading is DISSIMILARITIES else None
+    seen, sample = SeenDistances() if reading is DISSIMILARITIES else None, Sample()
     if isinstance(given, SparseStore):
-        schema = Schema.of_array(address, given) if reading is FEATURES else None
-        source = given.features() if reading is FEATURES else given.read("distance" if seen else "similarity", seen)
+        is_of_features = reading is FEATURES
+        schema = Schema.of_array(address, given) if is_of_features else None
+        source = given.features(sample) if is_of_features else given.read("distance" if seen else "similarity", seen)
         matrix: Staged | StagedSparse = replace(place.sparse("matrix", source), origin=address)
-        told = ""
     else:
-        schema, sample = Schema.of_array(address, given), Sample()
+        schema = Schema.of_array(address, given)
         matrix = stage(address, reading, place.scratch, sample if reading is FEATURES else seen)
-        told = told_of_rounding(sample, schema)
         if reading is SIMILARITIES:
             _warn_of_distances(matrix, place)
-    told = seen.told("measure = 'similarity'") if seen else told
+    told = seen.told("measure = 'similarity'") if seen else told_of_rounding(sample, schema)
     if told:
         warn_caller(f"{address}: {told}")
     return matrix, schema

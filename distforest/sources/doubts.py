@@ -10,8 +10,11 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from distforest.sources.schema import Schema
     from distforest.sources.source import Float32s, Floats, Ints
 
@@ -73,7 +76,8 @@ def column_name(number: int, schema: Schema | None) -> str:
 class Sample:
     """A uniform random sample of a matrix's rows, from its blocks; the sample does not depend on the block sizes.
 
-    A matrix whose dtype fits into float32 costs nothing: none of its rows is kept.
+    A matrix whose dtype fits into float32 costs nothing: none of its rows is kept. Of a sparse matrix as many rows are
+    kept as have at most about `MOST_CELLS` stored values.
 
     Attributes
     ----------
@@ -93,6 +97,7 @@ class Sample:
         self._numbers = np.random.default_rng(0)
         self._held: list[tuple[Floats, np.ndarray]] = []  # keys and rows; the rows with the least keys are the sample
         self._beyond = np.inf
+        self._sparse: scipy.sparse.csr_array | None = None
 
     def see(self, values: np.ndarray, first_row: int) -> None:  # noqa: ARG002  (an `Onlooker`)
         """Take a block of rows, shape (n, n_columns)."""
@@ -105,8 +110,20 @@ class Sample:
         if sum(len(keys) for keys, _ in self._held) > 2 * _most_rows(values.shape[1]):
             self.rows()
 
-    def rows(self) -> np.ndarray:
-        """The sampled rows, unconverted, shape (n, n_columns)."""
+    def see_sparse(self, matrix: scipy.sparse.csr_array) -> None:
+        """Take a whole sparse matrix without duplicates, of which an entry that is not stored is 0."""
+        if np.can_cast(matrix.dtype, np.float32):
+            return
+        self.n_rows = matrix.shape[0]
+        most = max(FEWEST_ROWS, MOST_CELLS * self.n_rows // max(1, matrix.nnz))
+        if self.n_rows > most:
+            matrix = matrix[np.sort(self._numbers.permutation(self.n_rows)[:most])]
+        self._sparse = matrix
+
+    def rows(self) -> np.ndarray | scipy.sparse.csr_array:
+        """The sampled rows, unconverted, shape (n, n_columns); sparse if the matrix is."""
+        if self._sparse is not None:
+            return self._sparse
         if not self._held:
             return np.empty((0, 0))
         keys, rows = (np.concatenate(parts) for parts in zip(*self._held, strict=True))
@@ -140,19 +157,32 @@ def told_of_rounding(sample: Sample, schema: Schema | None = None) -> str:
     'features are held as float32, which leaves 9 of 1,000 different values of column 0 in 1,000 rows; subtract its
     least, 1700000000, first'
     """
-    rows = _without_missing(sample.rows())
-    columns, left = _rounded(rows)
+    rows = sample.rows()
+    if isinstance(rows, np.ndarray):
+        rows = _without_missing(rows)
+        columns, left = _rounded(rows)
+    else:
+        columns, left = _rounded_stored(rows)
     if not len(columns):
         return ""
-    values = rows[:, columns[0]]
-    among = f"{len(rows):,} {'' if len(rows) == sample.n_rows else f'of {sample.n_rows:,} '}rows"
+    n_rows, values = rows.shape[0], rows[:, columns[:1]]
+    values = values.ravel() if isinstance(values, np.ndarray) else values.toarray().ravel()
+    among = f"{n_rows:,} {'' if n_rows == sample.n_rows else f'of {sample.n_rows:,} '}rows"
     different = f"{left[0]:,} of {len(np.unique(values)):,} different values"
     found = f"features are held as float32, which leaves {different} of {column_name(columns[0], schema)} in {among}"
-    is_tiny = float(np.median(np.abs(values))) < np.finfo(np.float32).smallest_normal
-    cure = "multiply it, or take its logarithm" if is_tiny else f"subtract its least, {values.min():.10g}"
     others = ", ".join(column_name(column, schema) for column in columns[1:4])
     more = f" and {len(columns) - 4:,} more" if len(columns) > 4 else ""
-    return f"{found}; {cure}, first{f'. The same holds for {others}{more}' if others else ''}"
+    return f"{found}; {_cure(values)}, first{f'. The same holds for {others}{more}' if others else ''}"
+
+
+def _cure(values: np.ndarray) -> str:
+    """What to do with a column whose values become equal; one of amounts, of which many are 0, keeps its zeros."""
+    others = values[values != 0]
+    has_zeros = len(others) < len(values)
+    ranks = "replace its values other than 0 by their ranks"
+    if float(np.median(np.abs(others))) < np.finfo(np.float32).smallest_normal:
+        return f"multiply it, or {ranks if has_zeros else 'take its logarithm'}"
+    return ranks if has_zeros else f"subtract its least, {values.min():.10g}"
 
 
 def _without_missing(rows: np.ndarray) -> np.ndarray:
@@ -168,20 +198,53 @@ def _without_missing(rows: np.ndarray) -> np.ndarray:
 def _rounded(rows: np.ndarray) -> tuple[Ints, Ints]:
     """The columns that lose most of their different values in float32, and how many values of each float32 keeps."""
     narrow = rows.astype(np.float32)
-    moved = np.abs(rows.astype(np.float64)) > 2.0**24 if rows.dtype.kind in "iu" else narrow != rows
-    columns = np.flatnonzero(moved.any(axis=0))
+    columns = np.flatnonzero(_moved(rows, narrow).any(axis=0))
     left = _n_different(narrow[:, columns])
     few = left <= len(rows) / 2
     columns, left = columns[few], left[few]
-    different = _n_different(_without_noise(rows[:, columns]))
-    lost = ((left < different / 2) | (left == 1)) & (left < different)
+    lost = _is_lost(left, _n_different(_without_noise(rows[:, columns])))
     return columns[lost], left[lost]
+
+
+def _rounded_stored(rows: scipy.sparse.csr_array) -> tuple[Ints, Ints]:
+    """The same for sparse rows, without their zeros being written out."""
+    with np.errstate(over="ignore"):
+        columns = np.unique(rows.indices[_moved(rows.data, rows.data.astype(np.float32))])
+        chosen = scipy.sparse.csc_array(rows)[:, columns]
+        left = _n_different_stored(chosen, chosen.data.astype(np.float32))
+    lost = _is_lost(left, _n_different_stored(chosen, _without_noise(chosen.data)))
+    return columns[lost], left[lost]
+
+
+def _moved(values: np.ndarray, narrow: Float32s) -> NDArray[np.bool_]:
+    """Whether float32 holds another number, for integers whether it may."""
+    if values.dtype.kind in "iu":
+        return np.abs(values.astype(np.float64)) > 2.0**24
+    return np.asarray(narrow != values)
+
+
+def _is_lost(left: Ints, different: Ints) -> NDArray[np.bool_]:
+    """Whether float32 leaves less than half of a column's different values, or one of several."""
+    return ((left < different / 2) | (left == 1)) & (left < different)
 
 
 def _n_different(values: np.ndarray) -> Ints:
     """The number of different values in each column."""
     ordered = np.sort(np.ascontiguousarray(values.T), axis=1)
     return 1 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
+
+
+def _n_different_stored(columns: scipy.sparse.csc_array, values: np.ndarray) -> Ints:
+    """The number of different values in each column, of which ``values`` are the stored ones and all others are 0."""
+    n_columns, sizes = columns.shape[1], np.diff(columns.indptr)
+    with_zeros = np.flatnonzero(sizes < columns.shape[0])
+    lines = np.concatenate([np.repeat(np.arange(n_columns), sizes), with_zeros])
+    values = np.concatenate([values, np.zeros(len(with_zeros), values.dtype)])
+    order = np.lexsort((values, lines))
+    lines, values = lines[order], values[order]
+    is_new = np.ones(len(lines), np.bool_)
+    is_new[1:] = (lines[1:] != lines[:-1]) | (values[1:] != values[:-1])
+    return np.bincount(lines[is_new], minlength=n_columns)
 
 
 def _without_noise(values: np.ndarray) -> np.ndarray:

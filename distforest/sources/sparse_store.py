@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from distforest.sources.distance_doubts import SeenDistances
+    from distforest.sources.doubts import Sample
     from distforest.sources.guarded import ZarrArray
     from distforest.sources.source import Ints
 
@@ -223,10 +224,13 @@ class SparseStore:
         self._check_columns(numbers, ends, columns)
         return data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), ends
 
-    def features(self) -> SparseFeatures:
-        """Read the whole matrix as features; the same values are refused as in a dense matrix, with an InputError."""
+    def features(self, sample: Sample | None = None) -> SparseFeatures:
+        """Read the whole matrix as features, which ``sample`` sees before they are converted.
+
+        The same values are refused as in a dense matrix, with an InputError.
+        """
         try:
-            return read_sparse_features(self.whole())
+            return read_sparse_features(self.whole(), sample)
         except InputError as error:
             raise InputError(f"{self.address}: {error}") from error
 

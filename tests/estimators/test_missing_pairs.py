@@ -16,10 +16,10 @@ from distforest.forest.pairs.pair_leaves import Ranks
 from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.pairs import linear_cells
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.point_pairs import PointPairs

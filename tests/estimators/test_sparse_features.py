@@ -67,18 +67,27 @@ def test_the_digest_is_that_of_the_dense_matrix(truth: str, params: dict[str, An
     n_columns=st.integers(1, 60),
     share=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
     container=st.sampled_from(CONTAINERS),
-    truth=st.sampled_from(["labels", "targets", "distances"]),
-    params=st.sampled_from(PARAMS[:6]),
+    truth=st.sampled_from(["labels", "targets", "embedding", "distances"]),
+    params=st.sampled_from([params for params in PARAMS if "feature_weights" not in params]),
+    max_features=st.one_of(st.none(), st.integers(1, 9)),  # mostly no divisor of the columns: the last window is short
 )
 @pytest.mark.filterwarnings("ignore:.* trees have no split:UserWarning", "ignore:.*no split.*:UserWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of data made at random
 def test_any_matrix_leads_to_the_digest_of_the_dense_one(
-    seed: int, n_rows: int, n_columns: int, share: float, container: Any, truth: str, params: dict[str, Any]
+    seed: int,
+    n_rows: int,
+    n_columns: int,
+    share: float,
+    container: Any,
+    truth: str,
+    params: dict[str, Any],
+    max_features: int | None,
 ) -> None:
     rng, dense = np.random.default_rng(seed), words(n_rows, n_columns, seed, share)
     y = rng.integers(0, 3, n_rows)
     values = {"labels": Labels(y), "targets": Targets(rng.normal(size=n_rows)), "distances": np.abs(y[:, None] - y)}
-    params = {**params, "max_features": min(params.get("max_features") or n_columns, n_columns)}
+    values["embedding"] = Embedding(rng.normal(size=(n_rows, 3)))
+    params = {**params, "max_features": min(max_features or n_columns, n_columns)}
     forest = SMERF(2, random_state=seed, **params)
     own = clone(forest).fit(container(dense), values[truth])
     assert own.digest_ == clone(forest).fit(dense, values[truth]).digest_

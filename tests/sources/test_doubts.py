@@ -43,6 +43,7 @@ from distforest.sources.distance_doubts import SeenDistances, told_of_truth
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.files.ingest import ingest
 from distforest.sources.schema import Schema
+from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_store import write_sparse
 
 pytestmark = pytest.mark.filterwarnings("ignore:no tree has a split")  # what follows from what is doubted
@@ -226,6 +227,73 @@ def test_ingest_tells_of_features_and_a_job_on_them_does_not(tmp_path: Path) -> 
         ingest(str(tmp_path / "rows.csv"), str(tmp_path / "rows.zarr"), label="kind")
     own = {"features": f"{tmp_path}/rows.zarr/X", "labels": f"{tmp_path}/rows.zarr/y"}
     staged(tmp_path, "rfd", own, {})
+
+
+SPARSE_TIMES = np.zeros((1000, 3))
+"""The second column holds a time in every fifth row, and 0, which stands for none, in the others."""
+SPARSE_TIMES[::5, 1] = SECONDS[::5]
+SPARSE_TIMES[:, 0] = np.arange(1000) % 3
+
+
+def seen_sparse(matrix: Any) -> Sample:
+    sample = Sample()
+    read_sparse_features(matrix, sample)
+    return sample
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_column_of_amounts_and_zeros_keeps_its_zeros_when_it_is_mended(dense: bool) -> None:
+    matrix = scipy.sparse.csr_array(SPARSE_TIMES)
+    told = told_of_rounding(sampled(SPARSE_TIMES) if dense else seen_sparse(matrix))
+    found = "leaves 10 of 201 different values of column 1 in 1,000 rows"
+    cure = "replace its values other than 0 by their ranks, first"
+    assert told == f"features are held as float32, which {found}; {cure}"
+    ranks = matrix.copy()
+    ranks.data[ranks.data > 10] = 1.0 + np.arange(200)  # as it was advised
+    assert told_of_rounding(sampled(ranks.toarray()) if dense else seen_sparse(ranks)) == ""
+
+
+@given(
+    st.integers(0, 9999),
+    st.integers(1, 30),
+    st.integers(1, 4),
+    st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]),
+    st.sampled_from([(1.0, "f8"), (2.0**-60, "f8"), (1e-300, "f8"), (1, "i8"), (1e-9, "f8")]),
+    st.sampled_from([0.0, 1.0, 1e9, -(2.0**26)]),
+)
+def test_sparse_columns_are_told_as_dense_ones(
+    seed: int, n_rows: int, n_columns: int, share: float, unit: tuple[float, str], start: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    values = (start + unit[0] * rng.integers(1, 12, (n_rows, n_columns))).astype(unit[1])
+    values[rng.random(values.shape) > share] = 0
+    for container in (scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.coo_array):
+        assert told_of_rounding(seen_sparse(container(values))) == told_of_rounding(sampled(values))
+
+
+def test_sparse_features_of_any_kind_that_float32_tells_apart_are_read_in_silence() -> None:
+    counts = RNG.poisson(0.1, (3000, 40))
+    shares = normalize(counts.astype(np.float64) * np.log(RNG.integers(2, 2000, 40)))
+    for values in (counts, shares, shares.astype(np.float32), counts > 0, np.zeros((4, 3))):
+        assert told_of_rounding(seen_sparse(scipy.sparse.csr_array(values))) == ""
+
+
+def test_of_a_large_sparse_matrix_some_rows_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doubts, "MOST_CELLS", 600)
+    matrix = scipy.sparse.csr_array(SPARSE_TIMES)
+    told, n_rows = told_of_rounding(seen_sparse(matrix)), 600 * 1000 // matrix.nnz
+    assert f"values of column 1 in {n_rows} of 1,000 rows" in told
+
+
+def test_fits_and_jobs_tell_of_sparse_features(tmp_path: Path) -> None:
+    matrix, y = scipy.sparse.csr_array(SPARSE_TIMES), np.arange(1000) % 2
+    with pytest.warns(UserWarning, match="leaves 10 of 201 different values of column 1") as caught:
+        SMERF(**FOREST).fit(matrix, y)
+    assert [one.filename for one in caught] == [__file__]
+    SMERF(**FOREST).fit(matrix.astype(np.float32), y)
+    own = {"features": "X", "distances": {"kind": "labels", "values": "y"}}
+    with pytest.warns(UserWarning, match=r"zarr.X: features are held as .*, which leaves 10 of 201 .* column 1"):
+        staged(tmp_path, "smerf", own, {"X": matrix, "y": y})
 
 
 # --- similarities given as distances, and marks for what is unknown ---------------------------------------

@@ -31,6 +31,9 @@ MANY = 16
 class VaryingColumns:
     """As `Axis`, without columns that are constant in their node or have too few values other than 0 for a cut.
 
+    Unless attempts are passed over, each attempt has as many candidates as one of `Axis`, the last one too: thresholds
+    are drawn by the number of the attempt, its candidates, and the place among them.
+
     Attributes
     ----------
     source
@@ -58,15 +61,17 @@ class VaryingColumns:
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """The columns of one window of each node; a width of 0 if no node has any left."""
+        n_columns = self.source.shape[1]
         columns = np.full((frontier.n_nodes, self.width), -1, np.int32)
-        rules = Rules(self.source.shape[1], attempt, self.min_leaf, self.skips, self.many)
+        rules = Rules(n_columns, attempt, self.min_leaf, self.skips, self.many)
         has_more = draw_varying(self.source.by_row, frontier.nodes, keys, rules, columns)
         if not has_more:
             return Projections(0, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
-        drawn = columns.reshape(-1)
+        width = self.width if self.skips else min(self.width, n_columns - attempt * self.width)
+        drawn = columns[:, :width].reshape(-1)
         is_drawn = drawn >= 0
         kept = drawn[is_drawn]
-        return Projections(self.width, offsets(is_drawn), kept, np.ones(len(kept)))
+        return Projections(width, offsets(is_drawn), kept, np.ones(len(kept)))
 
 
 class Rules(NamedTuple):

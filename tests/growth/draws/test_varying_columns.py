@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distforest.growth.cuts.random_cuts import FIRST_SHARE, Places
 from distforest.growth.draws import varying_columns
 from distforest.growth.draws.columns import Axis
 from distforest.growth.draws.varying_columns import VaryingColumns
+from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.reference import naive
 from tests.sources.test_sparse_features import source_of, words
@@ -33,9 +35,10 @@ def windows_of(
     windows = []
     for first in range(0, len(order), width):
         own = order[first : first + width]
-        window = [c if may_be_cut(values[:, c], weights, min_leaf) else -1 for c in own] + [-1] * (width - len(own))
+        missing = [-1] * (width - len(own)) if skips else []  # the place of a threshold depends on how many are drawn
+        window = [c if may_be_cut(values[:, c], weights, min_leaf) else -1 for c in own] + missing
         if plain and first == 0:
-            window = own + [-1] * (width - len(own))
+            window = own + missing
         if not skips or max(window) >= 0:
             windows.append(window)
     while windows and max(windows[-1]) < 0:
@@ -76,13 +79,39 @@ def test_attempts_are_the_windows_that_hold_columns_which_may_be_cut(
         if not drawn.width:
             assert all(len(windows) <= attempt for windows in expected)
             break
-        wanted = [windows[attempt] if attempt < len(windows) else [-1] * width for windows in expected]
-        assert drawn.width == width
+        width_now = width if skips else min(width, n_columns - attempt * width)
+        assert skips or width_now == Axis(n_columns, width)(frontier, keys, attempt).width
+        wanted = [windows[attempt] if attempt < len(windows) else [-1] * width_now for windows in expected]
+        assert drawn.width == width_now
         assert np.diff(drawn.offset).tolist() == [int(c >= 0) for window in wanted for c in window]
         assert drawn.columns.tolist() == [c for window in wanted for c in window if c >= 0]
         assert drawn.weights.tolist() == [1.0] * len(drawn.columns)
     else:
         assert all(len(windows) <= draw.attempts for windows in expected)
+
+
+@FREE
+@given(st.integers(0, 9999), st.integers(2, 9), st.integers(1, 9), st.integers(1, 9), st.integers(1, 3))
+def test_a_column_is_cut_at_the_same_random_place_as_among_all_columns(
+    seed: int, n_rows: int, n_columns: int, width: int, min_leaf: int
+) -> None:
+    """Column t of the order is candidate t - first of its attempt, whose share is draw attempt * width + t - first."""
+    dense, width = words(n_rows, n_columns, seed, 0.4), min(width, n_columns)
+    frontier, keys = samples.level([list(range(n_rows))], [[1] * n_rows]), samples.keys_of(seed, [0], [0])
+    order, state = naive.axis_permutation(seed, 0, 0, n_columns), naive.stream(seed, 0, 0)
+    draw, source = VaryingColumns(source_of(dense), width, min_leaf, skips=False, many=0), ArraySource.of(dense)
+    places: dict[int, float] = {}
+    for attempt in range(draw.attempts):
+        drawn = draw(frontier, keys, attempt)
+        values = source.project(frontier.rows, frontier.starts, drawn)
+        thresholds = Places(keys, attempt, 0.0).thresholds(frontier, values)[:, 0]
+        places.update(zip(drawn.columns.tolist(), thresholds[np.diff(drawn.offset) > 0].tolist(), strict=True))
+    for t, column in enumerate(order):
+        attempt, k = divmod(t, width)
+        n_now, own = min(width, n_columns - attempt * width), dense[:, column].astype(np.float64)
+        share = naive.unit(state, FIRST_SHARE + attempt * n_now + k)
+        if may_be_cut(own, np.ones(n_rows, np.int64), min_leaf):
+            assert places[column] == pytest.approx(own.min() + share * np.ptp(own), rel=1e-12, abs=1e-12)
 
 
 def test_a_million_columns_cost_a_node_what_it_draws() -> None:
