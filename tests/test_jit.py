@@ -24,8 +24,8 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.jit import COMPILE, Notice, borrowing, kernel
 
 ROOT = Path(__file__).parents[1] / "distforest"
-NUMBERS = {"None", "int", "float", "bool", "np.int32", "np.int64", "np.uint32", "np.uint64", "Line"}
-"""What a function may return that is no array; `Line` holds numbers alone."""
+NUMBERS = {"None", "int", "float", "bool", "np.int32", "np.int64", "np.uint32", "np.uint64", "Line", "Side"}
+"""What a function may return that is no array; `Line` and `Side` hold numbers alone."""
 
 
 def compiled_functions() -> dict[str, list[ast.FunctionDef]]:

@@ -57,6 +57,8 @@ class OnFeatures(OnRows):
             self._check_numbered_columns(rows, reset)
         validate_data(self, rows, reset=reset, skip_check_array=True)
         if reset:
+            for told in table.doubts(schema):
+                warn_caller(f"X: {told}")
             self._set_schema(schema if hasattr(self, "feature_names_in_") else schema.without_names())
         matrix, unseen = table.encoded(schema)
         if told := told_of_unseen(unseen):

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from distforest.errors import InputError
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.earlier_trees import as_part
 from distforest.jobs.shards import Receipt, commit, read_receipt, shard_name
@@ -31,21 +30,11 @@ class EarlierTrees:
         return f"the trees of {self.forest}"
 
 
-def is_of_fewer_trees(inputs: Inputs, manifest: Mapping[str, Any]) -> bool:
-    """Whether a manifest is that of a forest of the same job, but for the number of its trees.
-
-    Raises
-    ------
-    InputError
-        It has more trees than the job wants.
-    """
-    n_trees, wanted = manifest["meaning"]["params"].get("n_estimators"), inputs.params["n_estimators"]
+def trees_of_same_job(inputs: Inputs, manifest: Mapping[str, Any]) -> int | None:
+    """The number of trees in a manifest that is of the same job but for that number; None for another job."""
+    n_trees = manifest["meaning"]["params"].get("n_estimators")
     same = replace(inputs, params={**inputs.params, "n_estimators": n_trees})
-    if manifest["provenance"].get("fingerprint") != same.fingerprint:
-        return False
-    if n_trees > wanted:
-        raise InputError(f"n_estimators: at least the {n_trees} trees that are there were expected, found {wanted}")
-    return True
+    return n_trees if manifest["provenance"].get("fingerprint") == same.fingerprint else None
 
 
 def keep_trees(task: EarlierTrees) -> None:

@@ -195,6 +195,8 @@ class Reader:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
                 hint = f"did you mean {near[0]!r}?" if near else f"known here are {listed(known)}"
+                if name in ("labels", "targets") and "distances" in known:
+                    hint = f"give distances = {{ kind = {name!r}, values = ADDRESS }}"
                 self.fault((*place, name), f"unknown key {shown(name)}; {hint}")
         return {name: given[name] for name in known if name in given}
 

@@ -172,7 +172,7 @@ class Spec:
     ... memory_limit = "4GiB"
     ... ''')
     >>> spec.input.addresses["features"], spec.input.relations["distances"]
-    ('lazega.zarr/X', Relation(kind='graph', address='lazega.zarr/A', options={}))
+    ('lazega.zarr/X', Relation(kind='graph', address='lazega.zarr/A', options={}, parts=()))
     >>> spec.params["n_estimators"], spec.params["min_samples_split"], spec.run.memory_limit
     (500, 4, 4294967296)
     >>> Spec.from_json(spec.to_json()) == spec
@@ -248,7 +248,7 @@ class Spec:
         ...     "input": {"similarity": {"kind": "rbf", "features": "wine.zarr/X"}, "labels": "wine.zarr/y"},
         ... })
         >>> spec.input.relations["similarity"]
-        Relation(kind='rbf', address='wine.zarr/X', options={'gamma': None})
+        Relation(kind='rbf', address='wine.zarr/X', options={'gamma': None}, parts=())
         """
         return cls.from_table(table)
 

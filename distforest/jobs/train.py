@@ -25,7 +25,7 @@ from distforest.growth.earlier_trees import as_part
 from distforest.growth.methods import GROWTH, Bound
 from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
-from distforest.jobs.earlier_trees import EarlierTrees, is_of_fewer_trees, keep_trees
+from distforest.jobs.earlier_trees import EarlierTrees, keep_trees, trees_of_same_job
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, merge
@@ -361,12 +361,14 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         told = Roots.of_manifest(output, manifest).told()
         warnings = (told,) if told else ()
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
-    if options.earlier == output and is_of_fewer_trees(inputs, manifest):
+    n_there, wanted = trees_of_same_job(inputs, manifest), inputs.params["n_estimators"]
+    is_smaller = n_there is not None and n_there < wanted
+    if options.overwrite or (options.earlier == output and is_smaller):
         check_new(output, FOREST_KIND, overwrite=True)
         return None
-    if options.overwrite:
-        check_new(output, FOREST_KIND, overwrite=True)
-        return None
+    if n_there is not None:
+        cure = f"grow the others on (`run.grow_on`, `--trees {wanted}`)" if is_smaller else f"ask for {n_there}"
+        raise InputError(f"{output} is a forest of this job with {n_there} trees, found {wanted} in the spec; {cure}")
     raise InputError(
         f"{output} is a forest of another job, or of another version; choose another output or allow overwriting "
         "(`run.overwrite`)"

@@ -6,6 +6,7 @@ category, whatever the library and the dtype of a later table. None, NaN and the
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from distforest.sources.given import is_data_frame, is_sparse
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 
 FROM_DTYPE = "from_dtype"
 """The word for the columns whose dtype says that they hold categories, or whose values are strings."""
+
+FEW = 20
+"""Rows of a table whose words are not doubted."""
+
+DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./-]\d\d?[./-]\d{4}")
+"""A word that is a date."""
 
 MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 """Types of values that are missing, beside NaN."""
@@ -113,8 +120,22 @@ class CategoryTable:
             both = zip(names, counts, strict=True)
             found = Counter({name: count for name, count in both if name is not None and name not in known})
             if found:
+                _check_words(column, found, int((codes >= 0).sum()))
                 unseen[column.name] = found
         return matrix, unseen
+
+    def doubts(self, schema: Schema) -> Iterator[str]:
+        """What is odd about categories that were learned from these columns: dates, or another one in each row."""
+        for column, values in zip(schema.columns, self.columns, strict=True):
+            if not column.categories:
+                continue
+            codes, _ = named_values(values, column.name)
+            if all(map(DATE.fullmatch, column.categories)):
+                cure = "turn them into numbers, such as days since the first"
+                yield f"column {column.name!r} holds dates as words, each a category of its own; {cure}"
+            elif len(column.categories) == int((codes >= 0).sum()) > FEW:
+                cure = "leave it out if it names the rows"
+                yield f"column {column.name!r} has another category in each row; {cure}"
 
     def _from_dtypes(self) -> list[int]:
         """The positions of the columns that hold categories by their dtype or, if it says nothing, by their values."""
@@ -144,6 +165,21 @@ class CategoryTable:
             own: NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
             return own
         return np.asarray(values).astype(np.float64)
+
+
+def _check_words(column: FeatureColumn, unseen: Counter[str], n_observed: int) -> None:
+    """Refuse numbers where words are categories: codes of words, which say nothing without the words."""
+    if (
+        sum(unseen.values()) == n_observed
+        and all(map(_is_whole, unseen))
+        and not any(map(_is_whole, column.categories))
+    ):
+        expected = f"X: words such as {column.categories[0]!r} were expected in column {column.name!r}, found numbers"
+        raise InputError(f"{expected}; give a data frame, or the address of an array that says which words they are")
+
+
+def _is_whole(name: str) -> bool:
+    return name.lstrip("-").isdigit()
 
 
 def is_from_dtype(which: Which) -> bool:

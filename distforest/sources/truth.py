@@ -213,7 +213,7 @@ def _recognised(given: object, learned: TruthKind | None) -> GivenTruth | Matrix
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
-    if learned is None and names_of_classes(array) is not None:
+    if learned in (None, TruthKind.LABELS) and names_of_classes(array) is not None:
         return Labels(array)
     return read_vector(in_memory(array), learned)
 

@@ -177,7 +177,8 @@ def test_tens_of_thousands_of_categories() -> None:
     names = np.array([f"c{k}" for k in rng.permutation(n)])
     y = rng.normal(size=n) + 3.0 * (np.arange(n) % 2)
     frame = pd.DataFrame({"c": names, "x": np.zeros(n)})
-    forest = smerf(n_estimators=1, bootstrap=False, min_samples_leaf=2_000).fit(frame, Targets(y))
+    with pytest.warns(UserWarning, match="column 'c' has another category in each row"):
+        forest = smerf(n_estimators=1, bootstrap=False, min_samples_leaf=2_000).fit(frame, Targets(y))
     np.testing.assert_array_equal(forest.apply(frame).T, forest.forest_.training_nodes)
     assert forest.forest_.table.category_codes is not None
     assert len(forest.forest_.table.category_codes) < 10 * n
@@ -247,3 +248,18 @@ def test_a_forest_that_is_fitted_again_forgets_categories() -> None:
     forest = smerf().fit(FRAME, KIND).fit(FRAME[["size"]], KIND)
     assert forest.digest_ == smerf().fit(FRAME[["size"]], KIND).digest_
     assert clone(smerf(categorical_features=[0])).categorical_features == [0]
+
+
+def test_what_may_be_no_category_is_told() -> None:
+    names = FRAME.assign(colour=[f"customer {k}" for k in range(len(FRAME))])
+    with pytest.warns(UserWarning, match="X: column 'colour' has another category in each row; leave it out"):
+        smerf().fit(names, KIND)
+    dates = FRAME.assign(colour=[f"2024-01-{k % 28 + 1:02d}" for k in range(len(FRAME))])
+    with pytest.warns(UserWarning, match="X: column 'colour' holds dates as words, .*; turn them into numbers"):
+        smerf().fit(dates, KIND)
+
+
+def test_codes_of_words_are_refused_without_the_words() -> None:
+    forest = smerf().fit(FRAME, KIND)
+    with pytest.raises(InputError, match=r"words such as '.*' were expected in column 'colour', found numbers; give"):
+        forest.apply(FRAME.assign(colour=np.arange(len(FRAME)) % 3))

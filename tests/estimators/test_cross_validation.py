@@ -338,4 +338,3 @@ def test_leaves_have_names_and_stay_sparse() -> None:
     assert leaves.index.equals(frame.index)
     assert (leaves.sparse.to_coo() != found).nnz == 0
     assert forest.fit_transform(frame).columns.tolist() == names
-    np.testing.assert_array_equal(forest.set_output(transform="polars").transform(frame).to_numpy(), found.toarray())

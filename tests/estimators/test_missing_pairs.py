@@ -293,7 +293,7 @@ def test_objects_of_a_forest_may_lack_features_but_nothing_else() -> None:
     forest.check()
     objects = forest.points.copy()
     objects[2, 1] = np.inf
-    with pytest.raises(ArtifactError, match="objects: values are finite, but for missing features"):
+    with pytest.raises(ArtifactError, match="objects: values are finite, or NaN for a missing feature"):
         type(forest)(**{**vars_of(forest), "objects": objects}).check()
 
 

@@ -59,7 +59,7 @@ def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator],
 def test_the_constructor_agrees_with_the_one_list_of_parameters() -> None:
     found = {name: p.default for name, p in inspect.signature(SimForestOutlier).parameters.items()}
     expected: dict[str, Any] = {p.name: p.default for p in METHODS["isolation"].parameters}
-    expected |= {"random_state": None, "n_jobs": None, "verbose": 0, "client": None}
+    expected |= {"random_state": None, "n_jobs": None, "verbose": 0, "warm_start": False, "client": None}
     assert found == expected | {
         "similarity": "precomputed",
         "similarity_weights": None,

@@ -129,13 +129,13 @@ def test_rows_of_another_width_are_refused(method: str) -> None:
 def test_constructors_agree_with_the_one_list_of_parameters(kind: type, method: str) -> None:
     found = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
     expected: dict[str, Any] = {p.name: p.default for p in METHODS[method].parameters}
-    expected |= {"random_state": None, "n_jobs": None, "verbose": 0, "client": None}
+    expected |= {"random_state": None, "n_jobs": None, "verbose": 0, "warm_start": False, "client": None}
     if method in {"smerf", "urerf"}:
         expected["categorical_features"] = "from_dtype"
     if kind is SimForestRegressor:
         del expected["class_weight"]
     if method == "simforest":
-        expected |= {"similarity": "precomputed", "kind": "similarity", "gamma": None}
+        expected |= {"similarity": "precomputed", "similarity_weights": None, "kind": "similarity", "gamma": None}
     assert found == expected
     for name in expected:
         assert f"    {name} : " in str(kind.__doc__)

@@ -68,6 +68,7 @@ def test_constructor_agrees_with_the_one_list_of_parameters() -> None:
         "random_state": None,
         "n_jobs": None,
         "verbose": 0,
+        "warm_start": False,
         "client": None,
         "pair_columns": None,
         "pruning_folds": None,

@@ -171,6 +171,6 @@ def test_all_objects_must_vote_if_the_nearest_does() -> None:
 
 
 def test_a_method_without_weights_refuses_them() -> None:
-    data = replace(samples.data_of("votes"), sample_weights=SampleWeights(np.ones(samples.N_ROWS, np.int32)))
-    with pytest.raises(InputError, match="rfd knows no weights of rows, found sample_weight"):
-        problem(METHODS["rfd"], data, params_of("rfd"), 0)
+    data = replace(samples.data_of("urerf"), sample_weights=SampleWeights(np.ones(samples.N_ROWS, np.int32)))
+    with pytest.raises(InputError, match="isolation knows no weights of rows, found sample_weight"):
+        problem(METHODS["isolation"], data, params_of("isolation"), 0)

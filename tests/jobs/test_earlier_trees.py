@@ -79,7 +79,7 @@ def test_a_run_that_fails_at_the_seal_leaves_the_smaller_forest(spec: Spec, at_o
 
 def test_fewer_trees_are_refused(spec: Spec) -> None:
     done = run(spec, Here(1))
-    with pytest.raises(InputError, match=rf"at least the {N_TREES} trees that are there were expected, found 2"):
+    with pytest.raises(InputError, match=rf"of this job with {N_TREES} trees, found 2 in the spec; ask for {N_TREES}"):
         grow_on(with_trees(spec, 2))
     assert manifest_of(spec)["digest"] == done.digest
 
@@ -94,7 +94,7 @@ def test_a_forest_of_another_job_is_kept(spec: Spec, changes: dict[str, object])
 
 def test_without_the_wish_a_forest_of_fewer_trees_is_kept(spec: Spec) -> None:
     run(with_trees(spec, 3), Here(1))
-    with pytest.raises(InputError, match="is a forest of another job"):
+    with pytest.raises(InputError, match=rf"of this job with 3 trees, found {N_TREES} in the spec; grow the others on"):
         run(spec, Here(1))
 
 

@@ -246,7 +246,7 @@ ARRAY = "must be the address (path or URL) of an array, found"
         (with_input(SMERF, feature="X"), "input.feature: unknown key 'feature'; did you mean 'features'?"),
         (
             with_input(SMERF, labels="y"),
-            f"input.labels: unknown key 'labels'; known here are {OF_SMERF}",
+            "input.labels: unknown key 'labels'; give distances = { kind = 'labels', values = ADDRESS }",
         ),
         (with_input(SMERF, distances=""), f"input.distances.matrix: {ARRAY} ''"),
         (

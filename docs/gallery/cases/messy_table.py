@@ -2,9 +2,9 @@
 A messy table: words and holes
 ==============================
 
-Your table has words in some columns and holes in others. RFD and the other forests of
-features take numbers without holes. What is the honest way to give them such a table, and
-what is lost on it?
+Your table has words in some columns and holes in others. SMERF takes it as it is. RFD takes
+holes, but no words. What is the honest way to give a forest such a table, and what is lost
+on it?
 
 :Source: The wines of scikit-learn (UCI), made messy by the function ``messy`` below: no real
    table with words and holes lies in this repository. So the intact table is known, and what
@@ -28,7 +28,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from distforest import RFD, SimForestClassifier
+from distforest import RFD, SMERF, SimForestClassifier
 from distforest.errors import InputError
 from distforest.evaluation.metrics import knn_accuracy
 
@@ -37,7 +37,7 @@ WORDS = {
     "color_intensity": ["pale", "bright", "dark", "deep"],
     "hue": ["brown", "red", "violet"],
 }
-COLOURS = ("#0072B2", "#56B4E9", "#009E73", "#D55E00")
+COLOURS = ("#000000", "#0072B2", "#56B4E9", "#009E73", "#D55E00")
 
 
 def messy(table, share, seed):
@@ -65,14 +65,16 @@ raw[["alcohol", "color_intensity", "hue", "malic_acid", "proline"]].head(6).asty
 # -----------------------
 
 try:
-    RFD(10).fit(raw.drop(columns=list(WORDS)), grower)
+    RFD(10).fit(raw, grower)
 except InputError as error:
     print(error)
 
 # %%
-# Four ways
+# Five ways
 # ---------
 #
+# - *As it is*: SMERF splits words into two sets, and sends a hole where the training rows with
+#   holes gained most.
 # - *Ordered words, medians*: words become 0, 1, 2 by their order, and a hole the median of
 #   its column.
 # - *The same, and where holes were*: a further column for each that had holes, 1 where a cell
@@ -115,6 +117,11 @@ def by_rfd(known, new, y):
     return RFD(60, n_constraints=500, random_state=0).fit(known, y).distance(new, known)
 
 
+def by_smerf(known, new, y):
+    """The same by a forest that reads the table as it is."""
+    return SMERF(60, random_state=0).fit(known, y).distance(new, known)
+
+
 def gower(one, other, spread):
     """How alike two rows are in the columns that both have; NaN if there are none."""
     apart = []
@@ -144,6 +151,9 @@ def accuracy(share):
                 by_rfd(table.iloc[train], table.iloc[test], y), y, truth, [5]
             )[0]
         }
+        row["as it is"] = knn_accuracy(
+            by_smerf(own.iloc[train], own.iloc[test], y), y, truth, [5]
+        )[0]
         for name, way in WAYS.items():
             known = way.fit_transform(own.iloc[train])
             row[name] = knn_accuracy(
@@ -213,15 +223,16 @@ distances.groupby(
 # What it means
 # -------------
 #
-# Use scikit-learn's encoders in a pipeline, so that they are fitted on training rows alone,
-# and order words if they have an order. With few holes all four ways are close. Columns of
-# where the holes were are worth trying if a hole says something about what you ask.
+# Begin with the table as it is. For a method that takes no words, use scikit-learn's encoders
+# in a pipeline, so that they are fitted on training rows alone, and order words if they have
+# an order. Columns of where the holes were are worth trying if a hole says something about
+# what you ask.
 #
 # Where it fails
 # --------------
 #
-# - What is lost in any case: a filled cell looks like a measured one, and its distance is too
-#   sure. No forest here knows the difference.
+# - A filled cell looks like a measured one, and its distance is too sure. No forest that is
+#   given filled cells knows the difference.
 # - A column for each word multiplies columns, and ``max_features`` then draws words more
 #   often than numbers.
 # - If you only want to predict the grower, scikit-learn's ``HistGradientBoostingClassifier``
