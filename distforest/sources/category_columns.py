@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FROM_DTYPE = "from_dtype"
 """The word for the columns whose dtype says that they hold categories, or whose values are strings."""
 
-FEW = 20
+FEW_ROWS = 20
 """Rows of a table whose words are not doubted."""
 
 DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./-]\d\d?[./-]\d{4}")
@@ -133,7 +133,7 @@ class CategoryTable:
             if all(map(DATE.fullmatch, column.categories)):
                 cure = "turn them into numbers, such as days since the first"
                 yield f"column {column.name!r} holds dates as words, each a category of its own; {cure}"
-            elif len(column.categories) == int((codes >= 0).sum()) > FEW:
+            elif len(column.categories) == int((codes >= 0).sum()) > FEW_ROWS:
                 cure = "leave it out if it names the rows"
                 yield f"column {column.name!r} has another category in each row; {cure}"
 
