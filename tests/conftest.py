@@ -26,7 +26,7 @@ settings.register_profile("local", deadline=None, suppress_health_check=_SLOW)
 settings.register_profile("ci", deadline=None, suppress_health_check=_SLOW, derandomize=True, print_blob=True)
 settings.load_profile("ci" if "CI" in os.environ else "local")
 if numba.config.DISABLE_JIT:  # some hundred times as slow
-    settings.register_profile("plain", settings(), max_examples=12)
+    settings.register_profile("plain", settings(), max_examples=6)
     settings.load_profile("plain")
 
 
