@@ -1,9 +1,8 @@
 """Cuts of binned columns by labels: a fused search that copies the codes of a few rows at a time and sums side by side.
 
-A node of many rows is then searched through a
-histogram of each candidate for each class, a small one in the order of its codes. Either way leads to the sums left of
-each place between two codes, from which all gains of a candidate are computed side by side. They are those of
-`distforest.growth.cuts.criteria` in the same order, so the cuts are the same.
+A node of many rows is searched through a histogram of each candidate for each class, a small one in the order of its
+codes. Both give the sums on the left of each place between two codes, from which all gains of a candidate are computed
+side by side. They are those of `distforest.growth.cuts.criteria` in the same order, so the cuts are the same.
 """
 
 from __future__ import annotations

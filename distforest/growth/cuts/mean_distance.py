@@ -177,7 +177,7 @@ class SumRoom(NamedTuple):
 
 @borrowing
 def distances_differ(starts: Ints, where: Where, row: Float32s, differs: NDArray[np.bool_]) -> None:
-    """differs[f] = whether two of the node's z_ij differ, self pairs included; mostly the first row shows it."""
+    """differs[f] = whether two observed z_ij of the node differ, self pairs included; mostly the first row shows it."""
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         reference = np.float32(0.0)
@@ -186,7 +186,7 @@ def distances_differ(starts: Ints, where: Where, row: Float32s, differs: NDArray
             if i == 0:
                 reference = row[0]
             for j in range(last - first):
-                if row[j] != reference:
+                if row[j] != reference and not np.isnan(row[j]):
                     differs[node] = True
                     break
             if differs[node]:

@@ -40,6 +40,7 @@ from distforest.growth.cuts.mean_distance import (
     SumRoom,
     digits,
     distance_bits,
+    distances_differ,
     in_fixed_point,
     rank_rows,
 )
@@ -58,7 +59,7 @@ class ObservedDistance(MeanDistance):
         """Whether two observed pairs of a node differ in their distance."""
         differs = np.zeros(frontier.n_nodes, np.bool_)
         row = np.empty(frontier.sizes.max(initial=0), np.float32)
-        observed_differ(frontier.starts, self.where(frontier), row, differs)
+        distances_differ(frontier.starts, self.where(frontier), row, differs)
         return differs
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
@@ -93,24 +94,6 @@ class Side(NamedTuple):
     d: np.int64
     a: np.int64
     c: np.int64
-
-
-@borrowing
-def observed_differ(starts: Ints, where: Where, row: Float32s, differs: NDArray[np.bool_]) -> None:
-    """differs[f] = whether two of the node's observed z_ij differ, self pairs included."""
-    for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
-        reference = np.float32(0.0)
-        for i in range(last - first):
-            gather(i, first, last, where, row)
-            if i == 0:
-                reference = row[0]
-            for j in range(last - first):
-                if row[j] != reference and not np.isnan(row[j]):
-                    differs[node] = True
-                    break
-            if differs[node]:
-                break
 
 
 @borrowing
