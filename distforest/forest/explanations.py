@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.forest.leaves import ClassCounts, Means
+from distforest.forest.leaves import ClassCounts, Means, add_up_children, parents
 from distforest.forest.pairs.pair_leaves import Votes
 from distforest.forest.pairs.pair_walks import blocks_of
 from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.scoring import between_nodes, telling_trees
-from distforest.jit import kernel
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -150,10 +149,7 @@ class TreePaths:
         """The splits of a tree."""
         span = slice(table.tree_start[tree], table.tree_start[tree + 1])
         left, right = table.left[span], table.right[span]
-        inner = np.flatnonzero(left >= 0)
-        parent = np.full(len(left), -1, np.int64)
-        parent[left[inner]] = parent[right[inner]] = inner
-        return cls(parent, table.offset[span.start : span.stop + 1], table.columns)
+        return cls(parents(left, right), table.offset[span.start : span.stop + 1], table.columns)
 
     def path(self, node: int) -> list[int]:
         """The nodes from the root to a node."""
@@ -259,14 +255,6 @@ def sums_of_leaves(table: NodeTable, tree: int, values: Floats) -> Floats:
     sums = values.copy()
     add_up_children(table.left[span], table.right[span], sums)
     return sums
-
-
-@kernel
-def add_up_children(left: Int32s, right: Int32s, sums: Floats) -> None:
-    """sums[node] = sums[left[node]] + sums[right[node]] of every inner node; children come after their parents."""
-    for node in range(sums.shape[0] - 1, -1, -1):
-        if left[node] >= 0:
-            sums[node] = sums[left[node]] + sums[right[node]]
 
 
 # --- pairs -------------------------------------------------------------------------------------------------

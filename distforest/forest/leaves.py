@@ -320,6 +320,21 @@ def triangle_size(n_leaves: Ints) -> Ints:
     return n_leaves * (n_leaves + 1) // 2
 
 
+def parents(left: Int32s, right: Int32s) -> Ints:
+    """The parent of each node of a tree with these children, -1 for the root, shape (n_nodes,)."""
+    inner, parent = np.flatnonzero(left >= 0), np.full(len(left), -1, np.int64)
+    parent[left[inner]] = parent[right[inner]] = inner
+    return parent
+
+
+@kernel
+def add_up_children(left: Int32s, right: Int32s, sums: Floats | Ints) -> None:
+    """sums[node] = sums[left[node]] + sums[right[node]] of every inner node; children come after their parents."""
+    for node in range(sums.shape[0] - 1, -1, -1):
+        if left[node] >= 0:
+            sums[node] = sums[left[node]] + sums[right[node]]
+
+
 def accumulate(table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, values: Floats) -> Floats:
     """Sum of w_i values[i] over the in-bag rows that reached each node, shape (N, q).
 

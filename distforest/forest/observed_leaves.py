@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.errors import ArtifactError
-from distforest.forest.leaves import LeafDistances, Members, expect, leaves_per_tree, triangle_size
+from distforest.forest.leaves import (
+    LeafDistances,
+    Members,
+    add_up_children,
+    expect,
+    leaves_per_tree,
+    parents,
+    triangle_size,
+)
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -52,23 +60,20 @@ def lineage_of(left: Int32s, right: Int32s, leaves: Int32s, weights: Int32s) -> 
     """The lineage of a tree, from the children of its nodes and the leaf and the in-bag weight of each training row."""
     rows = np.flatnonzero(weights)
     size = np.bincount(leaves[rows], minlength=len(left)).astype(np.int64)
-    start, parent = np.zeros(len(left), np.int64), np.full(len(left), -1, np.int64)
-    lay_out_nodes(left, right, size, start, parent)
+    add_up_children(left, right, size)
+    start = np.zeros(len(left), np.int64)
+    lay_out_nodes(left, right, size, start)
     order = np.argsort(start[leaves[rows]], kind="stable")
     rows = rows[order]
-    return Lineage(start, start + size, rows.astype(np.int32), weights[rows].astype(np.int32), parent)
+    return Lineage(start, start + size, rows.astype(np.int32), weights[rows].astype(np.int32), parents(left, right))
 
 
 @kernel
-def lay_out_nodes(left: Int32s, right: Int32s, size: Ints, start: Ints, parent: Ints) -> None:
-    """Add the sizes of children to those of their parents, and begin a left child with its parent, a right one next."""
-    for node in range(left.shape[0] - 1, -1, -1):
-        if left[node] >= 0:
-            size[node] += size[left[node]] + size[right[node]]
+def lay_out_nodes(left: Int32s, right: Int32s, size: Ints, start: Ints) -> None:
+    """Begin a left child where its parent begins, and a right one behind its sibling."""
     for node in range(left.shape[0]):
         if left[node] >= 0:
             start[left[node]], start[right[node]] = start[node], start[node] + size[left[node]]
-            parent[left[node]], parent[right[node]] = node, node
 
 
 @kernel
