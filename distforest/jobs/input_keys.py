@@ -108,6 +108,12 @@ class InputKeys:
         of_rows = ("sample_weight",) if method.weighs_rows else ()
         return cls(tuple(addresses), relations, (*weights, *of_rows, *of_pairs))
 
+    @property
+    def cures(self) -> dict[str, str]:
+        """What to write for the keys of other methods: a truth that is a kind of distance here."""
+        kinds = [kind.name for kind in self.relations.get("distances", ()) if kind.address == "values"]
+        return {name: f"give distances = {{ kind = {name!r}, values = ADDRESS }}" for name in kinds}
+
 
 INPUTS = {method.name: InputKeys.of(method) for method in METHODS.values() if method.in_specs}
 """The keys of each method that a spec may name."""

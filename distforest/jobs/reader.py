@@ -186,8 +186,10 @@ class Reader:
             self.fault(place, f"must be {wanted}, found {shown(value)}")
         return None
 
-    def table(self, place: Place, value: object, known: Collection[str]) -> dict[str, object] | None:
-        """Return the known keys of a table; unknown ones are faults. None if there is no table."""
+    def table(
+        self, place: Place, value: object, known: Collection[str], cures: Mapping[str, str] | None = None
+    ) -> dict[str, object] | None:
+        """Return the known keys of a table, None without one; others are faults, some of which have ``cures``."""
         given = self.mapping(place, value, f"a table of {listed(known)}")
         if given is None:
             return None
@@ -195,9 +197,7 @@ class Reader:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
                 hint = f"did you mean {near[0]!r}?" if near else f"known here are {listed(known)}"
-                if name in ("labels", "targets") and "distances" in known:
-                    hint = f"give distances = {{ kind = {name!r}, values = ADDRESS }}"
-                self.fault((*place, name), f"unknown key {shown(name)}; {hint}")
+                self.fault((*place, name), f"unknown key {shown(name)}; {(cures or {}).get(name, hint)}")
         return {name: given[name] for name in known if name in given}
 
     def values(self, place: Place, given: Mapping[str, object] | None, keys: Iterable[Key]) -> dict[str, Any]:

@@ -336,7 +336,7 @@ def _check_format(table: object, lines: Mapping[Place, int]) -> None:
 def _input(reader: Reader, asked: InputKeys, value: object) -> Input:
     """Read ``[input]`` by the keys of a method."""
     names = [name for group in asked.addresses for name in group]
-    given = reader.table(("input",), value, [*names, *asked.optional, *asked.relations])
+    given = reader.table(("input",), value, [*names, *asked.optional, *asked.relations], asked.cures)
     if given is None:
         return Input({}, {})
     keys = []
