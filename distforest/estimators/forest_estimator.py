@@ -322,8 +322,12 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         truth = truth or Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0)))
         of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
         of_rows = self._integer_weights(params, truth, sample_weight)
-        data = Data(rows, matrix, *of_truth, weights, offset=truth.offset, sample_weights=of_rows)
-        data = replace(data, n_unobserved=truth.n_unobserved)
+        data = Data(
+            *(rows, matrix, *of_truth, weights),
+            offset=truth.offset,
+            sample_weights=of_rows,
+            n_unobserved=truth.n_unobserved,
+        )
         self._grow_from(data, params, self._seed())
 
     def _sample_weight(self, sample_weight: VectorLike | None, n_rows: int) -> Floats | None:
@@ -393,10 +397,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
                 job = Folder(f"{place}/job")
                 inputs = from_data(data, self._method.name, params, seed, job.address)
-                before = None if earlier is None else f"{place}/earlier.zarr"
-                if earlier is not None and before is not None:
-                    save(earlier, before)
-                options = Options(watch=watch, earlier=before)
+                options = Options(watch=watch)
+                if earlier is not None:
+                    options = replace(options, earlier=f"{place}/earlier.zarr")
+                    save(earlier, f"{place}/earlier.zarr")
                 done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), options)
                 self._set_forest(open_forest(done.address))
                 warnings = list(done.warnings)
@@ -414,7 +418,7 @@ def _recoding(fitted: Schema, found: Schema, where: str) -> Reordering | None:
     """How rows with the columns ``found`` become those of `fit`; None if they are. Warns of what is not read."""
     recoding = fitted.recoding(found, where)
     if recoding is not None:
-        for told in fitted.told_of(found, where):
+        for told in fitted.told_of(found, recoding):
             warn_caller(f"{where}: {told}")
     return recoding
 

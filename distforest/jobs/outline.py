@@ -105,7 +105,7 @@ def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
         if address and found and has_further_columns(forest):
             schema.check_same(found.first(forest.n_features), address)
         elif address and found:
-            yield from (f"{address}: {told}" for told in schema.told_of(found, address))
+            yield from (f"{address}: {told}" for told in schema.told_of(found, schema.reordering(found, address)))
 
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:

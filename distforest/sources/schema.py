@@ -387,12 +387,11 @@ class Schema:
         recoding = self.reordering(found, where)
         return None if recoding.changes_nothing else recoding
 
-    def told_of(self, found: Schema, where: str) -> list[str]:
+    def told_of(self, found: Schema, recoding: Reordering) -> list[str]:
         """Warnings of found columns that are superfluous, and of categories that this schema does not list.
 
-        Raises as `reordering`.
+        ``recoding`` is the `reordering` of the found columns.
         """
-        recoding = self.reordering(found, where)
         unseen = {
             own.name: more
             for own, other in zip(self.columns, (found.columns[k] for k in recoding.positions), strict=True)
