@@ -15,6 +15,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import open_array, open_arrays
+from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
 from distforest.sources.files.ids import IDS, names_of_rows
 from distforest.sources.files.queries import is_file_of_rows
@@ -261,8 +262,9 @@ class _Known:
         if self.is_table:
             return texts_in(self.table(), "label", str(self.column))
         array = open_array(self.place)
-        values, classes = np.asarray(array[...]).reshape(-1), array.attrs.get("classes")
-        return [_text(classes[code] if isinstance(classes, list) else code) for code in values.tolist()]
+        codes, classes = encoded(np.asarray(array[...]).reshape(-1))
+        names = named_classes(classes, names_of_classes(array))
+        return [_text(names[code]) for code in codes.tolist()]
 
     def numbers(self) -> Floats:
         """The target of each row."""
