@@ -299,10 +299,10 @@ def print_scoring(effort: Effort) -> None:
             if label == "our trees":
                 np.testing.assert_allclose(*timed.answers, atol=1e-9)
             rates = [f"{len(left) / np.median(own):,.0f}" for own in (timed.ours, timed.peer)]
-            rows.append([name, label, *rates, ratio_of_rates(timed), *aucs(timed, unseen.similar)])
+            rows.append([name, label, *rates, ratio_cell(timed.ratios), *aucs(timed, unseen.similar)])
     size = f"forests of {FOREST['n_estimators']} trees grown on {len(pairs.pairs):,} pairs"
     print(f"## Scoring {len(left):,} pairs of {N_COLUMNS} features, {size}, {effort.threads} threads\n")
-    head = ["ours", "predict_proba by", "ours, pairs/s", "peer", "ours / peer (least to most)", "AUC", "peer's"]
+    head = ["ours", "predict_proba by", "ours, pairs/s", "peer", "time: ours / peer (least to most)", "AUC", "peer's"]
     print_table(head, rows)
 
 
@@ -329,11 +329,6 @@ def with_trees_of(forest: Any, peer: Any) -> Any:
         tree.__setstate__(state)
         own.tree_ = tree
     return copied
-
-
-def ratio_of_rates(timed: Paired) -> str:
-    """How many times as many pairs ours scores in a second."""
-    return ratio_cell([1.0 / ratio for ratio in timed.ratios])
 
 
 def aucs(timed: Paired, similar: Bools) -> list[str]:

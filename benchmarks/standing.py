@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 PLACE = re.compile(r"(<!-- against-peers: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SUMMARY = "summary"
-LEAST_RATIO = 0.001
-"""A smaller ratio is no better known than this."""
+MOST_RATIO = 1000.0
+"""A ratio beyond this, or below its inverse, is no better known than this."""
 
 
 def filled(page: str, results: Results) -> str:
@@ -56,7 +56,7 @@ def section(comparison: Results) -> str:
     measures = measures_of(comparison)
     lead = lead_of(comparison)
     head = ["set", "method", *(text for name in measures for text in (name, f"beside {lead}"))]
-    head += ["fit", "answers", f"time / {lead}", "peak"]
+    head += ["fit", "answers", f"time of {lead} / its", "peak"]
     rows = [
         [first if number == 0 else "", name, *cells(method, own["methods"][lead], measures)]
         for set_name, own in sets.items()
@@ -96,7 +96,7 @@ def cells(method: Results, lead: Results, measures: Sequence[str]) -> list[str]:
     for name in measures:
         own = method["quality"][name]
         values += [spread(own), standing_cell(own, lead["quality"][name]) if beside(method, lead) else ""]
-    ratio = ratio_spread(ratios(seconds(method), seconds(lead))) if beside(method, lead) else ""
+    ratio = ratio_spread(ratios(seconds(lead), seconds(method))) if beside(method, lead) else ""
     times = [seconds_spread(method[name]) for name in ("fit_seconds", "answer_seconds")]
     return [*values, *times, ratio, mib(statistics.median(method["peak_bytes"]))]
 
@@ -146,10 +146,20 @@ def seconds_spread(values: Sequence[float]) -> str:
 
 
 def ratio_spread(values: Sequence[float]) -> str:
-    """As `spread`, with two digits, and none where a ratio is below a thousandth."""
-    if max(values) < LEAST_RATIO:
-        return f"< {decimal(str(LEAST_RATIO))}"
-    return spread([max(value, LEAST_RATIO) for value in values], "{:.2g}")
+    """As `spread`, with two digits, and none of ratios that are all beyond `MOST_RATIO` or below its inverse."""
+    if max(values) < 1 / MOST_RATIO:
+        return f"< {1 / MOST_RATIO}"
+    if min(values) > MOST_RATIO:
+        return f"> {MOST_RATIO:,.0f}"
+    known = [min(max(value, 1 / MOST_RATIO), MOST_RATIO) for value in values]
+    texts = [two_digits(value) for value in (statistics.median(known), min(known), max(known))]
+    return texts[0] if len(set(texts)) == 1 else f"{texts[0]} ({texts[1]} to {texts[2]})"
+
+
+def two_digits(value: float) -> str:
+    """A number with two digits, without an exponent."""
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:.2g}" if rounded < 100 else f"{rounded:,.0f}"
 
 
 def decimal(text: str) -> str:
@@ -167,7 +177,16 @@ def plain(text: str) -> str:
 
 def summary(results: Results) -> str:
     """For each peer and measure: the sets on which it is ahead of ours, level and behind, and its time and memory."""
-    head = ["peer", "beside", "measure", "ahead of us on", "level on", "behind us on", "time / ours", "peak / ours"]
+    head = [
+        "peer",
+        "beside",
+        "measure",
+        "ahead of us on",
+        "level on",
+        "behind us on",
+        "our time / its",
+        "our peak / its",
+    ]
     return markdown_table(head, [row for comparison in results.values() for row in summary_rows(comparison)])
 
 
@@ -197,7 +216,7 @@ def summary_rows(comparison: Results) -> Iterator[list[str]]:
 
 
 def over_sets(held: Mapping[str, tuple[Results, Results]]) -> list[str]:
-    """Time and peak of a peer over ours: the median of each set, and from which to which set it goes."""
-    times = [statistics.median(ratios(seconds(own), seconds(lead))) for own, lead in held.values()]
-    peaks = [statistics.median(ratios(own["peak_bytes"], lead["peak_bytes"])) for own, lead in held.values()]
+    """Our time and peak over a peer's: the median of each set, and from which to which set it goes."""
+    times = [statistics.median(ratios(seconds(lead), seconds(own))) for own, lead in held.values()]
+    peaks = [statistics.median(ratios(lead["peak_bytes"], own["peak_bytes"])) for own, lead in held.values()]
     return [ratio_spread(values) for values in (times, peaks)]

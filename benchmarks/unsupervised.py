@@ -219,7 +219,7 @@ def trees(place: Place) -> None:
                 np.save(path, X)
                 runs = compared(case, two_means(X, case), (peer, path), (n_trees, place.effort.pairs))
                 rows.append([f"{n_rows:,}", str(n_trees), case.text, *cells(case, runs)])
-    names = ["n", "trees", "kind", "ours", "treeple", "ours / treeple (least to most)", "faster"]
+    names = ["n", "trees", "kind", "ours", "treeple", "ours / treeple (least to most)"]
     print_table([*names, "nodes", "ns a value", "ratio"], rows)
     print("Seconds are of one tree. Nodes and ns a value are ours / treeple's.\n", flush=True)
     for n_rows, n_trees in place.effort.trees_at_once.items():
@@ -252,8 +252,7 @@ def cells(case: Case, runs: list[tuple[Grown, Grown]]) -> list[str]:
     nodes = [np.mean([len(own) for run in runs for own in run[side].sizes]) for side in (0, 1)]
     same = ", the same" if all(a.sizes == b.sizes for a, b in runs) else ""
     value = " / ".join(f"{1e9 * np.median(own):.3g}" for own in (costs.ours, costs.peer))
-    faster = f"**{1 / np.median(times.ratios):.1f}**"
-    return [*times.cells(), faster, f"{nodes[0]:,.0f} / {nodes[1]:,.0f}{same}", value, ratio_cell(costs.ratios)]
+    return [*times.cells(), f"{nodes[0]:,.0f} / {nodes[1]:,.0f}{same}", value, ratio_cell(costs.ratios)]
 
 
 # --- jobs, neighbours -------------------------------------------------------------------------------------

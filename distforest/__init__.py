@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from distforest.estimators.loading import load
+    from distforest.estimators.merging import merge
     from distforest.estimators.outliers import SimForestOutlier
     from distforest.estimators.rfd import RFD
     from distforest.estimators.simforest import SimForestClassifier, SimForestRegressor
     from distforest.estimators.smerf import SMERF
     from distforest.estimators.tree_rank import TreeRank
+    from distforest.estimators.tuning import tune
     from distforest.estimators.urerf import URerF
     from distforest.service.submitted import SubmittedJob, submit
     from distforest.sources.factors import Distances, Embedding, Graph, Labels, ObservedDistances, Targets
+    from distforest.sources.files.ids import read_ids
     from distforest.sources.lazy.callbacks import Lazy, pairwise
 
     __version__: str
@@ -36,16 +39,22 @@ __all__ = [
     "TreeRank",
     "URerF",
     "load",
+    "merge",
     "pairwise",
+    "read_ids",
     "submit",
+    "tune",
 ]
 
 _HOME = {
     "load": "distforest.estimators.loading",
+    "merge": "distforest.estimators.merging",
+    "read_ids": "distforest.sources.files.ids",
     "RFD": "distforest.estimators.rfd",
     "SMERF": "distforest.estimators.smerf",
     "TreeRank": "distforest.estimators.tree_rank",
     "URerF": "distforest.estimators.urerf",
+    "tune": "distforest.estimators.tuning",
     "SimForestOutlier": "distforest.estimators.outliers",
     **dict.fromkeys(("SimForestClassifier", "SimForestRegressor"), "distforest.estimators.simforest"),
     **dict.fromkeys(("SubmittedJob", "submit"), "distforest.service.submitted"),

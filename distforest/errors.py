@@ -14,7 +14,7 @@
         ├── CancelledJobError        a job that was cancelled
         ├── InterruptedJobError      a job that was interrupted and can be resumed
         ├── UnreachableError         no scheduler answers
-        │   └── AwayError            a scheduler answers, but its job service has not started or has ended
+        │   └── AwayError            a scheduler answers, but its job service is starting, has ended or cannot write
         └── NotDoneError             a job of a service that was waited for and is not done
             └── WaitTimeoutError     the same, because the time for it is over
 """
@@ -82,7 +82,7 @@ class UnreachableError(JobError):
 
 
 class AwayError(UnreachableError):
-    """A scheduler answers, but its job service has not started or has ended."""
+    """A scheduler answers, but its job service has not started, has ended, or cannot write to its job root just now."""
 
 
 class InterruptedJobError(JobError):

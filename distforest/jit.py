@@ -110,7 +110,20 @@ def _compiled(function: Callable[..., R], *, counting: bool) -> Callable[..., R]
     if not config.DISABLE_JIT:
         cache = dispatcher._cache
         cache.save_overload = partial(_save_if_room, cache.save_overload, cache.cache_path)
+        cache._cache_file._load_index = partial(_index_of_today, cache._cache_file._load_index)
     return dispatcher
+
+
+def _index_of_today(load: Callable[[], dict[object, str]]) -> dict[object, str]:
+    """The index of the compiled kernels of a function; empty if it cannot be read.
+
+    Numba reads it before it compares the stamp of the source. An index from before an upgrade may name a type of an
+    argument that is no longer there, and one that a full disk has cut short ends too early.
+    """
+    try:
+        return load()
+    except (AttributeError, ImportError, EOFError):
+        return {}
 
 
 _FULL_FOLDERS: list[str] = []

@@ -49,7 +49,7 @@ html_sidebars: dict[str, list[str]] = {
     page: [] for page in ("index", "which-method", "benchmarks", "compare", "changelog")
 }
 html_show_sourcelink = False
-html_context = {"default_mode": "light"}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 9,

@@ -7,8 +7,9 @@
     python examples/series_measures.py --quick --picture shares.png
 
 It prints the accuracy on new series of forests of one distance and of ten, cut at the best place and at zero (a series
-goes to the nearer of two others), with the standard error over the seeds; beside them the nearest neighbour. Then it
-prints the share of each distance in the gain of all cuts, and how many distances a forest asks for by itself.
+goes to the nearer of two others), and as each forest chooses by itself, out of bag, with the standard error over the
+seeds; beside them the nearest neighbour. Then it prints the share of each distance in the gain of all cuts, and how
+many distances a forest asks for by itself.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def main(arguments: list[str] | None = None) -> None:
         nearest = np.mean(y[new[:, :, alone].argmin(axis=1)] == task.y[~task.is_known])
         print(f"  {'1-NN, DTW 5%':<32}{nearest:>7.3f}")
         for title, own in (("DTW 5%", distances[:, :, [alone]]), (f"{len(MEASURES)} distances", distances)):
-            for cut in ("best", "zero"):
+            for cut in ("best", "zero", "auto"):
                 found = accuracies(task, own, cut, n_seeds)
                 print(f"  {f'forest, {title}, cut={cut}':<32}{found.mean():>7.3f} ± {found.std() / n_seeds**0.5:.3f}")
         forest, n_pairs = asked_by_itself(task)

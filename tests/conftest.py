@@ -1,4 +1,4 @@
-"""What all tests share: the profiles of hypothesis, and kernels that run as plain Python where Numba is off."""
+"""What all tests share: the profiles of hypothesis, their order, and kernels that run as plain Python without Numba."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Without Numba, NumPy's scalars would warn where machine numbers wrap around or divide by zero."""
     if numba.config.DISABLE_JIT:
         np.seterr(over="ignore", divide="ignore", invalid="ignore")
+
+
+@pytest.hookimpl(trylast=True)  # what is not to run has been taken out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests run first: several processes that share the files then end at about the same time."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session")

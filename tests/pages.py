@@ -108,7 +108,7 @@ class Reader:
             )
             self.beside.append(started)
             if "scheduler" in command:
-                until(lambda: _answers(self.ports[PORTS[0]]), 60)
+                until(lambda: _answers(self.ports[PORTS[0]]))
             return
         ran = subprocess.run(
             ["bash", "-c", command],

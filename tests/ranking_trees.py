@@ -18,7 +18,7 @@ from distforest.forest.table import NodeTable
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.pairs.search import PairSearch
-from distforest.growth.pairs.square_search import SquareSearch
+from distforest.growth.pairs.square_search import SquareSearch, square_candidates
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Projections, offsets
@@ -30,14 +30,18 @@ REGIONS = {"diagonal": "difference_mean", "square": "max_min"}
 
 @dataclass(frozen=True)
 class InOrder:
-    """All columns in the order of their numbers, so that ties fall as in the reference."""
+    """Some columns in the order of their numbers, so that ties fall as in the reference."""
 
-    width: int
+    columns: np.ndarray
     attempts: int = 1
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
 
     def __call__(self, frontier: Frontier, keys: np.ndarray, attempt: int) -> Projections:
         n = frontier.n_nodes * self.width
-        columns = np.tile(np.arange(self.width, dtype=np.int32), frontier.n_nodes)
+        columns = np.tile(self.columns, frontier.n_nodes)
         return Projections(self.width, np.arange(n + 1, dtype=np.int64), columns, np.ones(n))
 
 
@@ -53,10 +57,10 @@ class Asked:
 
     def leafrank(self, pairs: PointPairs) -> LeafRank:
         """Small trees cut at any value."""
-        width = pairs.shape[1] - self.square * pairs.columns.n_features
+        candidates = square_candidates(pairs.columns) if self.square else np.arange(pairs.shape[1], dtype=np.int32)
         search = SquareSearch.of(None, pairs) if self.square else PairSearch(None)
         limits = Limits(2, self.min_leaf, self.leafrank_depth)
-        return SmallTrees(Growth(pairs, InOrder(width), NOTHING, limits, 0, search), self.square)
+        return SmallTrees(Growth(pairs, InOrder(candidates), NOTHING, limits, 0, search), self.square)
 
     def expected(self, sample: ref.Sample) -> ref.Tree:
         """The reference's tree."""

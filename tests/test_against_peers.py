@@ -59,14 +59,14 @@ def comparison() -> dict[str, Any]:
 
 
 TABLE = """\
-| set | method | accuracy | beside F | fit | answers | time / F | peak |
+| set | method | accuracy | beside F | fit | answers | time of F / its | peak |
 |---|---|---|---|---|---|---|---|
 | one (1,500 x 4) | F | 0.800 (0.700 to 0.900) |  | 1.5 s (0.5 to 3.5) | 500 ms |  | 4 MiB |
 |  | A | 0.900 (0.710 to 0.950) | **ahead** +0.050 (+0.010 to +0.100) | 1.5 s | 500 ms | 1 (0.5 to 2) | 1 MiB |
 |  | B | 0.900 | level +0.100 (0 to +0.200) | 1.5 s (0.5 to 3.5) | 500 ms | 1 | 2 MiB |
 |  | C | not measured: could not be installed: no wheel |  |  |  |  |  |
 | two (20 x 3) | F | 0.800 (0.700 to 0.900) |  | 1.5 s (0.5 to 3.5) | 500 ms |  | 4 MiB |
-|  | A | 0.300 (0.200 to 0.400) | behind -0.500 (-0.700 to -0.300) | 500 ms | 500 ms | 0.5 (0.25 to 1) | 1 MiB |
+|  | A | 0.300 (0.200 to 0.400) | behind -0.500 (-0.700 to -0.300) | 500 ms | 500 ms | 2 (1 to 4) | 1 MiB |
 |  | B | not measured: ValueError: a\\_b \\| c |  |  |  |  |  |
 |  | C | not measured: could not be installed: no wheel |  |  |  |  |  |"""
 
@@ -80,10 +80,10 @@ def test_a_table_tells_quality_time_and_memory_beside_ours(standing: ModuleType)
 
 def test_the_summary_says_where_we_lose_and_what_was_not_measured(standing: ModuleType) -> None:
     assert standing.summary({"peers": comparison()}).splitlines() == [
-        "| peer | beside | measure | ahead of us on | level on | behind us on | time / ours | peak / ours |",
+        "| peer | beside | measure | ahead of us on | level on | behind us on | our time / its | our peak / its |",
         "|---|---|---|---|---|---|---|---|",
-        "| Peers: A | F | accuracy | one | none | two | 0.75 (0.5 to 1) | 0.25 |",
-        "| Peers: B | F | accuracy | none | one; two: not measured, ValueError: a\\_b \\| c | none | 1 | 0.5 |",
+        "| Peers: A | F | accuracy | one | none | two | 1.5 (1 to 2) | 4 |",
+        "| Peers: B | F | accuracy | none | one; two: not measured, ValueError: a\\_b \\| c | none | 1 | 2 |",
         "| Peers: C | F | not measured | could not be installed: no wheel |  |  |  |  |",
     ]
 
@@ -106,6 +106,8 @@ def test_no_time_has_an_exponent(standing: ModuleType) -> None:
     assert standing.seconds_spread([0.6, 0.9, 1.09]) == "900 ms (600 to 1090)"
     assert standing.ratio_spread([1e-5, 2e-5]) == "< 0.001"
     assert standing.ratio_spread([1e-5, 0.25]) == "0.13 (0.001 to 0.25)"
+    assert standing.ratio_spread([1e4, 2e4]) == "> 1,000"
+    assert standing.ratio_spread([123.0, 99.6, 1e5]) == "120 (100 to 1,000)"
 
 
 def test_a_page_is_filled_in_its_places_alone_and_twice_is_once(standing: ModuleType) -> None:

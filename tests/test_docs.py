@@ -36,6 +36,9 @@ MARKS = {
     "how-to/submit.md": [pytest.mark.slow, pytest.mark.cluster],
     "reference/doctor.md": [pytest.mark.slow, pytest.mark.cluster],
 }
+NEEDED = {"how-to/export.md": "onnxruntime"}
+"""Packages that pages need beside matplotlib."""
+
 ALONE = [
     pytest.param(name, marks=MARKS.get(name, []))
     for name, text in PAGES.items()
@@ -51,6 +54,7 @@ def test_there_are_pages_that_are_followed() -> None:
 @pytest.mark.parametrize("name", ALONE)
 def test_what_a_page_says_is_so(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
+    pytest.importorskip(NEEDED.get(name, "matplotlib"))
     with reader(tmp_path) as own:
         assert own.follow(DOCS / name) > 0
 

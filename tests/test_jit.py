@@ -7,6 +7,7 @@ import builtins
 import errno
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,11 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.jit import COMPILE, Notice, borrowing, kernel
 
 ROOT = Path(__file__).parents[1] / "distforest"
-NUMBERS = {"None", "int", "float", "bool", "np.int32", "np.int64", "np.uint32", "np.uint64", "Line", "Side"}
-"""What a function may return that is no array; `Line` and `Side` hold numbers alone."""
+NUMBERS = {
+    *("None", "int", "float", "bool", "np.int32", "np.int64", "np.uint32", "np.uint64"),
+    *("FixedPoint", "Line", "Side", "Squares", "Start"),
+}
+"""What a function may return that is no array; tuples with names hold numbers alone."""
 
 
 def compiled_functions() -> dict[str, list[ast.FunctionDef]]:
@@ -197,3 +201,21 @@ def test_any_other_error_of_the_folder_for_kernels_is_raised() -> None:
 
     with pytest.raises(OSError, match="broken"):
         jit._save_if_room(broken, "somewhere")
+
+
+GONE = b"\x80\x04\x8c\x10distforest.jit__\x8c\x04Gone\x93."
+"""A pickle that names a type of a module that is not there."""
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize("of_index", [GONE, b""])
+def test_an_index_of_kernels_from_before_an_upgrade_ends_nothing(of_index: bytes, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", COMPILES]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT.parent), "NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "7.0\nNone\n"), done.stderr
+        indices = list(tmp_path.rglob("*.nbi"))
+        assert indices
+        for index in indices:
+            index.write_bytes(pickle.dumps(numba.__version__) + of_index)

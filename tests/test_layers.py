@@ -22,7 +22,7 @@ BELOW: dict[str, set[str]] = {
     "forest": {"stores", "sources"},
     "growth": {"sources", "forest"},
     "evaluation": {"stores", "sources", "forest"},
-    "jobs": {"stores", "sources", "forest", "growth"},
+    "jobs": {"stores", "sources", "forest", "growth", "evaluation"},
     "estimators": {"stores", "sources", "forest", "growth", "jobs", "evaluation"},
     "pictures": {"sources", "forest", "evaluation", "estimators"},
     "service": {"stores", "sources", "forest", "growth", "jobs", "estimators", "pictures"},
@@ -31,8 +31,8 @@ BELOW: dict[str, set[str]] = {
 """Of each room those whose files its own may import, beside the ground."""
 
 ESTIMATORS = (
-    *("forest_estimator", "on_features", "on_pairs", "on_rows"),
-    *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
+    *("forest_estimator", "on_features", "on_pairs", "on_rows", "on_tables"),
+    *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "tuning", "urerf"),
 )
 COMMANDS = {
     f"command_line.{name}" for name in ("cli", "certificates", "doctor", "forest_report", "schema", "service", "trials")
@@ -43,7 +43,8 @@ DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},
-    "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact"},
+    "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact", "forest.sealed.files"},
+    "onnx": {"forest.onnx_model"},
     "numcodecs": {"sources.guarded"},
     "sklearn": {
         *(
@@ -58,17 +59,19 @@ ONLY_IN = {
     "matplotlib": {f"pictures.{name}" for name in DRAWN},
     "pyarrow": {f"sources.files.{name}" for name in ARROW},
     "click": {*COMMANDS, "command_line.commands", "service"},
-    "numba": {"jit"},
-    "llvmlite": {"jit"},
+    "numba": {"jit", "sources.lanes"},
+    "llvmlite": {"jit", "sources.lanes"},
 }
 INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {
     "": {"importlib.metadata"},  # slow, and few ask for the version
     "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
     # slow, and a fit in threads does without
+    "estimators.by_blocks": {"dask", "dask.array"},
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
-    "estimators.simforest": {"distforest.jobs.on_dask"},
+    "forest.onnx_model": {"onnx"},  # an extra
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
+    "jobs.score": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.service."},  # the client imports it, too
     "service.reporting": {"distforest.pictures.report"},  # a service does without pictures

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1] / "distforest"
 
 SHARED = {
     "of commands, which are called as what they do": {
-        *("evaluate", "fit", "ingest", "score", "serve", "simulate", "split", "submit"),
+        *("evaluate", "fit", "ingest", "merge", "score", "serve", "simulate", "split", "submit", "tune"),
     },
     "of modules of commands, each of which hands its own on": {"COMMANDS"},
     "of what a module lists without the imports of the other; a test compares the two": {"FORMATS", "NOISES"},

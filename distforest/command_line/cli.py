@@ -24,18 +24,28 @@ than Python and click.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
 import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from distforest.command_line import certificates, doctor, forest_report, schema, service, trials
-from distforest.command_line.commands import HEADED, JSON, CommandGroup, fail, json_option, print_report, text_options
+from distforest.command_line.commands import (
+    HEADED,
+    JSON,
+    CommandGroup,
+    F,
+    fail,
+    json_option,
+    print_report,
+    text_options,
+)
 from distforest.errors import (
     ArtifactError,
     DistforestError,
@@ -47,14 +57,20 @@ from distforest.errors import (
 from distforest.jobs.answers import ANSWERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from distforest.command_line.reports import Report
+    from distforest.evaluation.grids import ScoredGrid
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.callback import Callback
     from distforest.jobs.cluster import Cluster
-    from distforest.jobs.spec import Run
+    from distforest.jobs.spec import Run, Spec
+    from distforest.jobs.train import Options
     from distforest.sources.files.queries import QueryOptions
+    from distforest.stores.claims import Claim
+    from distforest.stores.folder import Folder
+
+GrowingJob = TypeVar("GrowingJob", bound="Spec")
 
 FORMATS = ("npy", "npz", "csv", "parquet", "arrow", "libsvm")
 """The values of `distforest.sources.files.table_files.FORMATS`, repeated here to avoid its imports."""
@@ -78,6 +94,32 @@ STOPPING = "stopping; a second signal, such as Ctrl-C, ends the command at once"
 SCHEDULER = click.option(
     "--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead of an embedded cluster."
 )
+
+
+SETS = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the spec, such as params.max_depth=3; may be repeated.",
+)
+GROWING = (
+    WORKERS,
+    click.option("--threads", "threads_per_worker", type=click.IntRange(1), help="Number of threads of each process."),
+    click.option("--memory-limit", metavar="SIZE", help="Memory limit of each process, such as 4GiB."),
+    SCHEDULER,
+    click.option("--batch", type=click.IntRange(1), help="Number of trees in one task."),
+    STRICT,
+    MAX_BYTES,
+    click.option("--overwrite", is_flag=True, help="Replace an existing forest at the output."),
+    SETS,
+)
+"""Options of the commands that grow trees."""
+
+
+def _growing(command: F) -> F:
+    """Add the options of commands that grow trees."""
+    return functools.reduce(lambda own, option: option(own), reversed(GROWING), command)
 
 
 ZERO_BASED = click.option(
@@ -128,25 +170,11 @@ main.add_section((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), 
 
 @main.command()
 @click.argument("spec", metavar="SPEC")
-@WORKERS
-@click.option("--threads", "threads_per_worker", type=click.IntRange(1), help="Number of threads of each process.")
-@click.option("--memory-limit", metavar="SIZE", help="Memory limit of each process, such as 4GiB.")
-@SCHEDULER
-@click.option("--batch", type=click.IntRange(1), help="Number of trees in one task.")
-@STRICT
-@MAX_BYTES
-@click.option("--overwrite", is_flag=True, help="Replace an existing forest at the output.")
+@_growing
 @click.option(
     "--trees",
     type=click.IntRange(1),
     help="Number of trees. A forest of the same job with fewer trees, at the output, gets those that it lacks.",
-)
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a key of the spec, such as params.max_depth=3; may be repeated.",
 )
 @json_option
 @click.pass_context
@@ -157,46 +185,137 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
     finished trees.
     """
     from distforest.command_line import reports
-    from distforest.command_line.console import interruptible
-    from distforest.command_line.spec_files import read_fit, settings
-    from distforest.jobs.any_spec import with_absolute_paths
-    from distforest.jobs.plan import check_worker_memory
+    from distforest.command_line.spec_files import read_fit
     from distforest.jobs.preview import check_and_stage
-    from distforest.jobs.progress import shown_progress
-    from distforest.jobs.train import Options, kept
     from distforest.jobs.train import fit as train
-    from distforest.stores.claims import Claim
-    from distforest.stores.folder import Folder
-    from distforest.stores.outputs import FOREST_KIND, check_kind
+
+    more = {} if trees is None else {"params.n_estimators": trees, "run.grow_on": True}
+    job = _placed(read_fit(spec, {**_changes(sets, run), **more}))
+    claim, folder = _claim(job, f"`distforest fit {spec}`")
+    with _resumable(claim, folder):
+        inputs = check_and_stage(job, folder.address)
+        with _cluster_of(job, claim) as (cluster, options):
+            limit = cluster.memory_limit
+            fitted = train(inputs, job.output, folder, cluster, options)
+        for text in fitted.warnings:
+            warnings.warn(text, stacklevel=1)
+    print_report(ctx, reports.fitted(job, fitted, limit))
+
+
+@main.command()
+@click.argument("spec", metavar="SPEC")
+@click.option("--table", metavar="FILE", help="Write the scores of all cells; .csv or .json.")
+@click.option("--plot", metavar="FILE", help="Draw the scores of all cells; .png, .pdf, .svg.")
+@_growing
+@json_option
+@click.pass_context
+def tune(
+    ctx: click.Context, /, spec: str, table: str | None, plot: str | None, sets: tuple[str, ...], **run: object
+) -> None:
+    """Choose parameters by the grid of the TOML file SPEC, and train the forest with the best.
+
+    Each cell of the grid is scored by the out-of-bag distances of pairs. The best forest is sealed at the output that
+    SPEC names, with the scores of all cells. After an interruption, the same command resumes from the finished trees.
+    """
+    from distforest.command_line import reports
+    from distforest.command_line.spec_files import read_tune
+    from distforest.jobs.tune import stage_grid
+    from distforest.jobs.tune import tune as run_tune
+
+    job = _placed(read_tune(spec, _changes(sets, run)))
+    write_files = _files_of_grid(table, plot, job.run.overwrite)
+    claim, folder = _claim(job, f"`distforest tune {spec}`")
+    with _resumable(claim, folder):
+        groups = stage_grid(job, folder.address)
+        with _cluster_of(job, claim) as (cluster, options):
+            limit = cluster.memory_limit
+            tuned = run_tune(job, groups, folder, cluster, options)
+        for text in tuned.warnings:
+            warnings.warn(text, stacklevel=1)
+    write_files(tuned.grid)
+    print_report(ctx, reports.tuned(job, tuned, limit))
+
+
+def _files_of_grid(table: str | None, plot: str | None, overwrite: bool) -> Callable[[ScoredGrid], None]:
+    """What writes the files of a scored grid; refuses, before anything runs, what cannot be written."""
+    from distforest.evaluation.grids import check_table_path
+    from distforest.stores.outputs import check_new_file
+
+    if table:
+        check_table_path(table)
+        check_new_file(table, overwrite)
+    if plot:
+        _check_plot(plot)
+        try:
+            from distforest.pictures.forest_displays import TuningDisplay
+        except ImportError as error:
+            raise _no_plots(error) from error
+
+    def write(grid: ScoredGrid) -> None:
+        if table:
+            grid.save(table)
+        if plot:
+            _save_figure(TuningDisplay(grid).plot().figure_, plot)
+
+    return write
+
+
+def _changes(sets: tuple[str, ...], run: dict[str, object]) -> dict[str, object]:
+    """The keys of a spec that the options of a command replace."""
+    from distforest.command_line.spec_files import settings
 
     elsewhere = [name for name in ("workers", "threads_per_worker", "memory_limit") if run["scheduler"] and run[name]]
     if elsewhere:
         raise click.UsageError(f"`{elsewhere[0]}` is for the embedded cluster; leave it out, or --scheduler")
-    changes = {f"run.{name}": value for name, value in run.items() if value not in (None, False)}
-    more = {} if trees is None else {"params.n_estimators": trees, "run.grow_on": True}
-    job = read_fit(spec, {**settings(sets), **changes, **more})
+    return {**settings(sets), **{f"run.{name}": value for name, value in run.items() if value not in (None, False)}}
+
+
+def _placed(job: GrowingJob) -> GrowingJob:
+    """The job with addresses for where it runs; refuses workers that are too small."""
+    from distforest.jobs.any_spec import with_absolute_paths
+    from distforest.jobs.plan import check_worker_memory
+
     if job.run.scheduler:
-        job = with_absolute_paths(job)
-    else:
-        check_worker_memory(job.run.memory_limit)
-    claim = Claim(job.output, f"`distforest fit {spec}`")
-    folder = Folder(claim.folder)
+        return with_absolute_paths(job)
+    check_worker_memory(job.run.memory_limit)
+    return job
+
+
+def _claim(job: Spec, command: str) -> tuple[Claim, Folder]:
+    """The claim of a command on the output of its job, and the job's folder."""
+    from distforest.stores.claims import Claim
+    from distforest.stores.folder import Folder
+
+    claim = Claim(job.output, command)
+    return claim, Folder(claim.folder)
+
+
+@contextmanager
+def _resumable(claim: Claim, folder: Folder) -> Iterator[None]:
+    """Own the output of a job for a block; an interruption says whether trees are kept."""
+    from distforest.command_line.console import interruptible
+    from distforest.jobs.train import kept
+    from distforest.stores.outputs import FOREST_KIND, check_kind
+
     try:
         with interruptible(STOPPING), claim.held(), kept(folder):
-            check_kind(job.output, FOREST_KIND)
-            inputs = check_and_stage(job, folder.address)
-            with _cluster(job.run) as cluster, shown_progress() as watch:
-                ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
-                earlier = job.output if job.run.grow_on else None
-                options, limit = Options(**ways, watch=watch, claim=claim, earlier=earlier), cluster.memory_limit
-                fitted = train(inputs, job.output, folder, cluster, options)
-            for text in fitted.warnings:
-                warnings.warn(text, stacklevel=1)
+            check_kind(claim.output, FOREST_KIND)
+            yield
     except KeyboardInterrupt:
         finished = f"finished trees are kept in {folder.address}; the same command resumes from there"
         nothing = "no tree was finished yet; the same command starts again"
         raise InterruptedJobError(finished if folder.exists() else nothing) from None
-    print_report(ctx, reports.fitted(job, fitted, limit))
+
+
+@contextmanager
+def _cluster_of(job: Spec, claim: Claim) -> Iterator[tuple[Cluster, Options]]:
+    """The cluster of a job, and how it runs there, with its progress shown."""
+    from distforest.jobs.progress import shown_progress
+    from distforest.jobs.train import Options
+
+    with _cluster(job.run) as cluster, shown_progress() as watch:
+        ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
+        yield cluster, Options(**ways, watch=watch, claim=claim, earlier=job.output if job.run.grow_on else None)
 
 
 # --- score ------------------------------------------------------------------------------------------------
@@ -216,9 +335,14 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
     type=click.IntRange(1),
     default=10,
     show_default=True,
-    help="Number of neighbours, for --answer neighbors.",
+    help="Number of neighbours, for --answer neighbors or graph.",
 )
 @click.option("--without-self", is_flag=True, help="QUERIES are the training rows; a row is not its own neighbour.")
+@click.option(
+    "--training-ids",
+    metavar="ADDRESS",
+    help="Training rows with names by ingest --id; neighbours in a table have these, not row numbers.",
+)
 @click.option(
     "--similarity",
     metavar="NAME",
@@ -280,7 +404,9 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     similarity, training, ledger = (options.pop(name) for name in ("similarity", "training", "ledger"))
     if run.scheduler:
         forest, queries, output = map(from_the_root, (forest, queries, output))
-        options |= {name: from_the_root(options[name]) for name in ("reference", "pairs") if options[name]}
+        options |= {
+            name: from_the_root(options[name]) for name in ("reference", "pairs", "training_ids") if options[name]
+        }
     options["max_bytes"] = bytes_of_option("--max-bytes", options["max_bytes"])
     file = file and replace(file, max_bytes=options["max_bytes"])
     callback = _callback(forest, similarity, training, ledger)
@@ -289,7 +415,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     with ExitStack() as stack:
         stack.enter_context(interruptible(STOPPING))
         claim = stack.enter_context(Claim(output, f"`distforest score {forest} {queries}`").held())
-        by_files = file or to_table or (question.pairs and is_file_of_rows(question.pairs))
+        by_files = file or to_table or question.training_ids or (question.pairs and is_file_of_rows(question.pairs))
         if by_files:  # before a cluster is started
             check_output(question, output, file, overwrite)
         else:
@@ -315,8 +441,7 @@ def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
     from distforest.sources.files.table_files import TextOptions
 
     own = {name: options.pop(name) for name in ("id", "keep", "drop", "zero_based", "format")}
-    text = {field.name: options.pop(field.name) for field in fields(TextOptions)}
-    text["missing"] = text["missing"] or None
+    text = {field.name: None if (value := options.pop(field.name)) == () else value for field in fields(TextOptions)}
     if own["format"] or is_file_of_rows(queries):
         return QueryOptions(**own, text=TextOptions(**text))
     given = next((name for name, value in {**own, **text}.items() if value not in (None, ())), None)
@@ -336,7 +461,7 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
     return callback_for(forest, similarity, ledger)
 
 
-# --- inspect and verify -----------------------------------------------------------------------------------
+# --- inspect, verify and export ---------------------------------------------------------------------------
 
 
 @main.command()
@@ -377,17 +502,30 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
 
 def _plot(forest: str, features: str | None, path: str) -> None:
     """Save the picture of a sealed forest."""
-    folder, name = os.path.split(path)
-    if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
-        raise InputError(f"--plot {path}: a name such as picture.png, in an existing folder, was expected")
+    _check_plot(path)
     try:
         from distforest.pictures.sealed import sealed_picture
     except ImportError as error:
-        raise InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}") from error
-    figure: Any = sealed_picture(forest, features)
+        raise _no_plots(error) from error
+    _save_figure(sealed_picture(forest, features), path)
+
+
+def _check_plot(path: str) -> None:
+    """Refuse a path where no picture can be written; raises InputError."""
+    folder, name = os.path.split(path)
+    if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
+        raise InputError(f"--plot {path}: a name such as picture.png, in an existing folder, was expected")
+
+
+def _no_plots(error: ImportError) -> InputError:
+    return InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}")
+
+
+def _save_figure(figure: Any, path: str) -> None:
+    """Write a picture; raises InputError for a suffix that is not known."""
     try:
         figure.savefig(path, dpi=130)
-    except ValueError as error:  # an unknown suffix
+    except ValueError as error:
         raise InputError(f"--plot {path}: {error}") from error
 
 
@@ -410,6 +548,54 @@ def verify(ctx: click.Context, forest: str) -> None:
     print_report(ctx, reports.verified(forest, opened))
 
 
+@main.command()
+@click.argument("forest")
+@click.argument("output", metavar="OUT")
+@json_option
+@click.pass_context
+def export(ctx: click.Context, forest: str, output: str) -> None:
+    """Write a sealed FOREST in another form: .zip, .zarr or .onnx, by the suffix of OUT.
+
+    .zip is the sealed forest in one file, which all commands open like a folder; .zarr is the folder again. Both have
+    the same digest. .onnx is a model that predicts without distforest, of a forest whose splits compare single
+    features. FOREST is verified first; OUT must be new. A file appears as a whole or not at all.
+    """
+    from distforest.command_line import reports
+    from distforest.forest.exports import check_export, export_forest
+    from distforest.forest.sealed.artifact import open_forest
+
+    check_export(output)  # before the forest is read
+    opened = open_forest(forest)
+    form = export_forest(opened, output)
+    print_report(ctx, reports.exported(forest, opened, output, form))
+
+
+@main.command()
+@click.argument("forests", nargs=-1, required=True, metavar="FOREST...")
+@click.argument("output")
+@json_option
+@click.pass_context
+def merge(ctx: click.Context, forests: tuple[str, ...], output: str) -> None:
+    """Merge sealed FORESTs of the same data and parameters, but of other seeds, into a new one at OUTPUT.
+
+    Its trees are those of all forests, those of the smallest seed first. A tree that is in two of them is refused, as
+    are forests of other data or parameters.
+    """
+    from distforest.command_line import reports
+    from distforest.forest.merged_trees import merged
+    from distforest.forest.sealed.artifact import check_free, open_forest, save
+    from distforest.stores.outputs import check_place
+
+    try:
+        check_place(output)  # before the forests are read
+        check_free(output)
+        found = merged([open_forest(forest) for forest in forests])
+        save(found, output)
+    except DistforestError as error:
+        fail(ctx, error, forests=list(forests), output=output)
+    print_report(ctx, reports.merged_forests(output, forests, found))
+
+
 # --- validate and ingest ----------------------------------------------------------------------------------
 
 
@@ -427,12 +613,15 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import read_spec
     from distforest.jobs.spec import Spec
+    from distforest.jobs.tune_spec import TuneSpec
 
     try:
         job = read_spec(spec, {})
         answer: dict[str, object] = {"valid": True, "spec": job.to_dict()}
         kind = ("method", job.method) if isinstance(job, Spec) else ("job", "score")
         lines = [("spec", spec), kind, ("output", job.output)]
+        if isinstance(job, TuneSpec):
+            lines.append(("grid", f"{len(job.cells):,} cells, the best by {job.scoring}"))
         absent = _not_here(job) if not strict else []
         if absent:
             answer["not_here"] = absent
@@ -465,7 +654,7 @@ def _previewed(job: AnySpec) -> Report:
     if not isinstance(job, Spec):
         return reports.outlined(outline(job.question()))
     seen = preview(job)
-    check_memory(seen.plan.projected_bytes, seen.memory_limit)
+    check_memory(seen.plan.projected_bytes, seen.memory_limit, seen.cure)
     return reports.previewed(seen)
 
 

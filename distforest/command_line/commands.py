@@ -202,7 +202,12 @@ FORM_OPTIONS = (
 CELL_OPTIONS = (
     click.option("--decimal", metavar="CHAR", help="Decimal point of a csv file.  [default: .]"),
     click.option("--thousands", metavar="CHAR", help="Character between thousands in a csv file.  [default: none]"),
-    click.option("--date-format", metavar="FORMAT", help="Form of dates, such as %d/%m/%Y.  [default: ISO 8601]"),
+    click.option(
+        "--date-format",
+        multiple=True,
+        metavar="[COLUMN=]FORMAT",
+        help="Form of dates, such as %d/%m/%Y, of all columns or of one; may be repeated.  [default: ISO 8601]",
+    ),
     click.option(
         "--missing",
         multiple=True,

@@ -46,7 +46,7 @@ def report(forest: str, output: str, truth: str | None, overwrite: bool, where: 
     store, path = store_of(output)
     if store.exists(path) and (store.isdir(path) or not overwrite):
         raise InputError(f"{output} is there already; choose another output, or allow it (`overwrite`)")
-    is_job = "/" not in forest and not forest.endswith(".zarr") and not names_in(forest)
+    is_job = "/" not in forest and not forest.endswith((".zarr", ".zip")) and not names_in(forest)
     address, run = _forest_of_job(where.jobs(printer_of_notes()).job(forest)) if is_job else (forest, [])
     options = [*(["--truth", truth] if truth else []), *(where.options if is_job else [])]
     parts = ["distforest", "report", forest, output, *options]

@@ -47,7 +47,7 @@ def progress_counted(job: Mapping[str, Any]) -> str:
     """
     if not job.get("total"):
         return ""
-    phase = job.get("phase") or {"fit": "grow", "score": "score"}.get(str(job.get("kind")), "")
+    phase = job.get("phase") or {"fit": "grow", "tune": "grow", "score": "score"}.get(str(job.get("kind")), "")
     return f"{job.get('done') or 0:,}/{job['total']:,} {UNITS.get(phase, 'tasks')}"
 
 
@@ -113,11 +113,16 @@ def _result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     if result.get("n_trees"):
         grown, n_trees = result.get("n_grown"), result["n_trees"]
         of_them = f", {grown:,} of them grown since its last start" if grown is not None and grown != n_trees else ""
+        if result.get("best"):
+            of_them = f"; in all cells {grown:,} grown since its last start"
         lines.append(("trees", f"{n_trees:,}{of_them}"))
     if result.get("seconds"):
         lines.append(("seconds", f"{result['seconds']:,.1f}"))
     if result.get("peak_bytes"):
         lines.append(("memory", f"{in_bytes(result['peak_bytes'])} at the peak of a worker"))
+    if result.get("best"):
+        lines.append(("best", ", ".join(f"{name}={value}" for name, value in result["best"].items())))
+        lines.append((str(result.get("scoring")), f"{result.get('score'):.4g}"))
     shapes = (result.get("arrays") or {}).items()
     return lines + [("array", f"{name} {' x '.join(f'{size:,}' for size in shape)}") for name, shape in shapes]
 

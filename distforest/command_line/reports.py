@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 import numpy as np
 
 from distforest.amounts import counted, in_bytes
+from distforest.forest.chosen_cut import ChosenCut
+from distforest.forest.tree_spans import merged_in_words
 from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 
 if TYPE_CHECKING:
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.forest.roots import Roots
     from distforest.jobs.outline import Outline
+    from distforest.jobs.plan import Plan
     from distforest.jobs.preview import Preview, Seen
     from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
     from distforest.jobs.score_table import ScoredTable
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
+    from distforest.jobs.tune import TunedForest
+    from distforest.jobs.tune_spec import TuneSpec
     from distforest.sources.files.ingest import Ingested
     from distforest.sources.files.survey import ColumnSummary
 
@@ -107,6 +112,21 @@ def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
         ("memory", f"{peak}{in_bytes(done.projected_bytes)} projected{allowed}"),
     ]
     return Report(answer, lines)
+
+
+def tuned(spec: TuneSpec, done: TunedForest, memory_limit: int | None) -> Report:
+    """Report a tuning run: the best forest, and the scores of all cells."""
+    of_best = fitted(spec, done.fitted, memory_limit)
+    grid = done.grid.to_dict()
+    answer = of_best.answer | {"best": done.grid.best_params_, "scoring": done.grid.scoring, "cells": grid["cells"]}
+    answer |= {"n_grown": done.n_grown, "seconds": done.seconds, "warnings": list(done.warnings)}
+    best = ", ".join(f"{name}={value}" for name, value in done.grid.best_params_.items())
+    lines = [line for line in of_best.lines if line[0] in {"forest", "digest", "trees", "memory"}]
+    lines += [("best", best), (done.grid.scoring, f"{done.grid.best_score_:.4g}")]
+    if done.seconds:
+        lines.append(("all cells", f"{counted(done.n_grown, 'tree')} grown in this run, {done.seconds:.1f} s"))
+    titles = ("cells", *[""] * len(done.grid.cv_results_["params"]))
+    return Report(answer, [*lines, *zip(titles, str(done.grid).splitlines(), strict=True)])
 
 
 def scored(question: Question, done: Scored) -> Report:
@@ -271,6 +291,25 @@ def verified(address: str, forest: Forest) -> Report:
     return Report(answer, [("forest", address), ("digest", forest.digest), ("valid", checked)])
 
 
+def exported(address: str, forest: Forest, output: str, form: str) -> Report:
+    """Report a forest that was written in another form."""
+    answer: dict[str, object] = {
+        "output": output,
+        "form": form,
+        "forest": address,
+        "digest": forest.digest,
+        "n_trees": forest.n_trees,
+    }
+    return Report(answer, [("output", output), ("form", form), ("forest", address), ("digest", forest.digest)])
+
+
+def merged_forests(address: str, forests: Sequence[str], found: Forest) -> Report:
+    """Report a forest that was merged from others."""
+    answer = {"forest": address, "digest": found.digest, "n_trees": found.n_trees, "forests": list(forests)}
+    lines = [("forest", address), ("digest", found.digest), ("trees", f"{found.n_trees:,}")]
+    return Report(answer, [*lines, ("merged", merged_in_words(found.provenance))])
+
+
 def previewed(seen: Preview) -> Report:
     """Report the inputs of a job, and the memory that each of its workers will need."""
     inputs: dict[str, dict[str, object]] = {
@@ -286,6 +325,11 @@ def previewed(seen: Preview) -> Report:
         "n_trees": seen.n_trees,
         "n_tasks": len(seen.plan.tasks),
         "projected_bytes": seen.plan.projected_bytes,
+        "rows_budget": seen.plan.rows_budget,
+        "n_parts": seen.plan.n_parts,
+        "part_bytes": seen.plan.part_bytes,
+        "n_passes": seen.plan.n_passes,
+        "read_bytes": seen.plan.read_bytes,
         "memory_limit": seen.memory_limit,
         "told": list(seen.told),
     }
@@ -295,7 +339,22 @@ def previewed(seen: Preview) -> Report:
         ("trees", f"{seen.n_trees:,} in {counted(len(seen.plan.tasks), 'task')}"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
     ]
+    if seen.plan.rows_budget is not None:
+        lines.append(_passes_in_words(seen.plan))
+    if seen.plan.n_parts is not None:
+        held = in_bytes(seen.plan.part_bytes)
+        lines.append(("rows", f"in {counted(seen.plan.n_parts, 'part')}, {held} of codes and truth on each worker"))
     return Report(answer, [*lines, *_warnings(seen.told)])
+
+
+def _passes_in_words(plan: Plan) -> tuple[str, str]:
+    """How trees grow by passes over rows or over distances."""
+    held = in_bytes(plan.rows_budget or 0)
+    if not plan.n_passes:
+        return "rows", f"by passes, {held} of them in memory at once for each tree"
+    passes = counted(plan.n_passes, "pass", "passes")
+    read = f"about {passes} for each task, {in_bytes(plan.read_bytes)} read in all"
+    return "distances", f"by passes, {held} of them in memory at once for each task; {read}"
 
 
 def _warnings(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -412,7 +471,7 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
         ("rows", f"{found['n_rows']:,} in training, read as {_in_words(rows)}"),
         *([("names", _in_names(schema))] if rows["kind"] != "dense" or schema else []),
-        *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
+        *([("classes", _in_short(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
         ("leaf table", _leaf_reason(found["leaf"]["kind"], found["arrays"], found["n_rows"])),
         ("bytes", f"{in_bytes(found['n_bytes'])} decoded"),
@@ -420,15 +479,27 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, array in found["arrays"].items():
         size = f"{array['dtype']:<8} {_in_shape(array['shape']):>15}  {in_bytes(array['n_bytes'])}"
         lines.append(("", f"{name:<15} {size}"))
-    for title in ("inputs", "similarity", "versions"):
+    if told := merged_in_words(found["provenance"]):
+        lines.append(("merged", told))
+    if chosen := ChosenCut.of(found["provenance"]):
+        lines.append(("chosen", chosen.told()))
+    for title in ("inputs", "similarity", "distances", "versions"):
         section = found["provenance"].get(title)
-        entries = list(section.items()) if isinstance(section, dict) else []
+        entries = _measure_by_measure(section) if isinstance(section, dict) else []
         names = [title, *[""] * len(entries)]
         lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
     recorded = found["provenance"].get("grown_by")
     grown_by = recorded if isinstance(recorded, list) else []
     names = ["grown by", *[""] * len(grown_by)]
     return lines + [(name, _in_trees(value)) for name, value in zip(names, grown_by, strict=False)]
+
+
+def _measure_by_measure(section: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """The entries of a section of the provenance, with one for each of several similarities."""
+    entries = [(name, value) for name, value in section.items() if name != "measures"]
+    measures = section.get("measures", [])
+    listed = enumerate(measures) if isinstance(measures, list) else ()
+    return [*entries, *((f"measure {place}", "given" if one is None else one) for place, one in listed)]
 
 
 def _in_trees(entry: object) -> str:
@@ -453,6 +524,8 @@ REASONS = {
     "members": "the training distances, {distances}; tables of all leaf pairs would be larger",
     "class_counts": "the classes of the rows in each node, as splits were judged by labels",
     "means": "mean and spread of each node, as splits were judged by targets or an embedding",
+    "graph": "the links of the graph, from which distances of leaves follow; tables of all leaf pairs would be larger",
+    "taught_targets": "the training targets, as splits were judged by their absolute differences",
     "same_leaf": "no values, as splits were judged without a truth; rows of one leaf are near, others are not",
     "path_lengths": "no values, as splits were random; the node table has the depth and the rows of each node",
     "votes": "the similar and dissimilar pairs in each node, from which votes follow",

@@ -10,6 +10,7 @@ from distforest.errors import InputError, SpecError
 from distforest.jobs.any_spec import spec_from_dict, spec_from_toml
 from distforest.jobs.reader import SIZE, read_toml
 from distforest.jobs.spec import Spec
+from distforest.jobs.tune_spec import TuneSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,8 +86,18 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
 def read_fit(path: str, changes: Mapping[str, object]) -> Spec:
     """Read the spec of a fit in a TOML file, as `read_spec` does; raises InputError for another kind of job."""
     spec = read_spec(path, changes)
+    if isinstance(spec, TuneSpec):
+        raise InputError(f"{path} is a tuning job, a fit was expected; `distforest tune` runs it")
     if not isinstance(spec, Spec):
         raise InputError(f"{path} is a scoring job, a fit was expected; `distforest submit` runs it, or see `score`")
+    return spec
+
+
+def read_tune(path: str, changes: Mapping[str, object]) -> TuneSpec:
+    """Read the spec of a tuning job, as `read_spec` does; raises InputError for another kind of job."""
+    spec = read_spec(path, changes)
+    if not isinstance(spec, TuneSpec):
+        raise InputError(f'{path} is no tuning job, which has job = "tune" and a table [grid]; see `distforest fit`')
     return spec
 
 

@@ -109,7 +109,7 @@ def evaluate(
     if predictions.are_predictions(answer):
         if ks or n_queries is not None:
             raise click.UsageError("-k and --queries are for distances and neighbours of points")
-        own = TextOptions(**{**text, "missing": text["missing"] or None})
+        own = TextOptions(**{name: None if value == () else value for name, value in text.items()})
         return reports.judged(predictions.judge(answer, truth, label, target, resamples, seed, own))
     columns = {"label": label, "target": target, **text}
     if given := next((name.replace("_", "-") for name, value in columns.items() if value not in (None, ())), None):

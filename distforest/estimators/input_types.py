@@ -65,11 +65,17 @@ PairsLike = ArrayLike | ZarrLike | Address
 ObjectsLike = Sequence[object] | ArrayLike
 """The objects that a `Lazy` similarity compares, a sequence of length n; or their places in ``Lazy(objects=...)``."""
 
+PointsLike = FeaturesLike | SparseLike
+"""Points in the form in which a forest over pairs takes them: features, which may be sparse."""
+
 RowsLike = FeaturesLike | SparseLike | ObjectsLike
 """Rows in the form in which `fit` takes them: features or similarities, which may be sparse; or the objects."""
 
 TruthLike = Labels | Targets | Embedding | Distances | ObservedDistances | Graph | VectorLike | DataFrameLike
 """What SMERF learns: one of the named truths, a vector of labels or targets, or a distance matrix, shape (n, n)."""
+
+TaughtLike = TruthLike | Lazy
+"""The same, or a function of distances that are asked for."""
 
 FeatureWeightsLike = Literal["dependence"] | ArrayLike | None
 """A weight >= 0 for each feature, shape (n_features,); ``"dependence"`` to screen the features; None for equal ones."""

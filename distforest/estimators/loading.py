@@ -24,7 +24,7 @@ from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.row_kinds import Dense, Features, Kernel, Several, is_given
 
 if TYPE_CHECKING:
-    from distforest.forest.forest import Meaning
+    from distforest.forest.forest import Forest, Meaning
 
 Estimator = SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForestOutlier | RFD | TreeRank
 """Any of the estimators; each recognises its own forests."""
@@ -57,6 +57,25 @@ def load(
         ``similarity`` is given for a forest that does not read similarities, or without ``X``.
     """
     forest = open_forest(os.fspath(address))
+    rows = forest.meaning.rows
+    estimator = estimator_of(forest, os.fspath(address))
+    if similarity is not None:
+        if not (isinstance(estimator, OnSimilarities) and is_given(rows)) or X is None:
+            raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
+        n_measures = len(rows.measures) if isinstance(rows, Several) else 1
+        if (n := len(similarities_of(similarity))) != n_measures:
+            raise InputError(
+                f"the forest has learned from {counted(n_measures, 'similarity', 'similarities')}, found {n}"
+            )
+        estimator.similarity, estimator.kind = similarity, "similarity"
+        estimator._bind_again(X)
+        origin = forest.provenance.get("similarity", {})
+        estimator.n_evaluations_, estimator.n_closed_ = origin.get("evaluations"), origin.get("closed")
+    return estimator
+
+
+def estimator_of(forest: Forest, address: str) -> Estimator:
+    """The fitted estimator of a forest; raises ArtifactError, which names its address, for unknown parameters."""
     meaning, rows = forest.meaning, forest.meaning.rows
     try:
         params = complete(METHODS[meaning.method].parameters, meaning.params)
@@ -82,17 +101,6 @@ def load(
         gammas = [own.gamma for own in measures if isinstance(own, Kernel) and own.kind == "rbf"]
         estimator.gamma = gammas[0] if gammas else None
     estimator._restore(forest)
-    if similarity is not None:
-        if not (isinstance(estimator, OnSimilarities) and is_given(rows)) or X is None:
-            raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
-        if (n := len(similarities_of(similarity))) != len(measures):
-            raise InputError(
-                f"the forest has learned from {counted(len(measures), 'similarity', 'similarities')}, found {n}"
-            )
-        estimator.similarity, estimator.kind = similarity, "similarity"
-        estimator._bind_again(X)
-        origin = forest.provenance.get("similarity", {})
-        estimator.n_evaluations_, estimator.n_closed_ = origin.get("evaluations"), origin.get("closed")
     return estimator
 
 

@@ -6,79 +6,41 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from distforest.errors import InputError, warn_caller
-from distforest.estimators.input_types import CategoricalLike, FeaturesLike, FeatureWeightsLike, SparseLike
+from distforest.errors import InputError
+from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, SparseLike
 from distforest.estimators.on_rows import OnRows
-from distforest.forest import explanations, scoring
+from distforest.estimators.on_tables import OnTables
+from distforest.forest import explanations, importances, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
-from distforest.sources.category_columns import CategoryTable, is_from_dtype, told_of_unseen
 from distforest.sources.doubts import Sample
-from distforest.sources.given import is_data_frame, unmasked
+from distforest.sources.given import unmasked
 from distforest.sources.row_kinds import Features
 from distforest.sources.schema import Schema
 from distforest.sources.sparse_features import read_sparse_features
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sklearn.utils import Tags
 
     from distforest.estimators.input_types import RowsLike
     from distforest.forest.explanations import Explanation
+    from distforest.forest.importances import FeatureImportances
     from distforest.growth.parameters import Value
-    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s, Floats
     from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.truth import Truth
 
 
-class OnFeatures(OnRows):
+class OnFeatures(OnTables, OnRows):
     """The base of the estimators that split features.
 
     ``feature_weights`` may be an array, or one of the words that the parameter allows.
     """
 
     feature_weights: FeatureWeightsLike
-    categorical_features: CategoricalLike
     _zero_is_absent = True
-
-    def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:
-        """Encode rows of which some columns hold categories; warns of categories that the forest has not seen."""
-        which = self.categorical_features if reset else self._fitted_categories()
-        table = CategoryTable.of(rows, which)
-        if table is None:
-            return None
-        schema = table.schema(which) if reset else self._schema()
-        if schema is None:
-            return None
-        if is_data_frame(rows):
-            self._check_numbered_columns(rows, reset)
-        validate_data(self, rows, reset=reset, skip_check_array=True)
-        if reset:
-            for told in table.doubts(schema):
-                warn_caller(f"X: {told}")
-            self._set_schema(schema if hasattr(self, "feature_names_in_") else schema.without_names())
-        matrix, unseen = table.encoded(schema)
-        if told := told_of_unseen(unseen):
-            warn_caller(f"X: {told}")
-        return matrix
-
-    def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
-        """Check an array on disk, whose attributes say which columns hold categories."""
-        which = self.categorical_features
-        if reset and which is not None and not is_from_dtype(which):
-            cure = "ingest the table, which writes them, or pass the values: X[:]"
-            found = f"found {str(which)[:80]}"
-            raise InputError(f"categorical_features: an array on disk says so in its attributes, {found}; {cure}")
-        return super()._stored_rows(X, where, reset)
-
-    def _fitted_categories(self) -> list[int] | None:
-        """The positions of the columns that held categories in `fit`; None if none did."""
-        schema = self._schema()
-        sizes = () if schema is None else schema.n_categories
-        return [place for place, size in enumerate(sizes) if size] or None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -104,12 +66,9 @@ class OnFeatures(OnRows):
         sample_weight: Floats | None,
     ) -> None:
         """Grow the forest on features and their truth, or without a truth on the features alone."""
-        schema = self._schema()
-        is_taken = schema is not None and self.categorical_features is not None
-        rows = Features(features.shape[1], schema.n_categories if schema is not None and is_taken else ())
+        rows = Features(features.shape[1], self._n_categories())
         self._grow(rows, features, truth, params, self._weights(), sample_weight)
-        if schema is not None and rows.n_categories:  # pictures name the categories
-            self.forest_ = self.forest_.with_schema(schema)
+        self._name_categories()
 
     def _params(self) -> dict[str, Value]:
         """The parameters as the user has set them; ``"given"`` stands for an array of weights."""
@@ -133,6 +92,24 @@ class OnFeatures(OnRows):
         """Share of each feature in the gain of all splits, or in the sizes of split nodes, shape (n_features_in_,)."""
         check_is_fitted(self)
         return scoring.feature_importances(self.forest_)
+
+    def gain_importances(self) -> FeatureImportances:
+        """Compute `feature_importances_` with their standard errors over the trees.
+
+        A split that reads a sum of several features counts in full for each of them, so a feature that often stands
+        beside one that matters seems to matter, too. `SMERF.permutation_importances` tells them apart.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from distforest import SMERF
+        >>> X, y = load_iris(return_X_y=True)
+        >>> found = SMERF(50, random_state=0).fit(X, y).gain_importances()
+        >>> sorted(name for name, _, _ in found.largest(2))
+        ['x2', 'x3']
+        """
+        check_is_fitted(self)
+        return importances.gain_importances(self.forest_, self._feature_names())
 
     def explain(self, left: RowsLike, right: RowsLike) -> Explanation:
         """Explain why two rows are near or far: the distance as a sum over the features.

@@ -5,52 +5,72 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.forest_estimator import ForestEstimator, n_threads
-from distforest.estimators.input_types import FeaturesLike, PairsLike, VectorLike
+from distforest.estimators.by_blocks import by_blocks
+from distforest.estimators.forest_estimator import n_threads
+from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
+from distforest.estimators.neighbor_graph import FindsNeighbors
+from distforest.estimators.on_tables import OnTables
 from distforest.evaluation.roc import roc_curve
+from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_scores
-from distforest.growth.pairs.methods import pair_columns
+from distforest.growth.methods import check_sparse, for_sparse
+from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
-from distforest.sources.doubts import told_of_amounts
+from distforest.sources.doubts import Sample, told_of_amounts
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
     DISSIMILAR,
-    PointPairs,
     check_pairs,
     check_points,
     codes_of_links,
+    named,
+    told_of_unpaired,
     warning_of_contradictions,
 )
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.sparse_features import read_sparse_features
+from distforest.sources.sparse_pairs import SparsePairs, check_sparse_points
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.utils import Tags
 
+    from distforest.forest.pairs.pair_scores import PairsOfPoints, Points
     from distforest.growth.parameters import Value
     from distforest.sources.point_pairs import PairColumns
-    from distforest.sources.source import Float32s, Floats, Int32s, Ints
+    from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.sources.sparse_features import SparseFeatures
 
 
-class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator):  # type: ignore[misc]
+class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors, OnTables):  # type: ignore[misc]
     """The base of the estimators whose trees read pairs of points."""
 
-    def fit(self, X: FeaturesLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
+    _zero_is_absent = True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not for_sparse({row.name: getattr(self, row.name) for row in self._parameters})
+        return tags
+
+    def fit(self, X: PointsLike, y: VectorLike, sample_weight: VectorLike | None = None) -> Self:
         """Grow the forest from labels: points with the same label are similar, points with different labels dissimilar.
 
         Parameters
         ----------
         X
-            Features of the points, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
+            Features of the points, shape (n, n_features): array-like, data frame, sparse matrix, Zarr array, or the
+            address of one. A value that a sparse matrix does not store is 0.
         y
             Label of each point, shape (n,).
         sample_weight
@@ -66,12 +86,14 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         opened = opened_array(y)
         labels = column_or_1d(in_memory(opened), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels, names_of_classes(opened)))
-        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, len(points)))
+        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, points.shape[0]))
         of_truth = (TruthKind.LABELS, truth.values, truth.classes)
         data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
+        self._name_categories()
         of_amounts = np.array(truth.classes)[truth.values]  # classes with names are none
-        if warning := told_of_amounts(of_amounts, points[:, : self.n_features_in_], self._schema()):
+        columns = points[:, : self.n_features_in_] if isinstance(points, np.ndarray) else np.empty((len(labels), 0))
+        if warning := told_of_amounts(of_amounts, columns, self._schema()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
             warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
         return self
@@ -85,7 +107,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         return np.asarray(self.forest_.meaning.classes)
 
     def fit_pairs(
-        self, X: FeaturesLike, pairs: PairsLike, similar: VectorLike, sample_weight: VectorLike | None = None
+        self, X: PointsLike, pairs: PairsLike, similar: VectorLike, sample_weight: VectorLike | None = None
     ) -> Self:
         """Grow the forest from pairs that are known to be similar (must-link) or dissimilar (cannot-link).
 
@@ -114,29 +136,31 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         """
         params, seed = self._checked_params(similar), self._seed()
         points = self._training_points(X, None, seed)
-        numbers, codes = _read_links(pairs, similar, len(points))
+        numbers, codes = _read_links(pairs, similar, points.shape[0])
         if warning := warning_of_contradictions(numbers, codes):
             warn_caller(f"pairs: {warning}; drop what is wrong, or leave it as noise")
         truth = Truth(TruthKind.LINKS, codes)
-        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, len(points)))
+        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, points.shape[0]))
         of_truth = (TruthKind.LINKS, codes)
         data = Data(self._pair_columns(params), points, *of_truth, pairs=numbers, sample_weights=weights)
         self._grow_from(data, params, seed)
+        self._name_categories()
         return self
 
-    def pair_distance(self, left: FeaturesLike, right: FeaturesLike) -> Floats:
+    def pair_distance(self, left: PointsLike, right: PointsLike) -> Floats:
         """Compute the distance of row k of ``left`` to row k of ``right``, shapes (n, n_features); shape (n,)."""
         return pair_scores.pair_distance(self.forest_, self._pairs_of(left, right), n_threads(self.n_jobs))
 
-    def _pairs_of(self, left: FeaturesLike, right: FeaturesLike) -> PointPairs:
+    def _pairs_of(self, left: PointsLike, right: PointsLike) -> PairsOfPoints:
         """Row k of ``left`` beside row k of ``right``."""
         points, others = self._points(left), self._points(right)
-        if len(points) != len(others):
-            raise InputError(f"pairs need as many left rows as right rows, found {len(points)} and {len(others)}")
-        numbers = np.arange(len(points), dtype=np.int32)
-        return PointPairs(pair_scores.columns_of(self.forest_), points, others, numbers, numbers)
+        n, n_others = points.shape[0], others.shape[0]
+        if n != n_others:
+            raise InputError(f"pairs need as many left rows as right rows, found {n} and {n_others}")
+        numbers = np.arange(n, dtype=np.int32)
+        return pair_scores.pairs_of(pair_scores.columns_of(self.forest_), points, others).of_pairs(numbers, numbers)
 
-    def distance(self, X: FeaturesLike | None = None, Y: FeaturesLike | None = None) -> Floats:
+    def distance(self, X: PointsLike | None = None, Y: PointsLike | None = None) -> Floats:
         """Compute the distance of each row of ``X`` to each of ``Y``.
 
         It is not negative and symmetric, but not a metric: the distance of a point to itself may be above 0, and the
@@ -156,11 +180,12 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         others = points if Y is None else self._points(Y)
         return pair_scores.distance(self.forest_, points, others, n_threads(self.n_jobs))
 
-    def transform(self, X: FeaturesLike) -> Floats:
+    @by_blocks
+    def transform(self, X: PointsLike) -> Floats:
         """Compute the distance of each row of ``X`` to each training point, shape (n, n_training)."""
         return pair_scores.distance(self.forest_, self._points(X), self._points(None), n_threads(self.n_jobs))
 
-    def score(self, X: FeaturesLike, y: VectorLike) -> float:
+    def score(self, X: PointsLike, y: VectorLike) -> float:
         """Compute the area under the ROC curve over pairs of rows, as metric-learn does.
 
         It is the probability that a pair with the same label is nearer than a pair with different labels, ties counting
@@ -178,13 +203,14 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         """
         points = self._points(X)
         codes, _ = encoded(column_or_1d(in_memory(opened_array(y)), warn=True))
-        if len(codes) != len(points):
-            counts = f"found {counted(len(points), 'row')} of X and {counted(len(codes), 'label')}"
+        n = points.shape[0]
+        if len(codes) != n:
+            counts = f"found {counted(n, 'row')} of X and {counted(len(codes), 'label')}"
             raise InputError(f"{counts}: inconsistent numbers of samples")
-        left, right = pairs_of_rows(len(points))
+        left, right = pairs_of_rows(n)
         return self._area(points, np.stack([left, right], axis=1), codes[left] != codes[right])
 
-    def score_pairs(self, X: FeaturesLike, pairs: PairsLike, similar: VectorLike) -> float:
+    def score_pairs(self, X: PointsLike, pairs: PairsLike, similar: VectorLike) -> float:
         """Compute the area under the ROC curve, as `score` does, over pairs known to be similar or dissimilar.
 
         Parameters
@@ -198,24 +224,54 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
             An input cannot be used, or all pairs are of one kind.
         """
         points = self._points(X)
-        numbers, codes = _read_links(pairs, similar, len(points))
+        numbers, codes = _read_links(pairs, similar, points.shape[0])
         return self._area(points, numbers, codes == DISSIMILAR)
 
-    def _area(self, points: Float32s, numbers: Int32s, dissimilar: NDArray[np.bool_]) -> float:
+    def _area(self, points: Points, numbers: Int32s, dissimilar: NDArray[np.bool_]) -> float:
         """Area under the ROC curve over pairs of the points; ``numbers`` are their rows, shape (n_pairs, 2)."""
         if not dissimilar.any() or dissimilar.all():
             found = f"found {counted(len(dissimilar), 'pair')}, {int(dissimilar.sum())} of them dissimilar"
             cure = "shuffle the rows, or stratify by label, where parts of them are held out"
             raise InputError(f"score: similar and dissimilar pairs were expected, {found}; {cure}")
-        pairs = PointPairs.of(pair_scores.columns_of(self.forest_), points, numbers)
+        left, right = np.ascontiguousarray(numbers.T.astype(np.int32))
+        pairs = pair_scores.pairs_of(pair_scores.columns_of(self.forest_), points, points).of_pairs(left, right)
         return roc_curve(-pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs)), ~dissimilar).auc
+
+    def explain(self, left: PointsLike, right: PointsLike) -> Explanation:
+        """Explain why two points are near or far: the distance as a sum over the columns of their pair.
+
+        Parameters
+        ----------
+        left, right
+            Points, shapes (n_pairs, n_features) both; row k of ``left`` is compared with row k of ``right``.
+
+        Returns
+        -------
+        Explanation
+            The distance of each pair is the mean answer for the training pairs and what each column adds to it, or
+            takes from it.
+
+        Raises
+        ------
+        InputError
+            There are not as many left points as right points, points are sparse, or splits are weighted sums of all
+            columns, as those of a `TreeRank` with ``leafrank="linear"``.
+        """
+        pairs = self._pairs_of(left, right)
+        if isinstance(pairs, SparsePairs):
+            raise InputError("explain reads dense points, found a forest of sparse ones; use pair_distance")
+        own = pairs.columns
+        features = [*map(str, getattr(self, "feature_names_in_", ())), *(f"x{k}" for k in range(own.n_features))]
+        names = named(own, features[: own.n_features], [f"further column {k}" for k in range(len(own.blocks))])
+        return explain_pairs(self.forest_, pairs, tuple(names))
 
     @property
     def _n_features_out(self) -> int:
         return self.forest_.n_training
 
+    @by_blocks
     def kneighbors(
-        self, X: FeaturesLike | None = None, n_neighbors: int = 5, return_distance: bool = True
+        self, X: PointsLike | None = None, n_neighbors: int = 5, return_distance: bool = True
     ) -> tuple[Floats, Ints] | Ints:
         """Find the nearest training points of each row of ``X``, block by block.
 
@@ -234,36 +290,57 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
             Nearest first, equal distances in the order of the index; only ``indices`` if not ``return_distance``.
         """
         points, threads = self._points(X), n_threads(self.n_jobs)
-        numbers = np.arange(len(points)) if X is None else None
+        numbers = np.arange(points.shape[0]) if X is None else None
         distances, indices = pair_scores.kneighbors(self.forest_, points, n_neighbors, numbers, threads)
         return (distances, indices) if return_distance else indices
 
     def _pair_columns(self, params: dict[str, Value]) -> PairColumns:
         """The columns of a pair that the trees read."""
-        return pair_columns(params, self.n_features_in_)
+        return pair_columns(params, self.n_features_in_, n_categories=self._n_categories())
 
     def _training_points(
         self,
-        X: FeaturesLike,
+        X: PointsLike,
         labels: np.ndarray | None,  # noqa: ARG002  (for further columns)
         seed: int,  # noqa: ARG002
-    ) -> Float32s:
+    ) -> Points:
         """Read the training points, shape (n, n_features)."""
-        points = self._read_features(self._rows(X, reset=True))
-        if len(points) < 3:
-            raise InputError(f"three points were expected, so that pairs can differ; found n_samples={len(points)}")
+        rows = self._rows(X, reset=True)
+        if scipy.sparse.issparse(rows):
+            return self._sparse_points(rows)
+        points = self._read_features(rows)
+        check_n_points(len(points))
+        if told := told_of_unpaired(self._schema(), self._n_categories()):
+            warn_caller(f"X: {told}")
         return points
 
-    def _points(self, X: FeaturesLike | None) -> Float32s:
-        """Read the points of a query; None stands for the training points."""
+    def _sparse_points(self, rows: scipy.sparse.spmatrix) -> SparseFeatures:
+        """Read training points of which most values are 0; raises InputError if they do not go with a parameter."""
+        check_sparse(self._params())
+        sample = Sample()
+        points = read_sparse_features(rows, sample)
+        self._warn_of_rounding(sample)
+        check_n_points(points.shape[0])
+        return points
+
+    def _points(self, X: PointsLike | None) -> Points:
+        """Read the points of a query, sparse if the training points are; None stands for the training points."""
         check_is_fitted(self)
         if X is None:
-            return self.forest_.points
-        points = read(self._rows(X, reset=False), FEATURES)
+            return pair_scores.training_points(self.forest_)
+        rows = self._rows(X, reset=False)
+        if self.forest_.sparse_points is not None:
+            sparse = read_sparse_features(rows if scipy.sparse.issparse(rows) else scipy.sparse.csr_array(rows[:]))
+            check_sparse_points(sparse)
+            return sparse
+        if scipy.sparse.issparse(rows):  # as few columns as the training points have, of which none is left out
+            rows = read_sparse_features(rows).dense(np.arange(rows.shape[0], dtype=np.int32))
+        points = read(rows, FEATURES)
         columns = pair_scores.columns_of(self.forest_)
         check_points(points, columns if points.shape[1] == columns.width else None)
         if len(empty := rows_without_values(ArraySource.of(points))):
             warn_caller(f"X: {told_of_rows_without_values(len(empty), len(points), int(empty[0]), 'value')}")
+        self._warn_of_unlearned(points)
         return points
 
 

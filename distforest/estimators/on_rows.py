@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import warn_caller
+from distforest.estimators.by_blocks import by_blocks
 from distforest.estimators.forest_estimator import ForestEstimator, n_threads
 from distforest.estimators.input_types import RowsLike
+from distforest.estimators.neighbor_graph import FindsNeighbors
 from distforest.forest import proximities, scoring
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
+from distforest.sources.arrays import ArraySource
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints, Source
 
 
-class OnRows(ForestEstimator):
+class OnRows(FindsNeighbors, ForestEstimator):
     """The base of the estimators whose trees route rows."""
 
     def distance(self, X: RowsLike | None = None, Y: RowsLike | None = None) -> Floats:
@@ -55,7 +59,8 @@ class OnRows(ForestEstimator):
         ndarray of shape (n_x, n_y)
         """
         nodes = self._nodes(X)
-        return proximities.proximity(nodes, nodes if Y is None else self._nodes(Y), n_threads(self.n_jobs))
+        others = scoring.indexed(self.forest_, nodes if Y is None else self._nodes(Y))
+        return proximities.proximity(nodes, others, n_threads(self.n_jobs))
 
     def leaf_embedding(self, X: RowsLike) -> scipy.sparse.csr_matrix:
         """Represent the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
@@ -67,10 +72,15 @@ class OnRows(ForestEstimator):
         """
         return proximities.leaf_embedding(self.forest_, self._nodes(X))
 
+    @by_blocks
     def kneighbors(
-        self, X: RowsLike | None = None, n_neighbors: int = 5, return_distance: bool = True
+        self,
+        X: RowsLike | None = None,
+        n_neighbors: int = 5,
+        return_distance: bool = True,
+        added: RowsLike | None = None,
     ) -> tuple[Floats, Ints] | Ints:
-        """Find the nearest training rows of each row of ``X``.
+        """Find the nearest training rows of each row of ``X``, and of further rows that join them.
 
         Parameters
         ----------
@@ -80,6 +90,9 @@ class OnRows(ForestEstimator):
             Number of neighbours of each row.
         return_distance
             Whether to return their distances too.
+        added
+            Rows that may be neighbours, too, shape (n_added, n_columns); no tree grows for them. Row k of them has the
+            index n_training + k.
 
         Returns
         -------
@@ -87,10 +100,13 @@ class OnRows(ForestEstimator):
             Nearest first, equal distances in the order of the index; only ``indices`` if not ``return_distance``.
         """
         nodes, training = self._nodes(X), self.forest_.training_nodes
+        if added is not None:
+            training = np.concatenate([training, self._nodes(added)], axis=1)
         threads = n_threads(self.n_jobs)
         distances, indices = scoring.kneighbors(self.forest_, nodes, training, n_neighbors, X is None, threads)
         return (distances, indices) if return_distance else indices
 
+    @by_blocks
     def apply(self, X: RowsLike) -> Int32s:
         """Find the node of each tree in which each row of ``X`` ends, shape (n, n_trees)."""
         return self._nodes(X).T
@@ -112,4 +128,6 @@ class OnRows(ForestEstimator):
         if len(empty := rows_without_values(source)):
             value = self.forest_.meaning.rows.value
             warn_caller(f"X: {told_of_rows_without_values(len(empty), source.shape[0], int(empty[0]), value)}")
+        if isinstance(source, ArraySource) and not source.is_complete:
+            self._warn_of_unlearned(source.values)
         return source

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
+from distforest.errors import warn_caller
+from distforest.estimators.by_blocks import by_blocks
 from distforest.estimators.input_types import RowsLike, SeedLike, SimilarityLike, VectorLike
 from distforest.estimators.simforest import SIMILARITY, OnSimilarities
+from distforest.estimators.similarity_lists import similarities_of
 from distforest.forest import scoring
+from distforest.forest.forest import NOT_ROUTED
 from distforest.growth.methods import METHODS
 from distforest.sources.kernels import KERNELS
 
@@ -22,6 +26,12 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
 
 _SIMILARITY = (replace(SIMILARITY[0], words=("precomputed", *KERNELS)), *SIMILARITY[1:])
+MOST_ODD = 0.4
+"""The share of the training rows above which outliers are more than anybody expects."""
+
+FEWEST = 50
+"""Trees and rows with fewer of which it may be chance how many rows are outliers."""
+
 USUAL_SCORE = -0.5
 """The score of a row whose path to a leaf is as long as that of most rows."""
 
@@ -81,7 +91,12 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         tags.target_tags.required = False
         return tags
 
-    def fit(self, X: RowsLike, y: object = None) -> Self:  # noqa: ARG002  (scikit-learn passes it)
+    def fit(
+        self,
+        X: RowsLike,
+        y: object = None,  # noqa: ARG002  (scikit-learn passes it)
+        sample_weight: VectorLike | None = None,
+    ) -> Self:
         """Grow the forest.
 
         Parameters
@@ -95,25 +110,43 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
             of length n, or places in its ``objects``, integers of shape (n,).
         y
             Not used.
+        sample_weight
+            A weight for each object, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as
+            so many equal objects, fractional ones in relation to their mean; an object of weight 0 is absent. None: 1
+            for all. They count in the pairs that a node draws, in path lengths, and in ``contamination``; a tree draws
+            ``max_samples`` objects as without weights.
 
         Raises
         ------
         InputError
-            A parameter or ``X`` cannot be used.
+            A parameter, ``X`` or ``sample_weight`` cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            Given similarities look like distances; most trees have no split, or most objects stay at roots for lack of
+            similarities; or with ``contamination="auto"`` two in five training rows or more are outliers.
         """
         params = self._checked_params(())
-        self._grow_from_similarities(self._read_training(X), None, params)
+        training = self._read_training(X)
+        n_objects = self.n_features_in_ if training is None else training.values.shape[0]
+        weights = self._sample_weight(sample_weight, n_objects)
+        self._grow_from_similarities(training, None, params, weights)
         self._set_offset()
+        self._warn_of_many()
         return self
 
+    @by_blocks
     def score_samples(self, X: RowsLike) -> Floats:
         """Score how usual each row of ``X`` is, shape (n,): near -1 for outliers, above -1/2 for usual rows."""
         return self._scores(self._nodes(X))
 
+    @by_blocks
     def decision_function(self, X: RowsLike) -> Floats:
         """Compute the score of each row of ``X`` minus ``offset_``, shape (n,): negative for outliers."""
         return self.score_samples(X) - self.offset_
 
+    @by_blocks
     def predict(self, X: RowsLike) -> Ints:
         """Classify each row of ``X``: -1 for an outlier, 1 for a usual row, shape (n,)."""
         return np.where(self.decision_function(X) < 0, -1, 1)
@@ -125,8 +158,42 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         self.offset_ = USUAL_SCORE
         if self.contamination != "auto":
             training = self._scores(self.forest_.training_nodes)
-            self.offset_ = float(np.percentile(training, 100.0 * float(self.contamination)))
+            self.offset_ = quantile(training, self.forest_.sample_weight, float(self.contamination))
+
+    def _warn_of_many(self) -> None:
+        """Warn if -1/2 makes too many training rows outliers; not where the paths of all would cost similarities."""
+        few = min(self.forest_.n_trees, self.forest_.n_training) < FEWEST
+        leaves = self.forest_.leaves
+        if few or self.contamination != "auto" or leaves is None or bool((leaves == NOT_ROUTED).any()):
+            return
+        odd = self._scores(self.forest_.training_nodes) < USUAL_SCORE
+        share = float(np.average(odd, weights=self.forest_.sample_weight))
+        if share > MOST_ODD:
+            built_in = any(name in KERNELS for name in similarities_of(self.similarity))
+            scaled = ", or scale the features if few of them decide" if built_in else ""
+            warn_caller(
+                f"contamination='auto' calls {100.0 * share:.0f} % of the training rows outliers: most paths are "
+                "shorter than usual, because splits by this similarity fall into the midst of the rows; the order of "
+                f"the scores holds; give contamination the share of outliers that you expect{scaled}"
+            )
 
     def _restore(self, forest: Forest) -> None:
         super()._restore(forest)
         self._set_offset()
+
+
+def quantile(values: Floats, weights: Int32s | None, share: float) -> float:
+    """The quantile of values as `numpy.quantile` has it, each value repeated as often as its weight says.
+
+    Examples
+    --------
+    >>> round(quantile(np.array([4.0, 1.0, 2.0]), np.array([0, 3, 1], np.int32), 0.9), 6)
+    1.7
+    """
+    if weights is None:
+        return float(np.percentile(values, 100.0 * share))
+    order = np.argsort(values, kind="stable")
+    end = np.cumsum(weights[order], dtype=np.int64)
+    place = share * float(end[-1] - 1)
+    lower, upper = values[order[np.searchsorted(end, [np.floor(place), np.ceil(place)], side="right")]]
+    return float(lower + (upper - lower) * (place - np.floor(place)))

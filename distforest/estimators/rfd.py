@@ -10,14 +10,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.estimators.forest_estimator import have_estimates
-from distforest.estimators.input_types import FeaturesLike, SeedLike
+from distforest.estimators.input_types import CategoricalLike, SeedLike
 from distforest.estimators.on_pairs import OnPairs
 from distforest.forest import scoring
-from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_scores
 from distforest.growth.methods import METHODS
 from distforest.growth.pairs.methods import judging_pairs
-from distforest.sources.point_pairs import DISSIMILAR, named
+from distforest.sources.point_pairs import DISSIMILAR
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -31,8 +30,9 @@ if TYPE_CHECKING:
 class RFD(OnPairs):
     """Random forest distance (Xiong et al.): a distance that also depends on where the two points are.
 
-    The trees learn to tell must-link from cannot-link pairs by |x - x'| and (x + x') / 2. The distance of two points is
-    the share of trees that vote against a link.
+    The trees learn to tell must-link from cannot-link pairs by |x - x'| and (x + x') / 2; of a feature of categories
+    by whether the two differ, and by which two they are, in either order. The distance of two points is the share of
+    trees that vote against a link.
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ class RFD(OnPairs):
     feature_importances_ : ndarray of shape (n_features_in_,)
         Share of each feature in the gain of all splits: the sum of the next two attributes.
     relative_importances_, absolute_importances_ : ndarray of shape (n_features_in_,)
-        Share of the differences of a feature, and of its middles.
+        Share of the differences of a feature, and of its middles; of categories, of whether they differ, and of which
+        two they are.
     oob_score_ : float
         With ``oob_score``: share of the training pairs that are classified correctly by the trees that drew neither
         point.
@@ -79,6 +80,7 @@ class RFD(OnPairs):
     max_samples: float | None = None
     resample: str = "points"
     oob_score: bool = False
+    categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -112,31 +114,6 @@ class RFD(OnPairs):
     def absolute_importances_(self) -> Floats:
         """Share of each feature's middles in the gain of all splits, shape (n_features_in_,)."""
         return self._gain_shares()[1]
-
-    def explain(self, left: FeaturesLike, right: FeaturesLike) -> Explanation:
-        """Explain why two points are near or far: the distance as a sum over the columns of their pair.
-
-        Parameters
-        ----------
-        left, right
-            Points, shapes (n_pairs, n_features) both; row k of ``left`` is compared with row k of ``right``.
-
-        Returns
-        -------
-        Explanation
-            The distance of each pair is the mean answer for the training pairs and what each column adds to it, or
-            takes from it.
-
-        Raises
-        ------
-        InputError
-            There are not as many left points as right points.
-        """
-        pairs = self._pairs_of(left, right)
-        own = pairs.columns
-        features = [*map(str, getattr(self, "feature_names_in_", ())), *(f"x{k}" for k in range(own.n_features))]
-        names = named(own, features[: own.n_features], [f"further column {k}" for k in range(len(own.blocks))])
-        return explain_pairs(self.forest_, pairs, tuple(names))
 
     def _gain_shares(self) -> Floats:
         """Share of the differences and of the middles of each feature in the gain, shape (2, n_features_in_)."""

@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -15,7 +15,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.forest_estimator import have_estimates, r_squared, seed_of, warn_of_chance, warn_of_mean
+from distforest.estimators.by_blocks import by_blocks
+from distforest.estimators.forest_estimator import (
+    have_estimates,
+    print_to_stderr,
+    r_squared,
+    seed_of,
+    warn_of_chance,
+    warn_of_mean,
+)
 from distforest.estimators.input_types import ClassWeightLike, RowsLike, SeedLike, SimilarityLike, VectorLike
 from distforest.estimators.on_rows import OnRows
 from distforest.estimators.similarity_lists import (
@@ -26,8 +34,8 @@ from distforest.estimators.similarity_lists import (
     similarities_of,
     weights_of,
 )
-from distforest.estimators.verbosity import told_progress
 from distforest.forest import scoring
+from distforest.forest.chosen_cut import BEST, CUTS, ChosenCut
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
 from distforest.jobs.lockstep import (
@@ -39,10 +47,11 @@ from distforest.jobs.lockstep import (
     source_of,
     warn_of_change,
 )
+from distforest.jobs.trial_forests import chosen_cut
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
-from distforest.sources.doubts import told_of_amounts, told_of_scales
-from distforest.sources.factors import Labels, Targets, names_of_classes
+from distforest.sources.doubts import told_of_amounts, told_of_gamma, told_of_scales
+from distforest.sources.factors import Labels, Targets, names_of_classes, refuse_names
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
@@ -55,6 +64,8 @@ from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.addresses import naming
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import scipy.sparse
     from distributed import Client
     from numpy.typing import NDArray
@@ -62,6 +73,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Forest, Meaning
     from distforest.growth.parameters import Value
+    from distforest.growth.problem import Data, Problem
     from distforest.sources.arrays import Matrix
     from distforest.sources.lazy.identity import Items
     from distforest.sources.source import Float32s, Floats, Int32s, Source
@@ -134,7 +146,9 @@ class OnSimilarities(OnRows):
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
             features, gamma = self._read_features(values), self.gamma if similarity == "rbf" else None
             self._warn_of_scales(features, similarity)
-            return TrainingMatrix(Kernel.of(similarity, features, gamma), features)
+            kernel = Kernel.of(similarity, features, gamma)
+            self._warn_of_gamma(kernel, features)
+            return TrainingMatrix(kernel, features)
         if similarity == SUBSETS:
             features = self._read_features(values)
             return TrainingMatrix(Features(features.shape[1]), features)
@@ -166,6 +180,11 @@ class OnSimilarities(OnRows):
     def _warn_of_scales(self, features: Float32s, similarity: str) -> None:
         """Warn of a column with so large a scale that a built-in similarity hardly depends on the others."""
         if warning := told_of_scales(features, similarity, self._schema(), self._random_cuts):
+            warn_caller(warning)
+
+    def _warn_of_gamma(self, kernel: Kernel, features: Float32s) -> None:
+        """Warn of a ``gamma`` with which all objects are alike."""
+        if kernel.kind == "rbf" and (warning := told_of_gamma(features, kernel.gamma)):
             warn_caller(warning)
 
     def _read_training(self, X: RowsLike) -> TrainingMatrix | None:
@@ -276,18 +295,14 @@ class OnSimilarities(OnRows):
             raise InputError(f"warm_start=True does not go with a Lazy similarity, whose trees grow together; {cure}")
         truth = truth or Truth(TruthKind.NOTHING, np.empty((self.n_features_in_, 0)))
         seed, weights = seed_of(self.random_state), self._integer_weights(params, truth, sample_weight)
-        with told_progress(self.verbose) as watch:
+        with self._told_progress() as watch:
             self._set_forest(fit_lazily(self._bound(), self._method, truth, params, seed, watch, weights))
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
 
     def _bound(self) -> BoundMeasures:
         """Bind the similarities to the training objects, and to the cluster if there is one."""
-        lazy, cluster = self._lazy, None
-        if self.client is not None:
-            from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
-
-            cluster = OnDask(self.client)
+        lazy, cluster = self._lazy, self._calls()
         measures = (BoundSimilarity(one, own, cluster) for one, own in zip(lazy, self._training_items, strict=True))
         return BoundMeasures(tuple(measures), weights_of(self.similarity_weights, len(lazy)))
 
@@ -383,11 +398,43 @@ class _SimForest(OnSimilarities):
         self._warn_of_far_values(truth)
         self._grow_from_similarities(training, truth, params, weights)
         self._warn_of_amounts(training, truth)
+        if self.verbose and (chosen := ChosenCut.of(self.forest_.provenance)):
+            print_to_stderr(chosen.told())
         if self.oob_score:
-            estimate, count = scoring.out_of_bag(self.forest_)
-            known = have_estimates(count, "rows")
-            self._set_out_of_bag(estimate, known, truth, None if weights is None else weights[known])
+            self._estimate_out_of_bag(truth, weights)
         return self
+
+    def _estimate_out_of_bag(self, truth: Truth, weights: Floats | None) -> None:
+        """Set the out-of-bag predictions of the training objects and their score; ``weights`` are those of objects."""
+        estimate, count = scoring.out_of_bag(self.forest_)
+        known = have_estimates(count, "rows")
+        self._set_out_of_bag(estimate, known, truth, None if weights is None else weights[known])
+
+    def _score_out_of_bag(self, y: Any) -> None:
+        truth, weights = self._truth(y), self.forest_.sample_weight
+        self._check_n_taught(truth)
+        if truth.classes is not None and truth.classes != self.forest_.meaning.classes:
+            raise InputError(f"y: classes {self.forest_.meaning.classes} were expected, found {truth.classes}")
+        self._estimate_out_of_bag(truth, None if weights is None else weights.astype(np.float64))
+
+    def _chosen_cut(
+        self, data: Data, params: dict[str, Value], seed: int, grown: Callable[[Problem], Forest]
+    ) -> ChosenCut | None:
+        return chosen_cut(self._method, data, params, seed, grown)
+
+    @property
+    def cut_(self) -> str:
+        """Where candidates are cut, ``"best"`` or ``"zero"``: as the parameters say, or as a trial has chosen."""
+        check_is_fitted(self)
+        return str(self.forest_.meaning.params.get("cut", BEST))
+
+    @property
+    def cut_errors_(self) -> dict[str, float]:
+        """The mean squared error out of bag of the trial with each cut."""
+        check_is_fitted(self)
+        if (chosen := ChosenCut.of(self.forest_.provenance)) is None:
+            raise AttributeError("cut_errors_: the forest was fitted without cut='auto'")
+        return dict(zip(CUTS, chosen.errors, strict=True))
 
     @property
     def feature_importances_(self) -> Floats:
@@ -415,6 +462,8 @@ class _SimForest(OnSimilarities):
     def _truth(self, y: VectorLike) -> Truth:
         """Read labels or targets, and keep the classes of labels."""
         opened = opened_array(y)
+        if self._relation is Targets:
+            refuse_names(names_of_classes(opened), "y")
         values = column_or_1d(in_memory(opened), warn=True)
         truth = Truth.of(Targets(values) if self._relation is Targets else Labels(values, names_of_classes(opened)))
         if self._relation is Labels:
@@ -469,6 +518,11 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         For a `Lazy` similarity: the training objects, of a list those of each similarity; the number of pairs that the
         fit has paid for; and the number of nodes that were not split, or trees that were not begun, because the budget
         was spent.
+    cut_ : str
+        Where candidates are cut: ``"best"`` or ``"zero"``, which a trial chooses with ``cut="auto"``.
+    cut_errors_ : dict
+        With ``cut="auto"``: the mean squared error out of bag of a trial forest with each cut, of class shares or
+        targets.
     feature_importances_ : ndarray of shape (n_similarities,)
         For a list of similarities: the share of each in the gain of all cuts.
     classes_ : ndarray of shape (n_classes,)
@@ -512,12 +566,14 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
             of_classes = np.bincount(codes, weights=weights)
             warn_of_chance(self.oob_score_, float(of_classes.max() / of_classes.sum()), "objects")
 
+    @by_blocks
     def predict(self, X: RowsLike) -> np.ndarray:
         """Predict the most probable label of each row of ``X``, the first of equally probable ones; shape (n,)."""
         codes = np.argmax(self.predict_proba(X), axis=1)
         labels: np.ndarray = self.classes_[codes]
         return labels
 
+    @by_blocks
     def predict_proba(self, X: RowsLike) -> Floats:
         """Compute the weighted share of each class in the nodes in which the rows of ``X`` end, shape (n, n_classes).
 
@@ -544,6 +600,11 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         For a `Lazy` similarity: the training objects, of a list those of each similarity; the number of pairs that the
         fit has paid for; and the number of nodes that were not split, or trees that were not begun, because the budget
         was spent.
+    cut_ : str
+        Where candidates are cut: ``"best"`` or ``"zero"``, which a trial chooses with ``cut="auto"``.
+    cut_errors_ : dict
+        With ``cut="auto"``: the mean squared error out of bag of a trial forest with each cut, of class shares or
+        targets.
     feature_importances_ : ndarray of shape (n_similarities,)
         For a list of similarities: the share of each in the gain of all cuts.
     oob_prediction_ : ndarray of shape (n,)
@@ -572,6 +633,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         self.oob_score_ = r_squared(truth.values[known], estimate[known], weights)
         warn_of_mean(self.oob_score_)
 
+    @by_blocks
     def predict(self, X: RowsLike) -> Floats:
         """Predict the mean target of the nodes in which the rows of ``X`` end, or of the voting objects, shape (n,).
 

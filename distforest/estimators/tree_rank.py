@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import n_threads
-from distforest.estimators.input_types import FeaturesLike, SeedLike
+from distforest.estimators.input_types import CategoricalLike, PointsLike, SeedLike
 from distforest.estimators.on_pairs import OnPairs
 from distforest.estimators.pair_columns import Columns, PairColumn, seeded
-from distforest.estimators.verbosity import told_progress
 from distforest.evaluation.roc import ROC
 from distforest.forest.pairs import pair_scores
 from distforest.forest.roots import Roots
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from distforest.forest.forest import Forest
+    from distforest.forest.pairs.pair_scores import Points
     from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
     from distforest.sources.point_pairs import PairColumns
-    from distforest.sources.source import Float32s, Floats
+    from distforest.sources.source import Floats
 
 
 RANK_CHANCE = ROC(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
@@ -103,24 +104,25 @@ class TreeRank(OnPairs):
     aggregation: str = "mean"
     pair_columns: Sequence[PairColumn] | None = None
     pruning_folds: int | None = None
+    categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0
     warm_start: bool = False
     client: Client | None = None
 
-    def pair_score(self, left: FeaturesLike, right: FeaturesLike) -> Floats:
+    def pair_score(self, left: PointsLike, right: PointsLike) -> Floats:
         """Compute the similarity of row k of ``left`` and row k of ``right``, shapes (n, n_features); shape (n,).
 
         It is the mean (or median) rank of the pair over the trees, from 1 for the most similar down to 0.
         """
         return 1.0 - self.pair_distance(left, right)
 
-    def similarity(self, X: FeaturesLike | None = None, Y: FeaturesLike | None = None) -> Floats:
+    def similarity(self, X: PointsLike | None = None, Y: PointsLike | None = None) -> Floats:
         """Compute the similarity of each row of ``X`` to each of ``Y``, as for `distance`; shape (n_x, n_y)."""
         return 1.0 - self.distance(X, Y)
 
-    def extended(self, X: FeaturesLike) -> Float32s:
+    def extended(self, X: PointsLike) -> Points:
         """Append the vectors of ``pair_columns`` to the rows of ``X``, as the forest reads them, shape (n, width).
 
         A loaded forest has no ``pair_columns``: it expects rows that are extended already, and returns them.
@@ -137,9 +139,9 @@ class TreeRank(OnPairs):
 
     def _pair_columns(self, params: dict[str, Value]) -> PairColumns:
         """The columns of a pair that the trees read."""
-        return pair_columns(params, self.n_features_in_, self.columns_.blocks)
+        return pair_columns(params, self.n_features_in_, self.columns_.blocks, self._n_categories())
 
-    def _training_points(self, X: FeaturesLike, labels: np.ndarray | None, seed: int) -> Float32s:
+    def _training_points(self, X: PointsLike, labels: np.ndarray | None, seed: int) -> Points:
         """Read the training points, extended by their further columns."""
         points = super()._training_points(X, labels, seed)
         columns = () if self.pair_columns is None else self.pair_columns
@@ -149,14 +151,22 @@ class TreeRank(OnPairs):
         if strange:
             expected = "pair_columns: objects with fit_transform and transform were expected"
             raise InputError(f"{expected}, found {strange[0]!r}")
+        if columns and (sizes := self._n_categories()):
+            found = f"found {counted(sum(n > 0 for n in sizes), 'feature')} of categories"
+            raise InputError(f"pair_columns read numbers, {found}; encode them as numbers, or leave pair_columns out")
+        if not isinstance(points, np.ndarray):
+            if columns:
+                raise InputError("pair_columns read dense points, found sparse ones; leave pair_columns out")
+            self.columns_ = Columns(())
+            return points
         clones = [clone(column, safe=False) for column in columns]  # an object that is not an estimator is copied
         self.columns_, points = Columns(seeded(clones, seed)).fit(points, labels)
         return points
 
-    def _points(self, X: FeaturesLike | None) -> Float32s:
+    def _points(self, X: PointsLike | None) -> Points:
         """Read the points of a query, extended by their further columns."""
         points = super()._points(X)
-        if X is None or not getattr(self, "columns_", Columns(())).fitted:
+        if X is None or not isinstance(points, np.ndarray) or not getattr(self, "columns_", Columns(())).fitted:
             return points
         points = self.columns_.extended(points)
         check_points(points, pair_scores.columns_of(self.forest_))
@@ -179,7 +189,7 @@ class TreeRank(OnPairs):
             method, threads = self._method, n_threads(self.n_jobs)
 
             had_cuts = not Roots.of_forest(self.forest_).are_too_many
-            with told_progress(self.verbose) as watch:
+            with self._told_progress() as watch:
 
                 def grow(some: Data) -> Forest:
                     return fit_here(problem(method, some, params, seed), threads, watch)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Measure = Callable[[Floats], float]
 
+ANSWER_OF_ARRAY = {"prediction": "predict", "proba": "proba"}
+"""The answer that a group holds, by the name of its array."""
+
 LEVEL = 0.95
 """The share of resamples whose values lie in an interval."""
 
@@ -64,11 +67,20 @@ class JudgedPredictions:
 
 
 def are_predictions(address: str) -> bool:
-    """Whether a table, or a group of predictions or class shares, is at an address."""
-    if is_file_of_rows(address):
-        return True
-    mark = attributes_of(address).get("distforest")
-    return isinstance(mark, dict) and mark.get("answer") in ("predict", "proba")
+    """Whether a table, or a group of predictions or class shares, or their array in it, is at an address."""
+    return is_file_of_rows(address) or _answer_in(_group_of(address)) in ANSWER_OF_ARRAY.values()
+
+
+def _answer_in(group: str) -> object:
+    """The answer that a group says it holds."""
+    mark = attributes_of(group).get("distforest")
+    return mark.get("answer") if isinstance(mark, dict) else None
+
+
+def _group_of(address: str) -> str:
+    """The group of an array of predictions or class shares; any other address stays as it is."""
+    group, _, name = address.rstrip("/").rpartition("/")
+    return group if name in ANSWER_OF_ARRAY and _answer_in(group) == ANSWER_OF_ARRAY[name] else address
 
 
 def judge(
@@ -86,7 +98,8 @@ def judge(
     ----------
     answer
         Path of a table that `distforest.jobs.score_table.score_table` wrote: predictions, class shares, or distances of
-        pairs. Or the address of a group in which `distforest.jobs.score.score` wrote predictions or class shares.
+        pairs. Or the address of a group in which `distforest.jobs.score.score` wrote predictions or class shares, or of
+        their array in it.
     truth
         Path of a table, or the address of an array with a label or a target of each row. None: the table ``answer``.
         If the answers have names of rows, and the table a column called as they are, rows are found by name, else by
@@ -169,7 +182,7 @@ class _Answers:
     @classmethod
     def at(cls, address: str) -> _Answers:
         """Read answers; raises InputError."""
-        return cls._of_table(address) if is_file_of_rows(address) else cls._of_group(address)
+        return cls._of_table(address) if is_file_of_rows(address) else cls._of_group(_group_of(address))
 
     @classmethod
     def _of_table(cls, address: str) -> _Answers:
@@ -201,8 +214,7 @@ class _Answers:
 
     @classmethod
     def _of_group(cls, address: str) -> _Answers:
-        mark = attributes_of(address).get("distforest")
-        kind = mark.get("answer") if isinstance(mark, dict) else None
+        kind = _answer_in(address)
         if kind not in ("predict", "proba"):
             raise InputError(
                 f"{address}: predictions or class shares were expected, found {kind!r}; write them with `score`"

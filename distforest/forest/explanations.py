@@ -14,7 +14,13 @@ leaves, weighted by their in-bag rows. Two rows begin at the root, at D(root, ro
 The differences add up to the distance of the two leaves less the baseline, and each belongs to one split. Its columns
 share it in equal parts if it reads a sum of several. The forest's distance is the mean over its trees.
 
-A pair in a forest over pairs walks alone, through nodes whose answer is the mean of their leaves' answers.
+A pair in a forest over pairs walks alone, through nodes whose answer is the mean of their leaves' answers. In a ranking
+tree several nodes of the small tree that parts a cell lead to one cell, so a node knows how many similar and dissimilar
+pairs it has, and not where they go. Each of them counts as the mean pair of its kind in the cell::
+
+    D(node) = sum over the kinds s of n_s(node) / n(node) D_s(cell)
+
+Of a cell this is the mean answer of its pairs.
 """
 
 from __future__ import annotations
@@ -25,18 +31,25 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.forest.leaves import ClassCounts, Means, add_up_children, parents
-from distforest.forest.pairs.pair_leaves import Votes
+from distforest.forest.node_sums import add_up_children, parents
+from distforest.forest.pairs.cells import Cells
+from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.pairs.pair_walks import blocks_of
 from distforest.forest.same_leaf import SameLeaf
-from distforest.forest.scoring import between_nodes, telling_trees
+from distforest.forest.scoring import Predicting, between_nodes, telling_trees
+from distforest.forest.table import LEAF
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.forest.leaves import LeafTable
+    from distforest.forest.pairs.pair_walks import Block
     from distforest.forest.table import NodeTable
     from distforest.sources.point_pairs import PointPairs
     from distforest.sources.source import Floats, Int32s, Ints
+
+
+MOST_LEAVES = 1 << 13
+"""The most leaves of a tree of which all pairs are averaged: their shares in its nodes take 16 bytes a pair, 1 GiB."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,7 @@ class Explanation:
         The forest's distance of each pair, shape (n_pairs,).
     baselines
         The mean distance of the training rows, shape (n_pairs,); the same for all pairs but with the voting
-        ``evidence``, which weighs trees.
+        ``evidence``, which weighs trees, and the aggregation ``median``, which chooses them.
     contributions
         By how much each column raises the distance above the baseline, or lowers it, shape (n_pairs, n_columns).
     columns
@@ -179,7 +192,7 @@ class NodeDistances(Protocol):
 def node_distances(forest: Forest, tree: int) -> NodeDistances:
     """The distances of the nodes of a tree."""
     leaf_table = between_nodes(forest)
-    if isinstance(leaf_table, (ClassCounts, Means)):
+    if isinstance(leaf_table, Predicting):
         return OfEveryNode(leaf_table, tree)
     if isinstance(leaf_table, SameLeaf):
         return ByShares.of(forest.table, tree)
@@ -237,6 +250,9 @@ class ByLeaves:
         span = slice(table.tree_start[tree], table.tree_start[tree + 1])
         left, right, size = table.left[span], table.right[span], table.n_rows[span].astype(np.float64)
         leaves = np.flatnonzero(left < 0)
+        if len(leaves) > MOST_LEAVES:
+            found = f"at most {MOST_LEAVES:,} leaves in a tree were expected, found {len(leaves):,}"
+            raise InputError(f"explain averages over all pairs of leaves: {found}; raise min_samples_split")
         rows = np.zeros((len(left), len(leaves)))
         rows[leaves, np.arange(len(leaves))] = size[leaves]
         for node in np.flatnonzero(left >= 0)[::-1].tolist():  # children come after their parents
@@ -275,11 +291,12 @@ def explain_pairs(forest: Forest, pairs: PointPairs, columns: tuple[str, ...]) -
     Raises
     ------
     InputError
-        It is a ranking forest, several splits of which lead to one cell, so that a cell has no path of its own.
+        Splits are weighted sums of all columns, whose parts have no measure in common.
     """
     leaf_table = forest.leaf_table
-    if not isinstance(leaf_table, Votes):
-        raise InputError("the splits of an RFD were expected; several splits of a ranking tree lead to one cell")
+    if isinstance(leaf_table, Ranks):
+        return _explain_ranks(leaf_table, pairs, columns)
+    assert isinstance(leaf_table, Votes)  # noqa: S101  (a forest over pairs has no other)
     table, n_pairs = forest.table, len(pairs.left)
     wholes = np.ones(len(table.left)) if leaf_table.wholes is None else leaf_table.wholes
     answers = leaf_table.parts / wholes
@@ -298,3 +315,60 @@ def explain_pairs(forest: Forest, pairs: PointPairs, columns: tuple[str, ...]) -
             baselines[own] += means[0] * wholes[ends]
             weight[own] += wholes[ends]
     return Explanation(distances / weight, baselines / weight, contributions / weight[:, None], columns)
+
+
+def _explain_ranks(ranks: Ranks, pairs: PointPairs, columns: tuple[str, ...]) -> Explanation:
+    """`explain_pairs` for a ranking forest."""
+    table, n_pairs = ranks.table, len(pairs.left)
+    if (table.width > 1).any():
+        cure = "grow the forest with leafrank='tree'"
+        raise InputError(f"explain: splits of single columns were expected, found weighted sums of all; {cure}")
+    distances, baselines = np.zeros((2, n_pairs))
+    contributions = np.zeros((n_pairs, pairs.shape[1]))
+    for block in blocks_of(pairs):
+        shares = _shares_of_trees(ranks, block)
+        for tree in range(table.n_trees):
+            answers, paths = answers_of_ranks(ranks, tree), TreePaths.of(table, tree)
+            for place in np.flatnonzero(shares[tree]).tolist():
+                pair, share = block.pairs.start + place, float(shares[tree, place])
+                path = _passed(ranks, tree, block.only(place))
+                paths.add(path[:-1], np.diff(answers[path]) * share, contributions[pair])
+                distances[pair] += answers[path[-1]] * share
+                baselines[pair] += answers[0] * share
+    return Explanation(distances, baselines, contributions, columns)
+
+
+def _passed(ranks: Ranks, tree: int, block: Block) -> Ints:
+    """The nodes that the only pair of a block passes in a tree, from the root on: children come after their parents."""
+    counts = np.zeros((int(ranks.table.tree_size[tree]), 2), np.int64)
+    ranks.walks.tally(tree, block, np.zeros(1, np.uint8), np.ones(1, np.int32), counts)
+    return np.flatnonzero(counts[:, 0])
+
+
+def _shares_of_trees(ranks: Ranks, block: Block) -> Floats:
+    """How much each tree has in the answer for each pair of a block, shape (n_trees, n_pairs); each column adds to 1.
+
+    A median is that of the trees whose rank it is, or half of those on either side of the middle.
+    """
+    n_trees, n_pairs = ranks.table.n_trees, len(block.values)
+    if not ranks.median:
+        return np.full((n_trees, n_pairs), 1.0 / n_trees)
+    found = np.stack([ranks.parts[ranks.walks.ends(tree, block)] for tree in range(n_trees)])
+    ordered, shares = np.sort(found, axis=0), np.zeros((n_trees, n_pairs))
+    for middle in (ordered[(n_trees - 1) // 2], ordered[n_trees // 2]):
+        is_there = found == middle
+        shares += 0.5 * is_there / is_there.sum(axis=0)
+    return shares
+
+
+def answers_of_ranks(ranks: Ranks, tree: int) -> Floats:
+    """The distance D of every node of a ranking tree, 1 - its rank for a leaf, shape (tree_size,)."""
+    cells = Cells.of(ranks, tree)
+    span = slice(cells.start, cells.start + len(cells.counts))
+    of_kinds = np.repeat(1.0 - ranks.parts[span, None], 2, axis=1)
+    counts = cells.counts.astype(np.float64)
+    for cell in np.flatnonzero(cells.better != LEAF)[::-1].tolist():  # the two parts come after their cell
+        two = [cells.better[cell], cells.worse[cell]]
+        of_kinds[cell] = (counts[two] * of_kinds[two]).sum(axis=0) / np.maximum(counts[cell], 1.0)
+    answers: Floats = (counts * of_kinds[cells.cell]).sum(axis=1) / counts.sum(axis=1)
+    return answers

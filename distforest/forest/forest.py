@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard
 
 import numpy as np
@@ -14,18 +15,25 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
+from distforest.forest.graph_leaves import GraphMembers
+from distforest.forest.held_nodes import HeldNodes
+from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
+from distforest.forest.lean_table import LeanTable
 from distforest.forest.leaves import LeafDistances, LeafTable, Means, Members, expect
+from distforest.forest.missing import LACKING, count_unlearned
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
-from distforest.forest.table import NodeTable
+from distforest.forest.table import NodeTable, PickledWithoutCaches
+from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
+from distforest.sources.category_codes import check_codes
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
 from distforest.sources.row_kinds import Features, Several, is_built_in, row_kind
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import read_sparse
-from distforest.sources.sparse_features import read_sparse_features
+from distforest.sources.sparse_features import SparseFeatures, read_sparse_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +42,8 @@ if TYPE_CHECKING:
     from distforest.sources.arrays import Matrix
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.source import Float32s, Floats, Int32s, Source
+    from distforest.sources.source import Float32s, Floats, Int32s, Ints, Source
     from distforest.sources.sparse import SparseSource
-    from distforest.sources.sparse_features import SparseFeatures
 
 AnyLeafTable = LeafTable | Votes | Ranks
 Params = Mapping[str, Any]
@@ -60,8 +67,21 @@ SOME_NODES = ("surrogate", "missing_right", "category_size", "category_codes")
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in SOME_NODES)
 """The arrays that every node table has, in the order of the format."""
 
-FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets", "sample_weight")
+FURTHER_ARRAYS = (
+    "objects",
+    "object_starts",
+    "object_columns",
+    "feature_weights",
+    "dependence",
+    "codes",
+    "targets",
+    "sample_weight",
+)
 """Arrays that some forests have besides those of the node table and the leaf table, in the order of the format."""
+
+
+_INDEXING = Lock()
+"""Held while an index of training rows is made, so that the threads of a process make only one."""
 
 
 class MeaningEntry(TypedDict):
@@ -126,7 +146,7 @@ class Meaning:
 
 
 @dataclass(frozen=True)
-class Forest:
+class Forest(PickledWithoutCaches):
     """A forest in memory.
 
     Attributes
@@ -144,7 +164,10 @@ class Forest:
         Multiplicity of each training row, or point of the training pairs, in each tree, 0 for out of bag, shape
         (n_trees, n_rows), uint8.
     objects
-        Features of the training objects, for a similarity that is computed from features, or of the points of pairs.
+        Features of the training objects, for a similarity that is computed from features, or of the points of pairs; of
+        sparse points the values other than 0, row by row, shape (n_values,).
+    object_starts, object_columns
+        Where the values of each sparse point begin, shape (n_points + 1,), and the column of each, shape (n_values,).
     feature_weights
         Weight of each feature in the draws, shape (n_columns,); None: equal weights.
     dependence
@@ -163,6 +186,8 @@ class Forest:
     leaves: Int32s | None
     in_bag: NDArray[np.uint8]
     objects: Float32s | None = None
+    object_starts: Ints | None = None
+    object_columns: Int32s | None = None
     feature_weights: Floats | None = None
     dependence: Floats | None = None
     codes: Int32s | None = None
@@ -184,6 +209,21 @@ class Forest:
     def sends_missing_on(self) -> bool:
         """Whether a row that lacks a feature always goes on to a child; one of feature subsets has rules for it."""
         return isinstance(self.meaning.rows, (Features, PairColumns)) and "on_missing" not in self.meaning.params
+
+    def unlearned(self, queries: np.ndarray) -> dict[int, int]:
+        """Count the queries that lack a value which no training row lacked, by column; empty if that is not known.
+
+        Categories are left out, as those that training has not seen count as missing, of which the caller tells.
+        """
+        if not self.sends_missing_on:
+            return {}
+        lacking = [] if self.table.missing_right is None else self.provenance.get(LACKING)
+        if not isinstance(lacking, list):
+            return {}
+        rows = self.meaning.rows
+        sizes = rows.n_categories if isinstance(rows, (Features, PairColumns)) else ()
+        categories = {column for column, size in enumerate(sizes) if size}
+        return count_unlearned(queries, categories.union(entry for entry in lacking if isinstance(entry, int)))
 
     @property
     def n_columns(self) -> int:
@@ -225,11 +265,27 @@ class Forest:
 
     @property
     def points(self) -> Float32s:
-        """The points of the training pairs, shape (n_points, width); raises InputError for a forest of rows."""
+        """The points of the training pairs, shape (n_points, width).
+
+        Raises
+        ------
+        InputError
+            The forest is one of rows, or its points are sparse.
+        """
         if not isinstance(self.meaning.rows, PairColumns):
             raise InputError(f"a forest over pairs of points was expected, found one over {self.meaning.rows.kind}")
         assert self.objects is not None  # noqa: S101  (guaranteed by check)
+        if self.object_starts is not None:
+            raise InputError("dense points were expected, found a forest of sparse ones; ask for `sparse_points`")
         return self.objects
+
+    @cached_property
+    def sparse_points(self) -> SparseFeatures | None:
+        """The points of the training pairs if they are sparse; else None."""
+        objects, starts, columns = self.objects, self.object_starts, self.object_columns
+        if objects is None or starts is None or columns is None:
+            return None
+        return SparseFeatures.of(starts, columns, objects, (self.n_training, self.n_features))
 
     @cached_property
     def training_nodes(self) -> Int32s:
@@ -250,6 +306,17 @@ class Forest:
             )
         return self.leaves
 
+    @cached_property
+    def training_index(self) -> LeafIndex:
+        """The training rows of each leaf, made once; raises InputError as `training_nodes`."""
+        with _INDEXING:
+            return self.__dict__.get("training_index") or LeafIndex.of(self.training_nodes)
+
+    @cached_property
+    def held_nodes(self) -> HeldNodes:
+        """The nodes in which training rows lie, made once; raises InputError as `training_nodes`."""
+        return HeldNodes.of(self.training_nodes, self.table.tree_start)
+
     @classmethod
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:
         """Build a forest of arrays by name; raises ArtifactError if one is missing."""
@@ -263,6 +330,11 @@ class Forest:
             raise ArtifactError(f"{error.args[0]}: missing") from error
         further = {name: arrays.get(name) for name in FURTHER_ARRAYS}
         return cls(meaning, table, leaf_table, leaves, in_bag, **further, provenance=provenance or {})
+
+    def with_lean_table(self) -> Forest:
+        """The same forest with a node table that takes a quarter of the memory."""
+        table = LeanTable(**self.table.arrays())
+        return replace(self, table=table, leaf_table=self.meaning.leaf.table(table, self.arrays()))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays by name, in the order of the format."""
@@ -317,15 +389,16 @@ class Forest:
     def check(self) -> None:
         """Refuse a forest that is not safe for a kernel to walk; raises ArtifactError with the array and the place."""
         rows = self.meaning.rows
-        self.table.check(self.n_columns, rows.n_categories if isinstance(rows, Features) else ())
+        self.table.check(self.n_columns, _categories_of_columns(rows))
         if isinstance(rows, PairColumns):
-            self._check_points(rows.width)
+            self._check_points(rows)
         if self.leaves is not None:
             self._check_leaves(self.leaves)
         shape = (rows.n_objects if isinstance(rows, Several) else rows.n_columns, rows.n_features)
         if is_built_in(rows) and (self.objects is None or self.objects.shape != shape):
             raise ArtifactError("objects: the training objects are missing or of the wrong shape")
-        if self.objects is not None:
+        is_sparse_points = self.object_starts is not None or self.object_columns is not None
+        if self.objects is not None and not is_sparse_points:
             n_lacking = rows.n_features if is_built_in(rows) or isinstance(rows, PairColumns) else 0
             may_lack, complete = self.objects[:, :n_lacking], self.objects[:, n_lacking:]
             if np.isinf(may_lack).any() or not np.isfinite(complete).all():
@@ -364,13 +437,40 @@ class Forest:
             if not np.isfinite(self.targets).all():
                 raise ArtifactError("targets: values are finite")
 
-    def _check_points(self, width: int) -> None:
-        """Refuse points of pairs that do not have ``width`` columns, or are not as many as ``in_bag`` has."""
-        shape = None if self.objects is None else self.objects.shape
-        if shape is None or len(shape) != 2 or shape[1] != width or self.in_bag.shape != (self.n_trees, shape[0]):
+    def _check_points(self, rows: PairColumns) -> None:
+        """Refuse points of pairs with other columns, with codes of no category, or not as many as ``in_bag`` has."""
+        if self.object_starts is not None or self.object_columns is not None:
+            self._check_sparse_points(rows)
+            return
+        objects, width = self.objects, rows.width
+        shape = None if objects is None else objects.shape
+        if objects is None or objects.shape[1:] != (width,) or self.in_bag.shape != (self.n_trees, len(objects)):
             raise ArtifactError(
                 f"objects: points of {counted(width, 'column')} were expected, as many as in_bag has, found {shape}"
             )
+        try:
+            check_codes(objects, rows.n_categories)
+        except InputError as error:
+            raise ArtifactError(f"objects: {error}") from error
+
+    def _check_sparse_points(self, rows: PairColumns) -> None:
+        """Refuse sparse points that a kernel cannot read: columns ascend in each row, and no value is 0 or missing."""
+        objects, starts, columns = self.objects, self.object_starts, self.object_columns
+        if objects is None or starts is None or columns is None or rows.blocks or rows.n_categories:
+            raise ArtifactError("objects: sparse points have object_starts and object_columns, and numbers alone")
+        if self.in_bag.shape[0] != self.n_trees:
+            raise ArtifactError(f"in_bag: {counted(self.n_trees, 'tree')} were expected, found {self.in_bag.shape}")
+        expect("object_starts", starts, (self.n_training + 1,), np.int64)
+        expect("objects", objects, (len(objects),), np.float32)
+        expect("object_columns", columns, (len(objects),), np.int32)
+        if starts[0] != 0 or starts[-1] != len(objects) or (np.diff(starts) < 0).any():
+            raise ArtifactError(f"object_starts: ascending places from 0 to {len(objects)} were expected")
+        descends = np.diff(columns) <= 0
+        descends[starts[1:-1][(starts[1:-1] > 0) & (starts[1:-1] < len(objects))] - 1] = False  # where a row begins
+        if descends.any() or columns.min(initial=0) < 0 or columns.max(initial=0) >= rows.n_features:
+            raise ArtifactError(f"object_columns: ascending columns from 0 to {rows.n_features - 1} were expected")
+        if not np.isfinite(objects).all() or not objects.all():
+            raise ArtifactError("objects: finite values other than 0 were expected")
 
     def _check_leaves(self, leaves: Int32s) -> None:
         """Refuse nodes of training rows that are no nodes, or no leaves, of their trees."""
@@ -380,7 +480,10 @@ class Forest:
                 f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, "
                 f"found {leaves.shape} and {self.in_bag.shape}"
             )
-        size, has_members = self.table.tree_size[:, None], isinstance(self.leaf_table, (Members, LeafDistances))
+        size, has_members = (
+            self.table.tree_size[:, None],
+            isinstance(self.leaf_table, (Members, LeafDistances, GraphMembers, TargetMembers)),
+        )
         unrouted = (leaves == NOT_ROUTED) & (self.in_bag == 0) & (not has_members)
         inside = (leaves >= 0) & (leaves < size)
         self._check_leaf_numbers(inside | unrouted, "a training row lies in a node of its tree")
@@ -391,6 +494,13 @@ class Forest:
     def _check_leaf_numbers(self, holds: NDArray[np.bool_], rule: str) -> None:
         if not holds.all():
             raise ArtifactError(f"leaves{np.argwhere(~holds)[0].tolist()}: {rule}")
+
+
+def _categories_of_columns(rows: RowKind) -> tuple[int, ...]:
+    """The number of categories of each column that splits read; empty if all hold numbers."""
+    if isinstance(rows, PairColumns):
+        return rows.categories_of_columns
+    return rows.n_categories if isinstance(rows, Features) else ()
 
 
 def _is_array(values: object) -> TypeGuard[Matrix]:
@@ -449,6 +559,13 @@ def array_entry(shape: tuple[int, ...], dtype: np.dtype[np.generic], digests: li
         "chunk_rows": chunk_rows(shape, np.dtype(dtype)),
         "sha256": digests,
     }
+
+
+def arrays_of_points(points: np.ndarray | SparseFeatures) -> dict[str, np.ndarray]:
+    """The arrays in which a forest keeps the points of pairs."""
+    if isinstance(points, np.ndarray):
+        return {"objects": points}
+    return {"objects": points.data, "object_starts": points.indptr, "object_columns": points.indices}
 
 
 def digest_of(meaning: Meaning, entries: Mapping[str, object]) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
@@ -280,25 +280,51 @@ def sort_rows(rows: Int32s, spare: Int32s, n_rows: int) -> None:
 
 @kernel
 def nearest_rows(
-    block: QueryNodes, index: LeafIndex, self_rows: bool, counts: Int32s, greatest: Floats, rows: Ints
+    block: QueryNodes, index: LeafIndex, first: int, own: int, counts: Int32s, greatest: Floats, rows: Ints
 ) -> None:
     """greatest[i], rows[i] = the greatest counts of row i and their rows j, in descending order; ties by ascending j.
 
-    If ``self_rows``, j != i.
+    The index is that of rows ``first`` and after; if ``first`` > 0, the greatest of the rows before are there already,
+    and stay if they are not less. Row j = ``own`` + i is left out, which may be none of the index. A count of -1 says
+    that there are no more rows.
     """
     touched, shared = np.empty(counts.shape[0] + 1, np.int32), np.empty(counts.shape[0], np.int32)
     ties, start = np.empty(counts.shape[0], np.int32), np.empty(index.first.shape[0], np.int64)
+    n_neighbors = min(rows.shape[1], counts.shape[0])
+    here, old = np.empty(rows.shape[1]), np.empty(rows.shape[1])
+    rows_here, old_rows = np.empty(rows.shape[1], np.int64), np.empty(rows.shape[1], np.int64)
     for b in range(block.rows.shape[0]):
         i = block.rows[b]
         n_touched = count_companions(block.nodes[b], index, counts, touched)
-        left_out = i if self_rows else -1
-        if self_rows:
-            counts[index.place[i]] = 0
+        left_out = own + i - first
+        is_inside = 0 <= left_out < counts.shape[0]
+        if is_inside:
+            counts[index.place[left_out]] = 0
         met = touched[:n_touched]
-        cut = rank_counts(met, counts, shared, rows.shape[1], start)
-        n = take_best(met, shared, index.order, cut, start, ties, greatest[i], rows[i])
-        if n < rows.shape[1]:
-            fill_up(met, counts, index.place, left_out, n, greatest[i], rows[i])
+        k = min(n_neighbors, counts.shape[0] - is_inside)
+        cut = rank_counts(met, counts, shared, k, start)
+        n = take_best(met, shared, index.order, cut, start, ties, here[:k], rows_here[:k])
+        if first == 0 or greatest[i, rows.shape[1] - 1] < 0.0:
+            fill_up(met, counts, index.place, left_out, n, here[:k], rows_here[:k])
+            n = k
+        for e in range(rows.shape[1]):
+            old[e], old_rows[e] = -1.0 if first == 0 else greatest[i, e], rows[i, e]
+        keep_greatest(old, old_rows, here[:n], rows_here[:n], first, greatest[i], rows[i])
+
+
+@borrowing
+def keep_greatest(
+    old: Floats, old_rows: Ints, here: Floats, rows_here: Ints, first: int, greatest: Floats, rows: Ints
+) -> None:
+    """The first entries of two lists in descending order as one list; of equal ones the old one comes first."""
+    e, f = 0, 0
+    for n in range(rows.shape[0]):
+        if f == here.shape[0] or old[e] >= here[f]:
+            greatest[n], rows[n] = old[e], old_rows[e]
+            e += 1
+        else:
+            greatest[n], rows[n] = here[f], first + rows_here[f]
+            f += 1
 
 
 @kernel

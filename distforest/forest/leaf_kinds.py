@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Required, TypedDict
 
-from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members
+from distforest.forest.graph_leaves import GRAPH_ARRAYS, GraphMembers, KeptLinks
+from distforest.forest.leaves import COSTS, ClassCounts, LeafDistances, Means, Members
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.same_leaf import SameLeaf
-from distforest.sources.truth import TruthKind
+from distforest.forest.target_leaves import TAUGHT_TARGETS, TargetMembers
+from distforest.sources.factors import COSINE
+from distforest.sources.truth import FACTORS, TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,15 +44,18 @@ class LeafEntry(TypedDict, total=False):
     kind: Required[str]
     class_weights: list[int]
     factor: float
+    metric: str
     offset: float
     scale: float
+    absent: float
     voting: str
     aggregation: str
+    unit: int
 
 
 @dataclass(frozen=True)
 class KeepsCounts:
-    """The in-bag weight of each class in each node.
+    """The in-bag weight of each class in each node; and the array `COSTS` if not all classes are equally far apart.
 
     Attributes
     ----------
@@ -66,7 +72,7 @@ class KeepsCounts:
 
     def table(self, table: NodeTable, arrays: Arrays) -> ClassCounts:
         """The leaf table of these arrays; raises KeyError if one is missing."""
-        return ClassCounts(table, arrays["class_counts"], self.class_weights)
+        return ClassCounts(table, arrays["class_counts"], self.class_weights, arrays.get(COSTS))
 
     def to_dict(self) -> LeafEntry:
         """The kind as a manifest holds it."""
@@ -89,18 +95,28 @@ class KeepsMeans:
     Attributes
     ----------
     factor
-        Factor of squared distances: 1/2 for targets, 1 for an embedding.
+        Factor of squared distances: 1/2 for targets and directions, 1 for an embedding.
     nearest
         Whether the most similar training object votes instead of the mean.
+    metric
+        ``"cosine"`` if the vectors are directions, of length 1; None: any vectors.
     """
 
     factor: float
     nearest: bool = False
+    metric: str | None = None
     kind: ClassVar[str] = "means"
+
+    @classmethod
+    def of(cls, learned: TruthKind, nearest: bool) -> KeepsMeans:
+        """What leaves keep of vectors of this kind."""
+        return cls(FACTORS[learned], nearest, COSINE if learned == TruthKind.DIRECTIONS else None)
 
     @property
     def learned(self) -> TruthKind:
         """The kind of ground truth that the forest has learned."""
+        if self.metric is not None:
+            return TruthKind.DIRECTIONS
         return TruthKind.TARGETS if self.factor == 0.5 else TruthKind.EMBEDDING
 
     def table(self, table: NodeTable, arrays: Arrays) -> Means:
@@ -109,12 +125,38 @@ class KeepsMeans:
 
     def to_dict(self) -> LeafEntry:
         """The kind as a manifest holds it."""
-        return _with_voting({"kind": self.kind, "factor": self.factor}, self.nearest)
+        entry: LeafEntry = {"kind": self.kind, "factor": self.factor}
+        if self.metric is not None:
+            entry["metric"] = self.metric
+        return _with_voting(entry, self.nearest)
 
     @classmethod
     def from_dict(cls, entry: LeafEntry) -> KeepsMeans:
         """Read the kind from a manifest."""
-        return cls(entry["factor"], "voting" in entry)
+        return cls(entry["factor"], "voting" in entry, entry.get("metric"))
+
+
+@dataclass(frozen=True)
+class KeepsTargets:
+    """The training targets, stored once; absolute differences and medians of leaves are computed from them."""
+
+    kind: ClassVar[str] = TAUGHT_TARGETS
+    nearest: ClassVar[bool] = False
+    learned: ClassVar[TruthKind] = TruthKind.DIFFERENCES
+
+    def table(self, table: NodeTable, arrays: Arrays) -> TargetMembers:
+        """The leaf table of these arrays; raises KeyError if one is missing."""
+        of_rows = (arrays["leaves"], arrays["in_bag"], arrays[TAUGHT_TARGETS], arrays.get("sample_weight"))
+        return TargetMembers(table, *of_rows)
+
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
+        return {"kind": self.kind}
+
+    @classmethod
+    def from_dict(cls, _entry: LeafEntry) -> KeepsTargets:
+        """Read the kind from a manifest."""
+        return cls()
 
 
 @dataclass(frozen=True)
@@ -185,25 +227,66 @@ class KeepsLeafDistances:
 
 
 @dataclass(frozen=True)
+class KeepsGraph:
+    """The links of a graph, stored once; distances of leaves are computed from them.
+
+    Attributes
+    ----------
+    absent
+        The distance of two rows without a link.
+    offset
+        A constant that was subtracted from all distances, also from ``absent``; None: 0.
+    """
+
+    absent: float
+    offset: float | None = None
+    kind: ClassVar[str] = "graph"
+    nearest: ClassVar[bool] = False
+    learned: ClassVar[TruthKind] = TruthKind.DISTANCES
+
+    def table(self, table: NodeTable, arrays: Arrays) -> GraphMembers:
+        """The leaf table of these arrays; raises KeyError if one is missing."""
+        kept = KeptLinks(*(arrays[name] for name in GRAPH_ARRAYS))
+        of_rows = (arrays["leaves"], arrays["in_bag"], kept, float(self.absent), float(self.offset or 0.0))
+        return GraphMembers(table, *of_rows, arrays.get("sample_weight"))
+
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
+        entry: LeafEntry = {"kind": self.kind, "absent": self.absent}
+        if self.offset is not None:
+            entry["offset"] = self.offset
+        return entry
+
+    @classmethod
+    def from_dict(cls, entry: LeafEntry) -> KeepsGraph:
+        """Read the kind from a manifest."""
+        return cls(entry["absent"], entry.get("offset"))
+
+
+@dataclass(frozen=True)
 class KeepsNothing:
-    """No arrays besides the node table; ``kind`` is a key of `UNTAUGHT`."""
+    """No arrays besides the node table; ``kind`` is a key of `UNTAUGHT`.
+
+    ``unit`` is the in-bag weight that counts as one row in a path length.
+    """
 
     kind: str
+    unit: int = 1
     nearest: ClassVar[bool] = False
     learned: ClassVar[TruthKind] = TruthKind.NOTHING
 
     def table(self, table: NodeTable, _arrays: Arrays) -> SameLeaf | PathLengths:
         """The leaf table."""
-        return UNTAUGHT[self.kind](table)
+        return UNTAUGHT[self.kind](table) if self.unit == 1 else PathLengths(table, unit=self.unit)
 
     def to_dict(self) -> LeafEntry:
         """The kind as a manifest holds it."""
-        return {"kind": self.kind}
+        return {"kind": self.kind} if self.unit == 1 else {"kind": self.kind, "unit": self.unit}
 
     @classmethod
     def from_dict(cls, entry: LeafEntry) -> KeepsNothing:
         """Read the kind from a manifest."""
-        return cls(entry["kind"])
+        return cls(entry["kind"], entry.get("unit", 1))
 
 
 @dataclass(frozen=True)
@@ -253,9 +336,11 @@ class KeepsRanks:
 
 
 KeepsOfPairs = KeepsVotes | KeepsRanks
-LeafKind = KeepsCounts | KeepsMeans | KeepsMembers | KeepsLeafDistances | KeepsNothing | KeepsOfPairs
+KeepsOfRows = KeepsCounts | KeepsMeans | KeepsTargets | KeepsMembers | KeepsLeafDistances | KeepsGraph
+LeafKind = KeepsOfRows | KeepsNothing | KeepsOfPairs
 LEAF_KINDS: dict[str, type[LeafKind]] = {
-    **{kind.kind: kind for kind in (KeepsCounts, KeepsMeans, KeepsMembers, KeepsLeafDistances)},
+    **{kind.kind: kind for kind in (KeepsCounts, KeepsMeans, KeepsTargets)},
+    **{kind.kind: kind for kind in (KeepsMembers, KeepsLeafDistances, KeepsGraph)},
     **dict.fromkeys(UNTAUGHT, KeepsNothing),
     **{kind.kind: kind for kind in (KeepsVotes, KeepsRanks)},
 }
@@ -271,7 +356,7 @@ def leaf_kind(entry: LeafEntry) -> LeafKind:
     Examples
     --------
     >>> leaf_kind({"kind": "means", "factor": 0.5})
-    KeepsMeans(factor=0.5, nearest=False)
+    KeepsMeans(factor=0.5, nearest=False, metric=None)
     """
     return LEAF_KINDS[entry["kind"]].from_dict(entry)
 

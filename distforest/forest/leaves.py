@@ -4,13 +4,16 @@
 kind               arrays                                 distance of two nodes l, l'
 =================  =====================================  =============================================
 ``class_counts``   class_counts (N, K)                    1 - sum_k p_k p'_k, p = c counts / their sum
+                   and costs (K, K)                       sum_kl C_kl p_k p'_l
 ``means``          means (N, q), spreads (N,)             factor (|m - m'|^2 + s + s')
+``taught_targets``  taught_targets (n, 1)                  mean of abs(y_i - y_j), i in l, j in l'
 ``members``        distances (n, n)                       offset + mean of z_ij, i in l, j in l' (SMERF, Eq. 2)
 ``leaf_distances``  leaf_distances, packed triangles      the same, computed when the tree was grown
 ``path_lengths``   none (see path_lengths.py)             1[l != l']
 =================  =====================================  =============================================
 
-Where some z_ij are unobserved, the third and the fourth kind are those of observed_leaves.py.
+Where some z_ij are unobserved, ``members`` and ``leaf_distances`` are those of observed_leaves.py. The third kind is in
+target_leaves.py.
 
 The class weights c are 1 unless given. Every distance is symmetric bit for bit, and does not depend on the other nodes
 of the same call.
@@ -27,6 +30,8 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
+from distforest.forest.held_nodes import HeldNodes, OfOneRow
+from distforest.forest.table import PickledWithoutCaches
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
@@ -36,8 +41,14 @@ if TYPE_CHECKING:
 Counts = NDArray[np.int32]
 InBag = NDArray[np.uint8]
 
-MAX_CLASS_WEIGHT = 1 << 20
+COSTS = "costs"
+"""The array of the distances of classes, in forests for which not all classes are equally far apart."""
+
+MAX_CLASS_WEIGHT = 1 << 24
 """Largest weight of a class."""
+
+NODES_OF_A_BLOCK = 1 << 16
+"""Nodes whose counts are added up at once."""
 
 
 class LeafTable(Protocol):
@@ -56,8 +67,27 @@ class LeafTable(Protocol):
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Distance of left[e] and right[e], shape (n_pairs,)."""
 
+    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
+        """Distances of one row's nodes: apart[root[t] + l] for each held node l of each of its trees t."""
+
     def check(self) -> None:
         """Refuse arrays that do not match the node table; raises ArtifactError."""
+
+
+def drawn_weights(in_bag: InBag | Int32s, sample_weight: Int32s | None, tree: int) -> Int32s:
+    """The in-bag weight of each row in a tree, shape (n_rows,): how often it was drawn, times its weight."""
+    weights: Int32s = in_bag[tree].astype(np.int32)
+    return weights if sample_weight is None else weights * sample_weight
+
+
+def check_members(table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> None:
+    """Refuse a leaf in which no in-bag row lies; raises ArtifactError."""
+    for tree in range(table.n_trees):
+        span = slice(table.tree_start[tree], table.tree_start[tree + 1])
+        drawn = leaves[tree, in_bag[tree] > 0]
+        empty = table.is_leaf[span] & (np.bincount(drawn, minlength=span.stop - span.start) == 0)
+        if empty.any():
+            raise ArtifactError(f"leaves[{tree}]: leaf {int(np.argmax(empty))} has no in-bag row")
 
 
 def expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) -> None:
@@ -68,18 +98,35 @@ def expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) ->
         )
 
 
+class ShareTable(NamedTuple):
+    """What the shares of classes in nodes follow from: counts[l, k] factors[k] / sizes[l], see `ClassCounts`.
+
+    ``pure`` is the only class of a node, -1 if there are several, shape (N,).
+    """
+
+    tree_start: Ints
+    counts: Counts
+    factors: Floats
+    sizes: Floats
+    pure: Int32s
+
+
 @dataclass(frozen=True)
-class ClassCounts:
-    """In-bag weight of each class in each node, also in inner nodes, shape (N, K); and the class weights."""
+class ClassCounts(PickledWithoutCaches):
+    """In-bag weight of each class in each node, also in inner nodes, shape (N, K); and the class weights.
+
+    ``costs`` are the distances C of classes, shape (K, K); None: 1 for any two.
+    """
 
     table: NodeTable
     class_counts: Counts
     class_weights: tuple[int, ...] | None = None
+    costs: Float32s | None = None
     kind: str = "class_counts"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The counts."""
-        return {"class_counts": self.class_counts}
+        """The counts, and the costs if there are any."""
+        return {"class_counts": self.class_counts, **({} if self.costs is None else {COSTS: self.costs})}
 
     @property
     def n_outputs(self) -> int:
@@ -94,16 +141,53 @@ class ClassCounts:
         return np.divide(counts, counts.sum(axis=1, keepdims=True))
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """1 - sum_k p_k p'_k for all of ``left`` and ``right``."""
+        """1 - sum_k p_k p'_k, or sum_kl C_kl p_k p'_l, for all of ``left`` and ``right``."""
         distances = np.empty((len(left), len(right)))
+        if self.costs is not None:
+            cost_distances(self.outputs(tree, left), self.outputs(tree, right), self.costs, distances)
+            return distances
         class_distances(self.outputs(tree, left), self.outputs(tree, right), distances)
         return distances
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """1 - sum_k p_k p'_k, pair by pair."""
+        """1 - sum_k p_k p'_k, or sum_kl C_kl p_k p'_l, pair by pair."""
         distances = np.empty(len(left))
+        if self.costs is not None:
+            cost_distances_of_pairs(self.outputs(tree, left), self.outputs(tree, right), self.costs, distances)
+            return distances
         class_distances_of_pairs(self.outputs(tree, left), self.outputs(tree, right), distances)
         return distances
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """The sum of each node's counts times class weights, by which `outputs` divides, shape (N,)."""
+        sizes = np.empty(len(self.class_counts))
+        for first in range(0, len(sizes), NODES_OF_A_BLOCK):
+            counts = self.class_counts[first : first + NODES_OF_A_BLOCK].astype(np.float64)
+            sizes[first : first + NODES_OF_A_BLOCK] = (counts * self.factors).sum(axis=1)
+        return sizes
+
+    @cached_property
+    def factors(self) -> Floats:
+        """The class weights, 1 if there are none, shape (K,)."""
+        return np.array(self.class_weights or (1,) * self.n_outputs, np.float64)
+
+    @cached_property
+    def _shares(self) -> ShareTable:
+        pure = np.empty(len(self.class_counts), np.int32)
+        find_pure(self.class_counts, pure)
+        return ShareTable(self.table.tree_start, self.class_counts, self.factors, self.sizes, pure)
+
+    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
+        """1 - sum_k p_k p'_k, or sum_kl C_kl p_k p'_l, for one row's nodes."""
+        if self.costs is None:
+            class_distances_of_row(self._shares, row, held, apart)
+        else:
+            cost_distances_of_row(self._shares, self.costs, row, held, apart)
+
+    def add_outputs(self, nodes: Int32s, voters: Int32s, votes: Floats, total: Floats) -> None:
+        """Add `outputs` of all trees, or the votes of those that vote instead: see `add_class_shares`."""
+        add_class_shares(self._shares, nodes, voters, votes, total)
 
     def check(self) -> None:
         """Refuse counts that are negative or do not add up to ``n_rows`` > 0; raises ArtifactError."""
@@ -117,10 +201,17 @@ class ClassCounts:
         bad |= self.class_counts.sum(axis=1, dtype=np.int64) != self.table.n_rows
         if bad.any():
             raise ArtifactError(f"class_counts[{int(np.argmax(bad))}]: counts are >= 0 and add up to n_rows > 0")
+        if self.costs is not None:
+            expect(COSTS, self.costs, (self.n_outputs,) * 2, np.float32)
+            bad = ~(np.isfinite(self.costs) & (self.costs >= 0.0)) | (self.costs != self.costs.T)
+            bad |= np.eye(self.n_outputs, dtype=np.bool_) & (self.costs != 0.0)
+            if bad.any():
+                place = int(np.argmax(bad.any(axis=1)))
+                raise ArtifactError(f"{COSTS}[{place}]: values are finite, symmetric, >= 0, and 0 on the diagonal")
 
 
 @dataclass(frozen=True)
-class Means:
+class Means(PickledWithoutCaches):
     """Mean target or embedding of each node, shape (N, q), and the mean squared deviation from it, shape (N,)."""
 
     table: NodeTable
@@ -163,6 +254,14 @@ class Means:
         )
         return distances
 
+    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
+        """Factor times mean ||Y - Y'||^2 for one row's nodes."""
+        spread_distances_of_row(self.table.tree_start, self.means, self.spreads, self.factor, row, held, apart)
+
+    def add_outputs(self, nodes: Int32s, voters: Int32s, votes: Floats, total: Floats) -> None:
+        """Add `outputs` of all trees, or the votes of those that vote instead: see `add_means`."""
+        add_means(self.table.tree_start, self.means, nodes, voters, votes, total)
+
     def check(self) -> None:
         """Refuse means and spreads that are not finite, and negative spreads; raises ArtifactError."""
         n = len(self.table.left)
@@ -184,6 +283,18 @@ class Groups(NamedTuple):
     weights: Int32s
 
 
+class AllGroups(NamedTuple):
+    """The same for all trees, one after the other; ``first`` is where each tree's rows begin, shape (n_trees + 1,).
+
+    The starts of a tree count within the tree, and there is one more of them than it has nodes.
+    """
+
+    start: Ints
+    rows: Int32s
+    weights: Int32s
+    first: Ints
+
+
 def group(leaves: Int32s, in_bag: InBag | Int32s, n_nodes: int) -> Groups:
     """Group the in-bag rows of one tree by node; ``leaves`` and ``in_bag``, their weights, have shape (n_rows,)."""
     rows = np.flatnonzero(in_bag)
@@ -194,7 +305,7 @@ def group(leaves: Int32s, in_bag: InBag | Int32s, n_nodes: int) -> Groups:
 
 
 @dataclass(frozen=True)
-class Members:
+class Members(PickledWithoutCaches):
     """The training distances; the rows of a leaf follow from the forest's ``leaves`` and ``in_bag``.
 
     Attributes
@@ -221,7 +332,7 @@ class Members:
         return {"distances": self.distances}
 
     @cached_property
-    def _read(self) -> Float32s:
+    def read(self) -> Float32s:
         """The distances as they are read; in fixed point they are float32 too, because the scale is a power of two."""
         if not self.scale:
             return self.distances
@@ -231,21 +342,34 @@ class Members:
                 rounded[:] = np.rint(row * np.float64(self.scale)) / self.scale
         return read
 
-    def _groups(self, tree: int) -> Groups:
-        weights = self.in_bag[tree] if self.sample_weight is None else self.in_bag[tree] * self.sample_weight
+    def groups(self, tree: int) -> Groups:
+        """The in-bag rows of a tree by their leaves."""
+        weights = drawn_weights(self.in_bag, self.sample_weight, tree)
         return group(self.leaves[tree], weights, int(self.table.tree_size[tree]))
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Mean of z_ij over the members of all of ``left`` and ``right``."""
         means = np.empty((len(left), len(right)))
-        mean_between(*self._groups(tree), self._read, left, right, means)
+        mean_between(*self.groups(tree), self.read, left, right, means)
         return means + self.offset
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Mean of z_ij over the members, pair by pair."""
         means = np.empty(len(left))
-        mean_pairs(*self._groups(tree), self._read, left, right, means)
+        mean_pairs(*self.groups(tree), self.read, left, right, means)
         return means + self.offset
+
+    @cached_property
+    def all_groups(self) -> AllGroups:
+        """The groups of all trees."""
+        groups = [self.groups(tree) for tree in range(self.table.n_trees)]
+        rows, weights = (np.concatenate([getattr(of, name) for of in groups]) for name in ("rows", "weights"))
+        first = offsets(np.array([len(of.rows) for of in groups]))
+        return AllGroups(np.concatenate([of.start for of in groups]), rows, weights, first)
+
+    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
+        """Mean of z_ij over the members, for one row's nodes."""
+        mean_of_row(self.table.tree_start, self.all_groups, self.read, self.offset, row, held, apart)
 
     def _hold(self, distances: Float32s) -> NDArray[np.bool_]:
         """Which rows of distances have no value that is refused, shape (n_rows,)."""
@@ -259,16 +383,11 @@ class Members:
             holds = self._hold(self.distances[first : first + 4096])
             if not holds.all():
                 raise ArtifactError(f"distances[{first + int(np.argmin(holds))}]: values are finite")
-        for tree in range(self.table.n_trees):
-            sizes = np.diff(self._groups(tree).start)
-            span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
-            empty = self.table.is_leaf[span] & (sizes == 0)
-            if empty.any():
-                raise ArtifactError(f"leaves[{tree}]: leaf {int(np.argmax(empty))} has no in-bag row")
+        check_members(self.table, self.leaves, self.in_bag)
 
 
 @dataclass(frozen=True)
-class LeafDistances:
+class LeafDistances(PickledWithoutCaches):
     """Distances of all pairs of leaves of each tree, as packed upper triangles, tree after tree, shape (P,)."""
 
     table: NodeTable
@@ -286,6 +405,13 @@ class LeafDistances:
         return np.cumsum(self.table.is_leaf[span]) - 1, self.leaf_distances[begin:end]
 
     @cached_property
+    def _numbers(self) -> Int32s:
+        """The number of each leaf among the leaves of its tree, shape (N,)."""
+        total = offsets(self.table.is_leaf)
+        root = np.repeat(self.table.tree_start[:-1], self.table.tree_size)
+        return (total[1:] - total[root] - 1).astype(np.int32)
+
+    @cached_property
     def _ends(self) -> Ints:
         """Where each tree's triangle begins, shape (n_trees + 1,)."""
         return offsets(triangle_size(leaves_per_tree(self.table)))
@@ -299,6 +425,10 @@ class LeafDistances:
         number, triangle = self._triangle(tree)
         low, high = np.minimum(number[left], number[right]), np.maximum(number[left], number[right])
         return np.take(triangle, high * (high + 1) // 2 + low)
+
+    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
+        """Distances of one row's nodes."""
+        triangles_of_row(self.table.tree_start, self._numbers, self._ends, self.leaf_distances, row, held, apart)
 
     def check(self) -> None:
         """Refuse triangles of the wrong size, and values that are not finite; raises ArtifactError."""
@@ -320,136 +450,6 @@ def triangle_size(n_leaves: Ints) -> Ints:
     return n_leaves * (n_leaves + 1) // 2
 
 
-def parents(left: Int32s, right: Int32s) -> Ints:
-    """The parent of each node of a tree with these children, -1 for the root, shape (n_nodes,)."""
-    inner, parent = np.flatnonzero(left >= 0), np.full(len(left), -1, np.int64)
-    parent[left[inner]] = parent[right[inner]] = inner
-    return parent
-
-
-@kernel
-def add_up_children(left: Int32s, right: Int32s, sums: Floats | Ints) -> None:
-    """sums[node] = sums[left[node]] + sums[right[node]] of every inner node; children come after their parents."""
-    for node in range(sums.shape[0] - 1, -1, -1):
-        if left[node] >= 0:
-            sums[node] = sums[left[node]] + sums[right[node]]
-
-
-def accumulate(table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, values: Floats) -> Floats:
-    """Sum of w_i values[i] over the in-bag rows that reached each node, shape (N, q).
-
-    ``leaves`` and ``in_bag`` have shape (n_trees, n_rows), ``values`` (n_rows, q); rows are added in their order.
-    """
-    sums = np.zeros((len(table.left), values.shape[1]))
-    add_up_leaves(table.tree_start, table.left, table.right, leaves, in_bag, values, sums)
-    return sums
-
-
-@kernel
-def add_up_leaves(
-    tree_start: Ints,
-    left: Int32s,
-    right: Int32s,
-    leaves: Int32s,
-    in_bag: InBag | Int32s,
-    values: Floats,
-    sums: Floats,
-) -> None:
-    """sums[node] = sum of w values over the rows that end here, plus the sums of the children, which come first."""
-    for tree in range(leaves.shape[0]):
-        root = tree_start[tree]
-        for row in range(leaves.shape[1]):
-            if in_bag[tree, row]:
-                for q in range(values.shape[1]):
-                    sums[root + leaves[tree, row], q] += in_bag[tree, row] * values[row, q]
-        for node in range(tree_start[tree + 1] - root - 1, -1, -1):
-            if left[root + node] >= 0:
-                for q in range(values.shape[1]):
-                    sums[root + node, q] += sums[root + left[root + node], q] + sums[root + right[root + node], q]
-
-
-class Moments(NamedTuple):
-    """Sum of w, shape (N,), mean, shape (N, q), and sum of w ||Y - mean||^2, shape (N,), over the rows of each node."""
-
-    weights: Floats
-    means: Floats
-    squares: Floats
-
-    @classmethod
-    def zeros(cls, n_nodes: int, width: int) -> Moments:
-        """Moments of nodes that no row has reached yet; vectors have ``width`` dimensions."""
-        weights, squares = np.zeros((2, n_nodes))
-        return cls(weights, np.zeros((n_nodes, width)), squares)
-
-
-@kernel
-def describe(
-    tree_start: Ints,
-    left: Int32s,
-    right: Int32s,
-    leaves: Int32s,
-    in_bag: InBag | Int32s,
-    vectors: Floats,
-    moments: Moments,
-) -> None:
-    """Fill ``moments``, which are zeros, from the in-bag rows that reached each node, without cancellation.
-
-    Let two children have weights m and m', and means that differ by d. The mean of both is m' / (m + m') of d away from
-    the first one, and the squares are the sum of both plus m m' / (m + m') ||d||^2 (Chan, Golub, LeVeque, 1979).
-    """
-    first_row = np.empty(left.shape[0], np.int64)
-    for tree in range(leaves.shape[0]):
-        nodes = slice(tree_start[tree], tree_start[tree + 1])
-        of_tree = Moments(moments.weights[nodes], moments.means[nodes], moments.squares[nodes])
-        describe_ends(leaves[tree], in_bag[tree], vectors, first_row[nodes], of_tree)
-        for node in range(left[nodes].shape[0] - 1, -1, -1):
-            if left[nodes][node] >= 0:
-                join(node, left[nodes][node], of_tree)
-                join(node, right[nodes][node], of_tree)
-
-
-@borrowing
-def describe_ends(leaves: Int32s, in_bag: InBag | Int32s, vectors: Floats, first_row: Ints, moments: Moments) -> None:
-    """`describe` each node of a tree by the rows that end there: the mean about the first row, then the squares."""
-    weights, means, squares = moments
-    for row in range(leaves.shape[0]):
-        if in_bag[row]:
-            node = leaves[row]
-            if weights[node] == 0.0:
-                first_row[node] = row
-            weights[node] += in_bag[row]
-            for q in range(vectors.shape[1]):
-                means[node, q] += in_bag[row] * (vectors[row, q] - vectors[first_row[node], q])
-    for node in range(weights.shape[0]):
-        if weights[node] > 0.0:
-            for q in range(vectors.shape[1]):
-                means[node, q] = vectors[first_row[node], q] + means[node, q] / weights[node]
-    for row in range(leaves.shape[0]):
-        if in_bag[row]:
-            node = leaves[row]
-            for q in range(vectors.shape[1]):
-                squares[node] += in_bag[row] * (vectors[row, q] - means[node, q]) ** 2
-
-
-@borrowing
-def join(node: int, child: int, moments: Moments) -> None:
-    """Add the moments of a child to those of a node, by the formulas of `describe`."""
-    weights, means, squares = moments
-    both = weights[node] + weights[child]
-    if both == 0.0:
-        return
-    squared_distance, share = 0.0, weights[child] / both
-    for q in range(means.shape[1]):
-        if weights[node] > 0.0:
-            d = means[child, q] - means[node, q]
-            squared_distance += d * d
-            means[node, q] += share * d
-        else:
-            means[node, q] = means[child, q]
-    squares[node] += squares[child] + weights[node] * share * squared_distance
-    weights[node] = both
-
-
 @kernel
 def class_distances(left: Floats, right: Floats, distances: Floats) -> None:
     """distances[a, b] = 1 - sum_k left[a, k] right[b, k]."""
@@ -469,6 +469,31 @@ def class_distances_of_pairs(left: Floats, right: Floats, distances: Floats) -> 
         for k in range(left.shape[1]):
             same += left[e, k] * right[e, k]
         distances[e] = 1.0 - same
+
+
+@kernel
+def cost_distances(left: Floats, right: Floats, costs: Float32s, distances: Floats) -> None:
+    """distances[a, b] = sum_kl C_kl left[a, k] right[b, l]: see `cost_of`."""
+    for a in range(left.shape[0]):
+        for b in range(right.shape[0]):
+            distances[a, b] = cost_of(left[a], right[b], costs)
+
+
+@kernel
+def cost_distances_of_pairs(left: Floats, right: Floats, costs: Float32s, distances: Floats) -> None:
+    """distances[e] = sum_kl C_kl left[e, k] right[e, l]: see `cost_of`."""
+    for e in range(left.shape[0]):
+        distances[e] = cost_of(left[e], right[e], costs)
+
+
+@borrowing
+def cost_of(one: Floats, other: Floats, costs: Float32s) -> float:
+    """Sum over k > l of C_kl (p_k p'_l + p_l p'_k), which a pair and its mirror image add in the same way."""
+    total = 0.0
+    for k in range(costs.shape[0]):
+        for c in range(k):
+            total += np.float64(costs[k, c]) * (one[k] * other[c] + one[c] * other[k])
+    return total
 
 
 @kernel
@@ -559,3 +584,142 @@ def mean_pairs(
                 inner += weights[f] * np.float64(row[places[f]])
             total += weights[e] * inner
         means[pair] = total / (mass_low * mass_high)
+
+
+# --- one row's nodes, and all trees at once ---------------------------------------------------------------
+
+
+@borrowing
+def share_of(table: ShareTable, node: int, k: int) -> float:
+    """The share of class k in a node, a number in the whole table."""
+    return table.counts[node, k] * table.factors[k] / table.sizes[node]
+
+
+@kernel
+def find_pure(counts: Counts, pure: Int32s) -> None:
+    """pure[l] = the only k with counts[l, k] > 0; -1 if there are several."""
+    for node in range(counts.shape[0]):
+        pure[node] = -1
+        n = 0
+        for k in range(counts.shape[1]):
+            if counts[node, k] > 0:
+                n += 1
+                pure[node] = k
+        if n > 1:
+            pure[node] = -1
+
+
+@kernel
+def class_distances_of_row(table: ShareTable, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
+    """apart[root[t] + l] = 1 - sum_k p_k p'_k, the bits of `class_distances`: a term of 0 changes no sum."""
+    shares, classes = np.empty(table.factors.shape[0]), np.empty(table.factors.shape[0], np.int64)
+    complement = np.empty(table.factors.shape[0])  # the distance to a node of one class, whose share there is 1
+    for tree in row.trees:
+        start, own, n = table.tree_start[tree], row.root[tree], 0
+        for k in range(table.factors.shape[0]):
+            shares[n], classes[n] = share_of(table, start + row.ends[tree], k), k
+            complement[k] = 1.0 - shares[n]
+            n += shares[n] != 0.0
+        for node in held.nodes[held.start[tree] : held.start[tree + 1]]:
+            if table.pure[start + node] >= 0:
+                apart[own + node] = complement[table.pure[start + node]]
+                continue
+            same = 0.0
+            for e in range(n):
+                same += shares[e] * share_of(table, start + node, classes[e])
+            apart[own + node] = 1.0 - same
+
+
+@kernel
+def cost_distances_of_row(table: ShareTable, costs: Float32s, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
+    """apart[root[t] + l] = sum_kl C_kl p_k p'_l: see `cost_of`."""
+    one, other = np.empty(costs.shape[0]), np.empty(costs.shape[0])
+    for tree in row.trees:
+        start, own = table.tree_start[tree], row.root[tree]
+        for k in range(costs.shape[0]):
+            one[k] = share_of(table, start + row.ends[tree], k)
+        for node in held.nodes[held.start[tree] : held.start[tree + 1]]:
+            for k in range(costs.shape[0]):
+                other[k] = share_of(table, start + node, k)
+            apart[own + node] = cost_of(one, other, costs)
+
+
+@kernel
+def spread_distances_of_row(
+    tree_start: Ints, means: Floats, spreads: Floats, factor: float, row: OfOneRow, held: HeldNodes, apart: Floats
+) -> None:
+    """apart[root[t] + l] = factor (||m - m'||^2 + (s + s')), as in `spread_distances`."""
+    for tree in row.trees:
+        start, own = tree_start[tree], row.root[tree]
+        end = start + row.ends[tree]
+        for node in held.nodes[held.start[tree] : held.start[tree + 1]]:
+            square = 0.0
+            for q in range(means.shape[1]):
+                square += (means[end, q] - means[start + node, q]) ** 2
+            apart[own + node] = factor * (square + (spreads[end] + spreads[start + node]))
+
+
+@kernel
+def mean_of_row(
+    tree_start: Ints,
+    groups: AllGroups,
+    distances: Float32s,
+    offset: float,
+    row: OfOneRow,
+    held: HeldNodes,
+    apart: Floats,
+) -> None:
+    """apart[root[t] + l] = offset + mean of z_ij: see `mean_between`."""
+    one = np.empty(1, np.int64)
+    for tree in row.trees:
+        own, one[0] = row.root[tree], row.ends[tree]
+        start = groups.start[tree_start[tree] + tree : tree_start[tree + 1] + tree + 1]
+        of_tree = slice(groups.first[tree], groups.first[tree + 1])
+        nodes = held.nodes[held.start[tree] : held.start[tree + 1]].astype(np.int64)
+        means = np.empty((1, nodes.shape[0]))
+        mean_between(start, groups.rows[of_tree], groups.weights[of_tree], distances, one, nodes, means)
+        for e in range(nodes.shape[0]):
+            apart[own + nodes[e]] = means[0, e] + offset
+
+
+@kernel
+def triangles_of_row(
+    tree_start: Ints, numbers: Int32s, ends: Ints, triangles: Floats, row: OfOneRow, held: HeldNodes, apart: Floats
+) -> None:
+    """apart[root[t] + l] = the entry of the tree's triangle for both leaves."""
+    for tree in row.trees:
+        start, own = tree_start[tree], row.root[tree]
+        triangle, one = triangles[ends[tree] : ends[tree + 1]], np.int64(numbers[start + row.ends[tree]])
+        for node in held.nodes[held.start[tree] : held.start[tree + 1]]:
+            other = np.int64(numbers[start + node])
+            low, high = min(one, other), max(one, other)
+            apart[own + node] = triangle[high * (high + 1) // 2 + low]
+
+
+@kernel
+def add_class_shares(table: ShareTable, nodes: Int32s, voters: Int32s, votes: Floats, total: Floats) -> None:
+    """total[i, k] += share of class k in nodes[t, i], or votes[voters[t, i], k] if that is not -1, for all trees t.
+
+    Without votes ``voters`` has no rows.
+    """
+    for tree in range(nodes.shape[0]):
+        start = table.tree_start[tree]
+        for i in range(nodes.shape[1]):
+            voter = np.int64(voters[tree, i]) if voters.shape[0] else -1
+            node = start + nodes[tree, i]
+            if voter < 0 and table.pure[node] >= 0:  # the only share is 1
+                total[i, table.pure[node]] += 1.0
+                continue
+            for k in range(total.shape[1]):
+                total[i, k] += votes[voter, k] if voter >= 0 else share_of(table, node, k)
+
+
+@kernel
+def add_means(tree_start: Ints, means: Floats, nodes: Int32s, voters: Int32s, votes: Floats, total: Floats) -> None:
+    """total[i] += mean of nodes[t, i], or votes[voters[t, i]], as in `add_class_shares`."""
+    for tree in range(nodes.shape[0]):
+        start = tree_start[tree]
+        for i in range(nodes.shape[1]):
+            voter = np.int64(voters[tree, i]) if voters.shape[0] else -1
+            for q in range(total.shape[1]):
+                total[i, q] += votes[voter, q] if voter >= 0 else means[start + nodes[tree, i], q]

@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.errors import ArtifactError
+from distforest.forest.held_nodes import HeldNodes, OfOneRow, apart_by_tree
 from distforest.forest.leaves import (
     LeafDistances,
     Members,
-    add_up_children,
+    drawn_weights,
     expect,
     leaves_per_tree,
-    parents,
     triangle_size,
 )
+from distforest.forest.node_sums import add_up_children, parents
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -226,11 +227,13 @@ class ObservedMembers(Members):
         means[same] = (selves + others) / (m * m)
         return means + self.offset
 
+    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
+        """The distances of one row's nodes."""
+        apart_by_tree(self, row, held, apart)
+
     def lineage(self, tree: int) -> Lineage:
         """The in-bag rows of each node of a tree."""
-        weights = self.in_bag[tree].astype(np.int32)
-        if self.sample_weight is not None:
-            weights = weights * self.sample_weight
+        weights = drawn_weights(self.in_bag, self.sample_weight, tree)
         span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
         return lineage_of(self.table.left[span], self.table.right[span], self.leaves[tree], weights)
 

@@ -41,15 +41,16 @@ def usual_length(n_rows: Ints | Floats) -> Floats:
 class PathLengths(SameLeaf):
     """The path length of a node: its depth, plus the usual depth below it of as many rows as it stands for.
 
-    The distance of two nodes is 0 if they are the same, else 1.
+    The distance of two nodes is 0 if they are the same, else 1. ``unit`` is the weight that counts as one row.
     """
 
+    unit: int = 1
     kind: str = "path_lengths"
 
     @cached_property
     def lengths(self) -> Floats:
         """Depth + c(completed rows) of each node, shape (N,)."""
-        depth, rows = np.zeros(len(self.table.left), np.int64), self.table.n_rows.astype(np.float64)
+        depth, rows = np.zeros(len(self.table.left), np.int64), self.table.n_rows / self.unit
         add_depths(self.table.tree_start, self.table.left, self.table.right, depth)
         complete_rows(self.table.tree_start, self.table.left, self.table.right, rows)
         lengths: Floats = depth + usual_length(rows)
@@ -58,7 +59,7 @@ class PathLengths(SameLeaf):
     def shares(self, tree: int, nodes: Ints) -> Floats:
         """Length of each node over the usual one of all rows of the tree, shape (n_nodes,); 1 for a single row."""
         start = self.table.tree_start[tree]
-        usual = float(usual_length(self.table.n_rows[start : start + 1])[0])
+        usual = float(usual_length(self.table.n_rows[start : start + 1] / self.unit)[0])
         return self.lengths[start + nodes] / usual if usual else np.ones(len(nodes))
 
 

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Forest
 
+NO_OWN = -(1 << 62)
+"""Before all rows, so that no row of the left side is one of the right side."""
+
+COMPARED_AT_ONCE = 1 << 10
+"""Up to so many pairs of rows are compared tree by tree, without an index."""
+
 ROWS_OF_PROXIMITIES = 1024
 """Rows of one side of a block."""
 
@@ -66,6 +72,9 @@ def proximity(left: Int32s, right: Int32s | LeafIndex, threads: int = 1) -> Floa
            [0.5, 1. , 0.5],
            [0. , 0.5, 1. ]])
     """
+    if not isinstance(right, LeafIndex) and left.shape[1] * right.shape[1] <= COMPARED_AT_ONCE:
+        _check_sides(left, right)
+        return np.divide((left[:, :, None] == routed(right)[:, None, :]).sum(axis=0), len(left))
     index = _indexed(left, right, threads)
     shared = _shared(left, index, threads)
     shared /= index.n_trees
@@ -74,13 +83,18 @@ def proximity(left: Int32s, right: Int32s | LeafIndex, threads: int = 1) -> Floa
 
 def _indexed(left: Int32s, right: Int32s | LeafIndex, threads: int) -> LeafIndex:
     """The index of ``right``; refuses sides from different forests."""
+    _check_sides(left, right)
+    return right if isinstance(right, LeafIndex) else LeafIndex.of(routed(right), threads)
+
+
+def _check_sides(left: Int32s, right: Int32s | LeafIndex) -> None:
+    """Refuse sides from different forests, and rows of ``left`` that were not routed; raises InputError."""
     n_trees = right.n_trees if isinstance(right, LeafIndex) else len(right)
     if len(left) != n_trees:
         raise InputError(
             f"rows must be routed through the same forest, found {len(left)} and {counted(n_trees, 'tree')}"
         )
     routed(left)
-    return right if isinstance(right, LeafIndex) else LeafIndex.of(routed(right), threads)
 
 
 def _shared(left: Int32s, index: LeafIndex, threads: int) -> Floats:
@@ -128,7 +142,12 @@ def out_of_bag_proximity(forest: Forest, left: Ints, right: Ints, threads: int =
 
 
 def nearest(
-    left: Int32s, right: Int32s | LeafIndex, n_neighbors: int, self_rows: bool, threads: int = 1
+    left: Int32s,
+    right: Int32s | LeafIndex,
+    n_neighbors: int,
+    self_rows: bool,
+    threads: int = 1,
+    part_rows: int | None = None,
 ) -> tuple[Floats, Ints]:
     """Find the rows of greatest proximity to each row of ``left``, exactly, without the whole matrix.
 
@@ -142,6 +161,9 @@ def nearest(
         Whether row i of ``left`` is row i of ``right``, which is then not its own neighbour.
     threads
         Number of threads that share the rows of ``left``.
+    part_rows
+        Rows of ``right`` that are indexed at once, one range after the other, and the greatest so far are kept. None:
+        all. The answer is the same; ``right`` are nodes then.
 
     Returns
     -------
@@ -156,7 +178,8 @@ def nearest(
     Notes
     -----
     Time is proportional to the sizes of the leaves of all rows of ``left``, summed over the trees. Memory besides the
-    result is 4 bytes for each row of ``right`` in each tree (the index), and a few bytes per row for each thread.
+    result is 4 bytes for each row of ``right`` in each tree (the index), or for each of a part, and a few bytes per row
+    for each thread.
 
     Examples
     --------
@@ -170,16 +193,28 @@ def nearest(
     if self_rows and left.shape[1] != n_right:
         counts = f"{left.shape[1]} and {counted(n_right, 'row')}"
         raise InputError(f"self_rows=True: the same rows on both sides were expected, found {counts}")
-    index = _indexed(left, right, threads)
     greatest = np.empty((left.shape[1], n_neighbors))
     rows = np.empty(greatest.shape, np.int64)
+    own = 0 if self_rows else NO_OWN
+    for first, index in _parts(left, right, part_rows, threads):
 
-    def find(block: QueryNodes) -> None:
-        nearest_rows(block, index, self_rows, index.counters(), greatest, rows)
+        def find(block: QueryNodes, first: int = first, index: LeafIndex = index) -> None:
+            nearest_rows(block, index, first, own, index.counters(), greatest, rows)
 
-    in_threads(find, query_blocks(left), threads)
-    greatest /= index.n_trees
+        in_threads(find, query_blocks(left), threads)
+    greatest /= len(left)
     return greatest, rows
+
+
+def _parts(
+    left: Int32s, right: Int32s | LeafIndex, part_rows: int | None, threads: int
+) -> Iterator[tuple[int, LeafIndex]]:
+    """The index of ``right``, or of one range of its rows after the other, each with its first row."""
+    if part_rows is None or isinstance(right, LeafIndex):
+        yield 0, _indexed(left, right, threads)
+        return
+    for rows in _blocks(right.shape[1], part_rows):
+        yield rows.start, _indexed(left, right[:, rows], threads)
 
 
 def check_n_neighbors(n_neighbors: int, n_right: int, self_rows: bool) -> None:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 FOLLOWS = {
     "class_counts": "every distance is the same, and every prediction",
     "means": "every distance is the same, and every prediction",
+    "taught_targets": "every distance is the same, and every prediction",
     NEAREST: "every distance is the same, and the most similar of all objects votes",
     "leaf_distances": "every distance is the same",
     "members": "every distance is the same",
+    "graph": "every distance is the same",
     "same_leaf": "every distance is 0",
     "path_lengths": "every score is the same, and every distance is 0",
     "votes": "every distance is the same",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.forest.held_nodes import HeldNodes, OfOneRow, apart_by_tree
 from distforest.sources.source import Floats, Ints
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class SameLeaf:
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
         """1[l != l'], pair by pair."""
         return (left != right).astype(np.float64)
+
+    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
+        """The distances of one row's nodes."""
+        apart_by_tree(self, row, held, apart)
 
     def check(self) -> None:
         """Nothing to check: there are no arrays."""

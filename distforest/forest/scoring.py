@@ -7,13 +7,23 @@ A score is summed over the trees in their order, in float64, so it does not depe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.leaves import ClassCounts, LeafTable, Means, leaves_per_tree
+from distforest.forest.held_nodes import (
+    NODES_AT_ONCE,
+    HeldNodes,
+    add_apart,
+    keep_least,
+    nearest_first,
+    runs_of_trees,
+)
+from distforest.forest.leaf_index import by_row
+from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members, leaves_per_tree
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers, share_of_pairs
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
@@ -21,22 +31,37 @@ from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import check_n_neighbors, nearest, proximity
 from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import route
+from distforest.forest.target_leaves import TargetMembers
 from distforest.jit import kernel
+from distforest.sources.class_costs import costs_among
 from distforest.sources.row_kinds import Several
 from distforest.sources.source import Floats, Int32s, Ints, Source
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.forest.forest import Forest
+    from distforest.forest.leaf_index import LeafIndex
+
+Predicting = ClassCounts | Means | TargetMembers
+"""The leaf tables that predict; they know inner nodes, too."""
 
 ROWS_OF_DISTANCES = 1024
 """Number of rows on each side of a block of distances."""
+
+ROWS_ONE_BY_ONE = 32
+"""Up to so many rows are compared with others one by one, each with all trees at once: see `_goes_by_rows`."""
 
 
 def apply(forest: Forest, source: Source) -> Int32s:
     """Find the node in which each row of ``source`` ends, in each tree, shape (n_trees, n), int32."""
     return route(forest.routed_table, source, np.arange(source.shape[0], dtype=np.int32))
+
+
+def strange_rows(forest: Forest, source: Source, numbers: Ints) -> Ints:
+    """Find the rows of ``source`` that do not end where the training rows ``numbers`` did; returns their places."""
+    return np.flatnonzero((apply(forest, source) != forest.training_nodes[:, numbers]).any(axis=0))
 
 
 def says_shared(forest: Forest) -> bool:
@@ -87,17 +112,44 @@ def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
         The two sides have different numbers of trees.
     """
     if says_shared(forest):
-        return 1.0 - proximity(left, right)
+        return 1.0 - proximity(left, indexed(forest, right))
     if len(left) != len(right):
         raise InputError(
             f"rows must be routed through the same forest, found {len(left)} and {counted(len(right), 'tree')}"
         )
     total = np.zeros((left.shape[1], right.shape[1]))
-    for rows in _blocks(left.shape[1]):
-        for columns in _blocks(right.shape[1]):
-            _add_trees(forest, left[:, rows], right[:, columns], total[rows, columns])
+    if _goes_by_rows(forest, left.shape[1]):
+        _add_rows(forest, left, right, total)
+    else:
+        for rows in _blocks(left.shape[1]):
+            for columns in _blocks(right.shape[1]):
+                _add_trees(forest, left[:, rows], right[:, columns], total[rows, columns])
     n_telling = len(telling_trees(forest))
     return np.divide(total, n_telling, out=total) if n_telling else np.full_like(total, np.nan)
+
+
+def indexed(forest: Forest, nodes: Int32s) -> Int32s | LeafIndex:
+    """The index of the training rows, which the forest keeps, if ``nodes`` are theirs; other nodes as they are."""
+    return forest.training_index if nodes is forest.leaves else nodes
+
+
+def _goes_by_rows(forest: Forest, n_rows: int) -> bool:
+    """Whether so few rows are answered one by one; of tables that group a tree's rows for each, a single row is."""
+    table = forest.leaf_table
+    is_quick = isinstance(table, (ClassCounts, Means, LeafDistances)) or type(table) is Members
+    return n_rows <= (ROWS_ONE_BY_ONE if is_quick else min(1, ROWS_ONE_BY_ONE))
+
+
+def _add_rows(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> None:
+    """Add the distances of all trees, one row of ``left`` after the other, to ``total``, shape (n_left, n_right)."""
+    table, trees = between_nodes(forest), telling_trees(forest)
+    tree_start, others = forest.table.tree_start, np.ascontiguousarray(right, np.int32)
+    held = forest.held_nodes if right is forest.leaves else HeldNodes.of(others, tree_start)
+    apart = np.empty(max(NODES_AT_ONCE, int(forest.table.tree_size.max())))
+    for ends, sums in zip(by_row(left), total, strict=True):
+        for row in runs_of_trees(trees, ends, tree_start):
+            table.from_row(row, held, apart)
+            add_apart(row, apart, others, sums)
 
 
 def _add_trees(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> None:
@@ -121,11 +173,15 @@ def pair_distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     if left.shape != right.shape:
         raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
     total = np.zeros(left.shape[1])
-    telling = telling_trees(forest).tolist()
-    for tree in telling:
-        total += between_nodes(forest).pairs(tree, left[tree].astype(np.int64), right[tree].astype(np.int64))
     if says_shared(forest):
-        return 1.0 - (forest.n_trees - total) / forest.n_trees  # the same bits as `distance`
+        return 1.0 - (left == right).sum(axis=0) / forest.n_trees
+    telling = telling_trees(forest).tolist()
+    if _goes_by_rows(forest, left.shape[1]):
+        for pair in range(left.shape[1]):
+            _add_rows(forest, left[:, pair : pair + 1], right[:, pair : pair + 1], total[pair : pair + 1, None])
+    else:
+        for tree in telling:
+            total += between_nodes(forest).pairs(tree, left[tree].astype(np.int64), right[tree].astype(np.int64))
     return total / len(telling) if telling else np.full_like(total, np.nan)
 
 
@@ -184,23 +240,23 @@ def kneighbors(
         There are fewer than ``n_neighbors`` neighbours.
     """
     if says_shared(forest):
-        proximities, indices = nearest(left, right, n_neighbors, self_rows, threads)
+        proximities, indices = nearest(left, indexed(forest, right), n_neighbors, self_rows, threads)
         return np.subtract(1.0, proximities, out=proximities), indices
-    n_right = right.shape[1]
+    n_left, n_right = left.shape[1], right.shape[1]
     check_n_neighbors(n_neighbors, n_right, self_rows)
-    distances = np.full((left.shape[1], n_neighbors), np.inf)
-    indices = np.full((left.shape[1], n_neighbors), n_right)
-    for rows in _blocks(left.shape[1]):
-        for columns in _blocks(n_right):
-            near = distance(forest, left[:, rows], right[:, columns])
-            here = np.broadcast_to(np.arange(columns.start, columns.stop), near.shape)
-            if self_rows:
-                near[here == np.arange(rows.start, rows.stop)[:, None]] = np.inf
-            both = np.concatenate([distances[rows], near], axis=1)
-            candidates = np.concatenate([indices[rows], here], axis=1)
-            order = np.lexsort((candidates, both))[:, :n_neighbors]
-            distances[rows] = np.take_along_axis(both, order, axis=1)
-            indices[rows] = np.take_along_axis(candidates, order, axis=1)
+    distances = np.full((n_left, n_neighbors), np.nan)
+    indices = np.full((n_left, n_neighbors), n_right)
+    own = np.arange(n_left) if self_rows else np.full(n_left, -1)
+    if _goes_by_rows(forest, n_left):
+        for row in range(n_left):
+            at = slice(row, row + 1)
+            keep_least(distance(forest, left[:, at], right), 0, own[at], distances[at], indices[at])
+    else:
+        for rows in _blocks(n_left):
+            for columns in _blocks(n_right):
+                near = distance(forest, left[:, rows], right[:, columns])
+                keep_least(near, columns.start, own[rows], distances[rows], indices[rows])
+    nearest_first(distances, indices)
     return distances, indices
 
 
@@ -208,7 +264,7 @@ def predict_rows(forest: Forest, source: Source) -> Floats:
     """Route the rows of ``source`` and `predict`, with votes of leaves or of nearest training objects."""
     rows = np.arange(source.shape[0], dtype=np.int32)
     nodes = route(forest.routed_table, source, rows)
-    voters = nearest_members(nodes, forest.training_nodes, source, rows) if forest.nearest_votes else None
+    voters = nearest_members(nodes, forest.training_index, source, rows) if forest.nearest_votes else None
     return predict(forest, nodes, voters)
 
 
@@ -218,7 +274,7 @@ def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floa
     Parameters
     ----------
     forest
-        A forest that keeps class counts or means.
+        A forest that keeps class counts, means or targets.
     nodes
         Nodes of the rows, from `apply`, shape (n_trees, n).
     voters
@@ -228,7 +284,7 @@ def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floa
     Returns
     -------
     ndarray
-        Class shares, shape (n, n_classes), or mean targets or embeddings, shape (n, q).
+        Class shares, shape (n, n_classes), or mean (or median) targets or mean embeddings, shape (n, q).
 
     Raises
     ------
@@ -239,13 +295,10 @@ def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floa
     if forest.nearest_votes and voters is None:
         raise InputError("the nearest training object votes, and nodes do not determine it; predict from rows")
     total = np.zeros((nodes.shape[1], leaf_table.n_outputs))
-    for tree in range(forest.n_trees):
-        outputs = leaf_table.outputs(tree, nodes[tree].astype(np.int64))
-        if voters is not None:
-            has_voter = voters[tree] >= 0
-            outputs[has_voter] = forest.object_votes[voters[tree, has_voter]]
-        total += outputs
-    return total / forest.n_trees
+    votes = np.empty((0, leaf_table.n_outputs)) if voters is None else forest.object_votes
+    leaf_table.add_outputs(nodes, np.empty((0, 0), np.int32) if voters is None else voters, votes, total)
+    total /= forest.n_trees
+    return total
 
 
 def isolation(forest: Forest, nodes: Int32s) -> Floats:
@@ -278,9 +331,26 @@ def isolation(forest: Forest, nodes: Int32s) -> Floats:
     return scores
 
 
-def predicting(forest: Forest) -> ClassCounts | Means:
+def truth_as_learned(forest: Forest, given: object) -> Truth:
+    """Read a ground truth as the kind that a forest has learned, labels with the costs that it was taught.
+
+    Raises
+    ------
+    InputError
+        The values are refused, or a label has no costs.
+    """
+    truth, leaf_table = Truth.of(given, forest.meaning.leaf.learned), forest.leaf_table
+    if not isinstance(leaf_table, ClassCounts) or leaf_table.costs is None or truth.kind != TruthKind.LABELS:
+        return truth
+    if truth.costs is not None:
+        return truth
+    costs = costs_among(leaf_table.costs, list(forest.meaning.classes or ()), truth.classes or [])
+    return replace(truth, costs=costs)
+
+
+def predicting(forest: Forest) -> Predicting:
     """The leaf table of a forest that predicts classes or targets; raises InputError for any other."""
-    if isinstance(forest.leaf_table, (ClassCounts, Means)):
+    if isinstance(forest.leaf_table, Predicting):
         return forest.leaf_table
     if says_shared(forest):
         raise InputError("a forest without a ground truth predicts nothing; ask for `distance` or `proximity`")

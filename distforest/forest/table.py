@@ -81,8 +81,19 @@ class OnMissing(NamedTuple):
     goes_right: NDArray[np.bool_]
 
 
+class PickledWithoutCaches:
+    """What is pickled without its cached properties, which follow from the rest and may be larger."""
+
+    def __getstate__(self) -> dict[str, object]:
+        """The attributes but for cached properties."""
+        cached = {
+            name for of in type(self).__mro__ for name, value in vars(of).items() if isinstance(value, cached_property)
+        }
+        return {name: value for name, value in vars(self).items() if name not in cached}
+
+
 @dataclass(frozen=True)
-class NodeTable:
+class NodeTable(PickledWithoutCaches):
     """Trees as arrays; N nodes, B trees, C entries of all projections together.
 
     Attributes
@@ -218,6 +229,16 @@ class NodeTable:
         """The table's arrays by name."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: array for name, array in arrays.items() if array is not None}
+
+    def tree(self, number: int) -> NodeTable:
+        """The table of one tree alone."""
+        first, last = self.tree_start[number], self.tree_start[number + 1]
+        entries = slice(self.offset[first], self.offset[last])
+        spans = {"tree_size": slice(number, number + 1), "columns": entries, "weights": entries}
+        if self.category_size is not None:
+            codes = offsets(self.category_size)
+            spans["category_codes"] = slice(codes[first], codes[last])
+        return NodeTable(**{name: array[spans.get(name, slice(first, last))] for name, array in self.arrays().items()})
 
     @classmethod
     def joined(cls, tables: list[NodeTable]) -> NodeTable:

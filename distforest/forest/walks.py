@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from distforest.forest.category_sets import CategorySets, side_of_category
 from distforest.forest.frontier import RIGHT
 from distforest.jit import borrowing, kernel
+from distforest.sources.schema import MAX_CATEGORIES
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets, runs
 
 WalkNodes = NDArray[np.uint32]
@@ -42,6 +43,9 @@ HAS_MASK_SHIFT, OTHERS_SHIFT = np.uint32(31), np.uint64(MASK_BITS - 28)
 
 COLUMN_BITS = OTHERS_GO_RIGHT - np.uint32(1)
 """The other bits of the column."""
+
+ABOVE_CODES = np.float32(MAX_CATEGORIES)
+"""A number that is no code; infinity, which stands for a missing value, is read as this one."""
 
 FREE_WORDS = 4
 """Words of `MASK_BITS` bits that a node may take in any case; it may take one more for each code that it lists."""
@@ -207,7 +211,7 @@ def bit_elsewhere(word: np.uint32, column: np.uint32, value: np.float32, sets: W
     """1 if a code goes right by the words of a node, or by its list."""
     if column & HAS_LIST:
         return np.uint64(side_of_category(int(word), float(value), sets.lists) == RIGHT)
-    code, start = np.uint64(max(value, np.float32(0.0))), np.uint64(word)
+    code, start = np.uint64(min(max(value, np.float32(0.0)), ABOVE_CODES)), np.uint64(word)
     at = start + np.uint64(1) + min(code // np.uint64(MASK_BITS), np.uint64(sets.words[start]))
     return (np.uint64(sets.words[at]) >> (code % np.uint64(MASK_BITS))) & np.uint64(1)
 

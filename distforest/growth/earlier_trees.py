@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.forest.forest import FURTHER_ARRAYS
 from distforest.forest.leaves import leaves_per_tree, triangle_size
+from distforest.forest.merged_trees import REPEATED
 from distforest.growth.problem import Problem
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.growth.methods import Bound
-
-REPEATED = (*FURTHER_ARRAYS, "distances")
-"""Arrays of a forest that repeat its inputs, and come from no part."""
 
 
 def as_part(problem: Bound, earlier: Forest) -> dict[str, np.ndarray]:

@@ -59,9 +59,13 @@ class Limits:
     min_samples_leaf: int = 1
     max_depth: int | None = None
 
+    def ends(self, depth: int) -> bool:
+        """Whether no node of this depth is cut."""
+        return self.max_depth is not None and depth >= self.max_depth
+
     def open(self, frontier: Frontier, depth: int, criterion: Criterion) -> NDArray[np.bool_]:
         """Which nodes may be cut."""
-        if self.max_depth is not None and depth >= self.max_depth:
+        if self.ends(depth):
             return np.zeros(frontier.n_nodes, np.bool_)
         return (frontier.weight >= self.min_samples_split) & criterion.impure(frontier)
 
@@ -177,15 +181,24 @@ def grow_levels(roots: Frontier, parting: Parting, watch: LevelWatch) -> None:
     """Grow trees from their ``roots``, level by level, until no node is parted."""
     frontier, depth = roots, 0
     while frontier.n_nodes:
-        is_open = parting.open(frontier, depth)
-        frontier, _ = frontier.take(is_open)  # rows of leaves are not kept
-        is_parted, side = parting.part(frontier)
-        watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(is_parted.sum())))
-        is_open[is_open] = is_parted
-        frontier, rows = frontier.take(is_parted)
-        side = side[rows]
-        left = parting.write(is_open, frontier, side)
-        frontier, depth = frontier.descend(side, left, left + np.int32(1)), depth + 1
+        frontier, depth = descend_level(frontier, depth, parting, watch), depth + 1
+
+
+def descend_level(frontier: Frontier, depth: int, parting: Parting, watch: LevelWatch) -> Frontier:
+    """Part the nodes of a level, or of a run of consecutive nodes of it; returns their children.
+
+    The runs of a level may be parted one after another, in their order, before any node of the next level: nodes are
+    then numbered as if the level were parted at once, so they draw the same.
+    """
+    is_open = parting.open(frontier, depth)
+    frontier, _ = frontier.take(is_open)  # rows of leaves are not kept
+    is_parted, side = parting.part(frontier)
+    watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(is_parted.sum())))
+    is_open[is_open] = is_parted
+    frontier, rows = frontier.take(is_parted)
+    side = side[rows]
+    left = parting.write(is_open, frontier, side)
+    return frontier.descend(side, left, left + np.int32(1))
 
 
 @dataclass(frozen=True)
@@ -248,11 +261,11 @@ class Growth:
 
         ``on_level`` is called with the frontier of each level before it is searched.
         """
-        parting = _PartingByCuts(self._of_trees(trees), trees, on_level, self.criterion, _Levels(len(trees)))
+        parting = PartingByCuts(self.of_trees(trees), trees, on_level, self.criterion, Levels(len(trees)))
         grow_levels(roots, parting, self.watch)
         return parting.written.table()
 
-    def _of_trees(self, trees: Ints) -> Growth:
+    def of_trees(self, trees: Ints) -> Growth:
         """The growth with the draw for these trees."""
         if not isinstance(self.draw, OfTrees):
             return self
@@ -334,7 +347,7 @@ def _joined(parts: list[Splits]) -> Splits:
 
 
 @dataclass
-class _Levels:
+class Levels:
     """The levels written so far; a node is written once, at the level where it lies."""
 
     n_trees: int
@@ -400,21 +413,22 @@ class _Levels:
 
 
 @dataclass
-class _PartingByCuts:
+class PartingByCuts:
     """Parting by cuts; ``criterion`` is the one for the current level, ``splits`` are the level's cuts."""
 
     growth: Growth
     trees: Ints
     on_level: Callable[[Frontier], None]
     criterion: Criterion
-    written: _Levels
+    written: Levels
     splits: Splits = field(init=False)
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
         """Whether each node is within the limits."""
         self.on_level(frontier)
         self.written.begin(frontier)
-        self.criterion = self.criterion.at(frontier)
+        if not self.growth.limits.ends(depth):  # nothing is read for nodes that are not cut
+            self.criterion = self.criterion.at(frontier)
         return self.growth.limits.open(frontier, depth, self.criterion)
 
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:

@@ -14,7 +14,7 @@ import numpy as np
 from distforest.growth.cuts.criteria import Cuts, Steady
 from distforest.growth.cuts.random_cuts import Places
 from distforest.growth.draws.measures import ONE_MEASURE, Measures
-from distforest.growth.draws.object_pairs import AnyPairs, rules_of_similarities, usable_pairs
+from distforest.growth.draws.object_pairs import PAIR_TRIES, AnyPairs, rules_of_similarities, usable_pairs
 from distforest.growth.draws.objects import DRAW_ATTEMPTS
 from distforest.growth.rng import Keys
 from distforest.sources.source import Floats, Projections, Source, offsets
@@ -31,18 +31,26 @@ class TwoAtRandom:
 
     A pair is drawn again unless S_ij is observed and S_ii + S_jj - 2 S_ij is positive. If no pair of a node is usable,
     `distforest.growth.draws.object_pairs.tell_apart` decides. Of several ``measures``, each candidate draws one.
+
+    If objects are ``weighted``, they are drawn as if each were repeated, and then once more without weights.
     """
 
     source: Source
     width: int = 1
-    attempts: int = DRAW_ATTEMPTS
     measures: Measures = ONE_MEASURE
+    weighted: bool = False
+
+    @property
+    def attempts(self) -> int:
+        """How often a node may draw."""
+        return DRAW_ATTEMPTS + self.weighted
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """A pair for each candidate of each node; a candidate without a usable pair is empty."""
         compared = self.measures.drawn(keys, attempt, self.width)
         rules = rules_of_similarities(self.source, frontier, self.width, compared)
-        pairs = usable_pairs(AnyPairs(), self.width, frontier, keys, attempt, rules)
+        pairing = AnyPairs(DRAW_ATTEMPTS * PAIR_TRIES if self.weighted else 0)
+        pairs = usable_pairs(pairing, self.width, frontier, keys, attempt, rules)
         usable = pairs[:, 0] >= 0
         weights = np.tile([1.0, -1.0], int(usable.sum()))
         places = np.repeat(np.flatnonzero(usable), 2)

@@ -7,30 +7,49 @@ estimator points to the row.
 from __future__ import annotations
 
 import math
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
+from distforest.forest.chosen_cut import ZERO
 from distforest.forest.forest import Meaning
-from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
+from distforest.forest.leaf_kinds import (
+    NEAREST,
+    SHARE,
+    KeepsCounts,
+    KeepsMeans,
+    KeepsMembers,
+    KeepsNothing,
+    KeepsTargets,
+)
 from distforest.forest.missing import LEARNED
-from distforest.growth.cuts.category_search import CategorySearch, RanksCategories
+from distforest.growth.cuts.absolute_distance import AbsoluteDistance
+from distforest.growth.cuts.category_search import BesideBins, CategorySearch, RanksCategories
+from distforest.growth.cuts.category_signs import CategoryNumbers
+from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.class_histograms import cut_codes_by_labels
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
+from distforest.growth.cuts.companion_search import CompanionSearch
+from distforest.growth.cuts.companions import Companions
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance
 from distforest.growth.cuts.far_values import FarVariance, variance_of
+from distforest.growth.cuts.graph_distance import GraphDistance
 from distforest.growth.cuts.histograms import cut_codes_by_targets
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.observed_distance import ObservedDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
+from distforest.growth.cuts.stored_distance import StoredDistance
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.cuts.zero_cuts import AtZero
 from distforest.growth.draws.categories import CategoriesAlone
@@ -44,9 +63,10 @@ from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, rfd, tree_rank
+from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, pair_columns, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
+    AUTO,
     ISOLATION_PARAMETERS,
     KEPT,
     RFD_PARAMETERS,
@@ -54,17 +74,19 @@ from distforest.growth.parameters import (
     SMERF_PARAMETERS,
     TREERANK_PARAMETERS,
     URERF_PARAMETERS,
-    ZERO,
     Parameter,
+    for_two_sides,
     keeps_pairs,
     limits_among,
     n_drawn,
     parameters_told,
 )
+from distforest.growth.passes import BY_PASSES, Passes, check_by_sums
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
-from distforest.sources.binned import BinnedSource
+from distforest.sources.binned import BinnedSource, BinnedTable, Bins
+from distforest.sources.category_codes import check_codes
 from distforest.sources.row_kinds import Dense, Features, Several
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
@@ -73,10 +95,17 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Params
     from distforest.forest.leaf_kinds import LeafKind
     from distforest.growth.grower import Search
-    from distforest.sources.source import Floats, Ints, Source
+    from distforest.sources.point_pairs import PairColumns
+    from distforest.sources.source import Floats, Int32s, Ints, Source
 
 GROWTH = 2
 """Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
+
+NO_PASSES_WITH_HOLES = (
+    "trees grow by passes over distances that are all observed, found NaN among them; put a number in their place, or "
+    "give workers the memory for the whole matrix (`run.memory_limit`)"
+)
+"""The error where some distances are unobserved, and the matrix does not fit into memory."""
 
 Bound = Problem | PairProblem
 """A method that is bound to data."""
@@ -165,6 +194,18 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
     return TwoClusters(params["criterion"], params["relative"], at_random, witnesses), KeepsNothing("same_leaf")
 
 
+def _beside_categories(criterion: TwoClusters, draw: Draw, data: Data, n_categories: Int32s) -> TwoClusters:
+    """The criterion for features of which some are categories: sums of columns, drawn as by ``draw``, judge these."""
+    matrix = ArraySource.of(data.array).values
+    numbers = CategoryNumbers.of(matrix, n_categories)
+    if not isinstance(draw, Oblique):
+        draw = Oblique(ColumnWeights.uniform(len(n_categories)), draw.width, 1.0)
+    scales = None if draw.scales is None else np.where(n_categories > 0, 1.0, draw.scales)
+    companions = Companions(matrix, numbers, replace(draw, scales=scales), criterion.at_random)
+    witnesses = criterion.witnesses and replace(criterion.witnesses, numbers=numbers)
+    return replace(criterion, companions=companions, witnesses=witnesses)
+
+
 def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
     truth = Disagreement(
         data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.truth_kind == TruthKind.LABELS
@@ -196,6 +237,11 @@ def _measures(data: Data) -> Measures:
     return Measures.of(data.n_rows, weights, of_distances)
 
 
+def _unit(data: Data) -> int:
+    """The in-bag weight that counts as one row."""
+    return 1 if data.sample_weights is None else data.sample_weights.unit
+
+
 def _landmarks(data: Data, params: Params, truth: Disagreement, seed: int) -> Landmarks:
     """The landmarks, drawn from the objects of positive weight."""
     if data.sample_weights is None or params["n_landmarks"] is None:
@@ -209,7 +255,10 @@ _ROWS = (
     Method(
         "smerf",
         "features",
-        (TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING),
+        (
+            *(TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS),
+            *(TruthKind.DIFFERENCES, TruthKind.EMBEDDING, TruthKind.DIRECTIONS),
+        ),
         SMERF_PARAMETERS,
         _columns_of_features,
         weighs_rows=True,
@@ -236,9 +285,12 @@ _ROWS = (
         "similarity",
         (TruthKind.NOTHING,),
         ISOLATION_PARAMETERS,
-        lambda data, source, _params, _seed: TwoAtRandom(source, measures=_measures(data)),
-        lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
+        lambda data, source, _params, _seed: TwoAtRandom(
+            source, measures=_measures(data), weighted=data.sample_weights is not None
+        ),
+        lambda data, _params: (RandomCut(), KeepsNothing("path_lengths", _unit(data))),
         in_specs=False,
+        weighs_rows=True,
     ),
     Method(
         "rfd",
@@ -259,7 +311,7 @@ _ROWS = (
 )
 METHODS = {method.name: method for method in _ROWS}
 
-OF_DENSE: dict[str, object] = {"max_bins": None, "coefficients": "sign", "n_witnesses": 0}
+OF_DENSE: dict[str, object] = {"max_bins": None, "coefficients": "sign", "n_witnesses": 0, "leafrank": "tree"}
 """Parameters that read a dense matrix of features, each with the value with which it does not."""
 
 FUSED: dict[tuple[type, type], Search] = {
@@ -306,14 +358,19 @@ def sampling(params: Params, n_rows: int, weights: SampleWeights | None = None) 
     max_samples, n_rows = params["max_samples"], n_rows if weights is None else len(weights.present)
     n_draws = n_drawn(max_samples, n_rows)
     if "bootstrap" not in params:  # isolation: rows without replacement, at most all of them
-        return Sampling(n_rows, min(n_draws, n_rows), replace=False)
+        return Sampling(n_rows, min(n_draws, n_rows), replace=False, sample_weights=weights)
     if n_draws > n_rows:
         raise InputError(f"max_samples={max_samples!r} asks for more rows than there are ({n_rows})")
     return Sampling(n_rows, n_draws, bool(params["bootstrap"]), weights)
 
 
 def weights_of_rows(
-    params: Params, truth_kind: TruthKind, truth: np.ndarray, classes: Sequence[object] | None, weights: Floats
+    params: Params,
+    truth_kind: TruthKind,
+    truth: np.ndarray,
+    classes: Sequence[object] | None,
+    weights: Floats,
+    has_costs: bool = False,
 ) -> SampleWeights:
     """The weights of the rows as the integers that trees add.
 
@@ -324,7 +381,9 @@ def weights_of_rows(
     truth_kind, truth, classes
         The ground truth, as in `Data`.
     weights
-        Weights from `checked_weights`, shape (n_rows,).
+        Weights from `distforest.sources.weights.checked_sample_weight`, shape (n_rows,).
+    has_costs
+        Whether the classes have costs, whose sums are those of distances.
 
     Raises
     ------
@@ -337,7 +396,7 @@ def weights_of_rows(
     if params.get("voting") == NEAREST and n_present < len(weights):
         raise InputError(f"voting={NEAREST!r} lets every training object vote; leave out those with a weight of 0")
     draws, bounds = sampling(params, n_present), GENERAL
-    if truth_kind == TruthKind.DISTANCES:
+    if truth_kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} or has_costs:
         bounds = OF_DISTANCES
     if truth_kind == TruthKind.LABELS and (class_weight := params.get("class_weight")) is not None:
         of_classes = ClassWeights.of(class_weight, truth, classes or [], weights).integers(draws.n_draws)
@@ -353,6 +412,8 @@ def check_together(params: Params) -> None:
     if params.get("voting") == NEAREST and params["oob_score"]:
         why = "the training objects of a leaf vote, an object itself among them, so there is no vote out of bag"
         raise InputError(f"voting={NEAREST!r} does not go with oob_score=True: {why}; validate with held-out objects")
+    if params.get("voting") == NEAREST and params.get("cut") == AUTO:
+        raise InputError(f"voting={NEAREST!r} has no vote out of bag, by which cut={AUTO!r} could choose; name the cut")
     if params.get("pairing") == KEPT and params["n_landmarks"] is not None:
         raise InputError(f"pairing={KEPT!r} does not go with n_landmarks, whose pairs are fresh; leave one of them out")
     if "resample" in params or "region" in params:
@@ -366,7 +427,7 @@ def check_together(params: Params) -> None:
             raise InputError(f"max_bins splits single columns; it goes with {name}={value!r}, found {params[name]!r}")
 
 
-def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
+def problem(method: Method, data: Data, params: Params, seed: int, passes: Passes | None = None) -> Bound:
     """Bind a method to data.
 
     Parameters
@@ -379,6 +440,8 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
         All parameters of the method.
     seed
         The seed of the forest.
+    passes
+        The budget of rows in memory, for trees that grow by passes; None: all rows are in memory.
 
     Returns
     -------
@@ -388,21 +451,33 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
     Raises
     ------
     InputError
-        The method cannot learn from this kind of ground truth, or a parameter contradicts another one or the data.
+        The method cannot learn from this kind of ground truth, or a parameter contradicts another one or the data; or
+        trees of this kind do not grow by passes.
     """
     check_together(params)
+    assert params.get("cut") != AUTO  # noqa: S101  (chosen before, by `distforest.growth.cuts.trial_cuts`)
     if data.sample_weights is not None and not method.weighs_rows:
         raise InputError(f"{method.name} knows no weights of rows, found sample_weight; leave it out")
     if data.truth_kind not in method.truth_kinds:
         raise InputError(f"{method.name} learns from {' or '.join(method.truth_kinds)}, found {data.truth_kind}")
     if data.truth_kind != TruthKind.LINKS and len(data.truth) != data.n_rows:
         raise InputError(
-            f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind}: "
+            f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind.noun}: "
             "inconsistent numbers of samples"
         )
     if isinstance(data.rows, Several) and params.get("voting") == NEAREST:
         raise InputError(f"voting={NEAREST!r} asks which object is nearest, and several similarities differ in that")
-    return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
+    if method.over_pairs is None:
+        return _over_rows(method, data, params, seed, passes)
+    if passes is not None:
+        raise InputError(f"trees grow by passes over features, found {method.name}, which learns from pairs")
+    return _over_pairs(method, data, params, seed)
+
+
+def over_rows(bound: Bound) -> Problem:
+    """A bound method that callers know to be one over rows."""
+    assert isinstance(bound, Problem)  # noqa: S101  (what they ask for, methods over pairs have not)
+    return bound
 
 
 def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairProblem:
@@ -414,50 +489,58 @@ def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairPr
     return PairProblem(meaning, data, int(params["n_estimators"]), bound.points, bound.sampling, bound.growth)
 
 
-def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem:
+def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Passes | None) -> Problem:
     """Bind a method to rows."""
     assert method.draw is not None  # noqa: S101  (a method has a draw or is one over pairs)
-    data, source = data.without_absent(), _source(data, params)
+    of_rows = None if data.is_of_distances else passes
+    data, source = data.without_absent(), _source(data, params, of_rows)
     rows_of_trees = sampling(params, data.n_rows, data.sample_weights)
     params, class_weights = _weighted(data, params, rows_of_trees.heaviest)
     criterion, leaf = (
         method.without_truth(data, params)
         if method.without_truth
-        else _taught(data, params, class_weights, rows_of_trees.heaviest)
+        else _taught(data, params, class_weights, rows_of_trees.heaviest, passes)
     )
     limits = _limits(params, rows_of_trees)
+    if not data.is_lazy:  # whose budget would last longer, so that their forests would be others
+        limits = for_two_sides(limits)
     draw, on_missing = method.draw(data, source, params, seed), _rule_for_missing(data, source, params)
     search = search_of(source, criterion)
     held = 1 if isinstance(source, SparseFeatures) and search is not judge_and_cut else None
     growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing, held=held)
     if isinstance(data.rows, Features) and data.rows.n_categories:
-        growth = _with_categories(method, growth, data, params)
+        growth = _with_categories(method, growth, data)
     meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
-    return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
+    if of_rows is not None:
+        check_by_sums(growth, BY_PASSES)
+    return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1), passes)
 
 
-def _with_categories(method: Method, growth: Growth, data: Data, params: Params) -> Growth:
-    """The growth for features of which some are categories; raises InputError if they do not go with a parameter."""
+def _with_categories(method: Method, growth: Growth, data: Data) -> Growth:
+    """The growth for features of which some are categories; raises InputError if a truth orders no categories."""
     assert isinstance(data.rows, Features)  # noqa: S101  (checked by the caller)
     found = f"found {counted(sum(n > 0 for n in data.rows.n_categories), 'feature')} of categories"
+    if data.graph is not None:
+        raise InputError(f"a sparse graph orders no categories, {found}; give a dense one, or encode them as numbers")
+    n_categories = np.array(data.rows.n_categories, np.int32)
+    draw = CategoriesAlone(growth.draw, n_categories)
+    if isinstance(growth.criterion, TwoClusters):
+        criterion = _beside_categories(growth.criterion, growth.draw, data, n_categories)
+        of_companions = CompanionSearch(n_categories)
+        return replace(growth, draw=draw, criterion=criterion, search=of_companions, n_categories=n_categories)
     if method.reads != "features" or not isinstance(growth.criterion, RanksCategories):
         cure = "encode them as numbers, such as by scikit-learn's OneHotEncoder, or pass categorical_features=None"
         raise InputError(f"{method.name} splits on numbers, {found}; {cure}")
-    refused = {
-        "max_bins": (params.get("max_bins") is not None, "bins numbers"),
-        "feature_weights": (params.get("feature_weights") == "dependence", "compares the ranks of numbers"),
-    }
-    for name, (is_refused, why) in refused.items():
-        if is_refused:
-            raise InputError(f"{name}={params[name]!r} {why}, {found}; leave it out")
-    n_categories = np.array(data.rows.n_categories, np.int32)
-    draw = CategoriesAlone(growth.draw, n_categories)
-    return replace(growth, draw=draw, search=CategorySearch(n_categories), n_categories=n_categories)
+    search = CategorySearch(n_categories)
+    fused = FUSED.get((BinnedSource, type(growth.criterion)))
+    if isinstance(growth.source, BinnedTable) and fused and growth.criterion.is_plain:
+        search = BesideBins(n_categories, fused)
+    return replace(growth, draw=draw, search=search, n_categories=n_categories)
 
 
 def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
     """The rule of `distforest.forest.missing`: that of the parameters, or the one of features if some are missing."""
-    lacks = isinstance(source, (ArraySource, BinnedSource)) and not source.is_complete
+    lacks = isinstance(source, (ArraySource, BinnedSource, BinnedTable)) and not source.is_complete
     lacks = lacks and isinstance(data.rows, Features)
     return str(params.get("on_missing", LEARNED if lacks else "stop"))
 
@@ -471,9 +554,9 @@ def search_of(source: Source, criterion: Criterion) -> Search:
 
 
 def _limits(params: Params, rows: Sampling) -> Limits:
-    """When a node is a leaf. A tree of random cuts ends at depth ceil(log2(n_draws)), where rows are usually alone."""
+    """When a node is a leaf. A tree of random cuts ends at depth ceil(log2(n)), where its n rows are usually alone."""
     if "max_depth" not in params:
-        return Limits(max_depth=(rows.n_draws - 1).bit_length())
+        return Limits(max_depth=(rows.usual_weight - 1).bit_length())
     limits = Limits(**limits_among(params))
     if (weights := rows.sample_weights) is None:
         return limits
@@ -481,14 +564,31 @@ def _limits(params: Params, rows: Sampling) -> Limits:
     return replace(limits, min_samples_split=split, min_samples_leaf=leaf)
 
 
-def _source(data: Data, params: Params) -> Source:
-    """The source that growth reads."""
+def _source(data: Data, params: Params, passes: Passes | None) -> Source:
+    """The source that growth reads; by passes its codes are mapped."""
     max_bins = params.get("max_bins")
     if isinstance(data.matrix, SparseFeatures):
         check_sparse(params)
         _ = data.matrix.both_ways  # sorted once, before threads read it
         return data.matrix
-    return data.source() if max_bins is None else BinnedSource.of(data.array, int(max_bins), data.sample_weight)
+    if isinstance(data.matrix, Bins):
+        return data.matrix.source()
+    if max_bins is None:
+        return data.source()
+    if isinstance(data.rows, Features) and data.rows.n_categories:
+        check_codes(data.array, data.rows.n_categories)
+        of_categories = np.array(data.rows.n_categories) > 0
+        return BinnedTable.of(data.array, int(max_bins), of_categories, data.sample_weight)
+    if passes is None:
+        return BinnedSource.of(data.array, int(max_bins), data.sample_weight)
+    passes.folder.mkdir(parents=True, exist_ok=True)
+    step = passes.rows_of_block(data.array.shape[1] * data.array.itemsize)
+    handle, path = tempfile.mkstemp(suffix=".codes", dir=passes.folder)
+    os.close(handle)
+    try:
+        return BinnedSource.stored(data.array, int(max_bins), data.sample_weight, Path(path), step)
+    finally:
+        os.unlink(path)  # the map holds the file until nobody reads it
 
 
 def for_sparse(params: Params) -> dict[str, object]:
@@ -515,6 +615,17 @@ def check_sparse(params: Params) -> None:
         )
 
 
+def rows_of_features(
+    method: str, params: Params, n_features: int, n_categories: tuple[int, ...], is_sparse: bool
+) -> Features | PairColumns:
+    """The kind of rows as which a method reads features; raises InputError if they are sparse and may not be."""
+    if is_sparse:
+        check_sparse(params)
+    if METHODS[method].reads == "points":
+        return pair_columns(params, n_features, n_categories=n_categories)
+    return Features(n_features, n_categories)
+
+
 def _weighted(data: Data, params: Params, heaviest: int) -> tuple[Params, Ints | None]:
     """The parameters with a weight for every label, and these weights as integers; unchanged without weights.
 
@@ -529,27 +640,44 @@ def _weighted(data: Data, params: Params, heaviest: int) -> tuple[Params, Ints |
     return {**params, "class_weight": weights.given}, weights.integers(heaviest)
 
 
-def _taught(data: Data, params: Params, class_weights: Ints | None, heaviest: int) -> tuple[Criterion, LeafKind]:
+def _taught(
+    data: Data, params: Params, class_weights: Ints | None, heaviest: int, passes: Passes | None
+) -> tuple[Criterion, LeafKind]:
     """The criterion for the ground truth of the data, and the kind of leaf table."""
     places_missing = "on_missing" not in params and params["splitter"] == "best"
     criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST, heaviest)
-    criterion = replace(criterion, places_missing=places_missing)
+    found = replace(criterion, places_missing=places_missing)
+    judge: Criterion = found if passes is None or not data.is_of_distances else _stored(found, passes)
     if params.get("cut") == ZERO:
-        return AtZero(criterion), leaf
-    return (AtRandom(criterion) if params.get("splitter") == "random" else criterion), leaf
+        return AtZero(judge), leaf
+    return (AtRandom(judge) if params.get("splitter") == "random" else judge), leaf
+
+
+def _stored(criterion: Criterion, passes: Passes) -> StoredDistance:
+    """The criterion that reads a matrix of distances by passes; raises InputError if some of them are unobserved."""
+    if type(criterion) is not MeanDistance:
+        raise InputError(NO_PASSES_WITH_HOLES)
+    block_rows = passes.rows_of_block(4 * len(criterion.distances))
+    return StoredDistance.of(criterion, passes.budget, block_rows)
 
 
 def _of_truth(
     data: Data, class_weights: Ints | None, nearest: bool, heaviest: int
-) -> tuple[Gini | MeanDistance | Variance | FarVariance, LeafKind]:
+) -> tuple[Gini | ClassCosts | AbsoluteDistance | MeanDistance | GraphDistance | Variance | FarVariance, LeafKind]:
+    if data.costs is not None:
+        return ClassCosts.of(data.truth, data.costs), KeepsCounts()
     if data.truth_kind == TruthKind.LABELS:
         n_classes = len(data.classes or ())
         gini = Gini(data.truth, n_classes, class_weights=class_weights)
         return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
+    if data.graph is not None:
+        return GraphDistance.of(data.graph, data.largest), KeepsMembers(data.offset or None)
     if data.truth_kind == TruthKind.DISTANCES:
         distances = ArraySource.of(data.truth).values
         criterion = ObservedDistance if data.n_unobserved else MeanDistance
         return criterion.of(distances, data.largest), KeepsMembers(data.offset or None)
-    factor = 0.5 if data.truth_kind == TruthKind.TARGETS else 1.0
+    if data.truth_kind == TruthKind.DIFFERENCES:
+        return AbsoluteDistance.of(data.truth, data.sample_weight), KeepsTargets()
+    leaf = KeepsMeans.of(data.truth_kind, nearest)
     heaviest_of_rows = None if data.sample_weights is None else heaviest
-    return variance_of(data.truth, factor, data.truth_kind, heaviest_of_rows), KeepsMeans(factor, nearest)
+    return variance_of(data.truth, leaf.factor, data.truth_kind, heaviest_of_rows), leaf

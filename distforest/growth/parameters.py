@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
+from distforest.forest.chosen_cut import BEST, CUTS
 from distforest.forest.leaf_kinds import NEAREST, SHARE
 from distforest.forest.missing import RULES
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, DEEPEST_CELL, VOTINGS
@@ -17,14 +18,16 @@ from distforest.forest.pairs.pair_leaves import AGGREGATIONS, DEEPEST_CELL, VOTI
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from distforest.growth.grower import Limits
+
 BALANCES = ("points", "classes", "pairs")
 """Rules by which must-link and cannot-link pairs are drawn from labels."""
 
 FRESH, KEPT = "fresh", "kept"
 """How a node draws its pairs of objects, see `distforest.growth.draws.object_pairs`."""
 
-BEST, ZERO = "best", "zero"
-"""Where a candidate of two objects is cut, see `distforest.growth.cuts.zero_cuts`."""
+AUTO = "auto"
+"""The word for the cut, of `CUTS`, that a trial chooses: see `distforest.growth.cuts.trial_cuts`."""
 
 LEAST = math.ulp(0.0)
 """The least number above 0."""
@@ -207,6 +210,11 @@ def limits_among(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if params[name] is None else int(params[name]) for name in names}
 
 
+def for_two_sides(limits: Limits) -> Limits:
+    """The same limits for nodes that have the weight of two sides; in a lighter one no cut can be found."""
+    return replace(limits, min_samples_split=max(limits.min_samples_split, 2 * limits.min_samples_leaf))
+
+
 def with_defaults(parameters: Iterable[Parameter], **defaults: Value) -> tuple[Parameter, ...]:
     """The same parameters with other defaults."""
     return tuple(replace(p, default=defaults.get(p.name, p.default)) for p in parameters)
@@ -297,8 +305,8 @@ SIMFOREST_PARAMETERS = (
         "cut",
         BEST,
         "where the difference of an object's similarities to a pair is cut: at the best place, or at zero, so that it "
-        "goes to the nearer of the two",
-        words=(BEST, ZERO),
+        "goes to the nearer of the two; 'auto': whichever of these errs less out of bag in a trial",
+        words=(*CUTS, AUTO),
         later=True,
     ),
     Parameter(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,18 +12,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.forest import Forest, Meaning, canonical
-from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, VOICES, KeepsLeafDistances
-from distforest.forest.leaves import Members, Moments, accumulate, describe, leaves_per_tree, triangle_size
+from distforest.forest.graph_leaves import GRAPH_ARRAYS, GraphMembers, KeptLinks
+from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, VOICES, KeepsGraph, KeepsLeafDistances
+from distforest.forest.leaf_triangles import leaf_triangles
+from distforest.forest.leaves import COSTS, Members, leaves_per_tree, triangle_size
+from distforest.forest.missing import LACKING, lacking_entry
+from distforest.forest.node_sums import Moments, accumulate, describe
 from distforest.forest.observed_leaves import ObservedMembers
 from distforest.forest.table import NodeTable, route
+from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
-from distforest.growth.rng import bootstrap, subsample
+from distforest.growth.passes import Passes, grow_by_passes
+from distforest.growth.rng import bootstrap, bootstrap_part, subsample
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
-from distforest.sources.binned import BinnedSource
+from distforest.sources.arrays import ArraySource, release_pages
+from distforest.sources.binned import BinnedSource, BinnedTable, Bins
 from distforest.sources.lazy.source import LazySource, lazy_sources
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.row_kinds import is_built_in
+from distforest.sources.resident import spans
+from distforest.sources.row_kinds import Features, is_built_in
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Source
 from distforest.sources.truth import TruthKind
@@ -30,12 +39,14 @@ from distforest.sources.truth import TruthKind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.forest.leaves import InBag
+    from distforest.forest.forest import Params
+    from distforest.forest.leaves import InBag, LeafTable
     from distforest.growth.grower import LevelWatch
     from distforest.growth.sample_weights import SampleWeights
     from distforest.sources.factors import ClassName
+    from distforest.sources.graph_distances import GraphDistances
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.sources.source import Float32s, Floats, Int32s, Ints, Similarities
     from distforest.sources.sparse import SparseSource
     from distforest.sources.sparse_features import SparseFeatures
 
@@ -50,11 +61,12 @@ class Data:
         How the rows are read: see `distforest.sources.row_kinds`.
     matrix
         Features, shape (n, p), float32, or sparse; or similarities, shape (n, n) or of several measures side by side,
-        float32 or float64, or as a source.
+        float32 or float64, or as a source; or the bins of features whose rows lie elsewhere, in parts.
     truth_kind
         The kind of ground truth.
     truth
-        Codes, shape (n,); targets or embeddings, shape (n, q); distances, shape (n, n); or nothing, shape (n, 0).
+        Codes, shape (n,); targets, embeddings or directions, shape (n, q); distances, shape (n, n); or nothing, shape
+        (n, 0).
     classes
         The classes of the codes.
     largest
@@ -73,10 +85,15 @@ class Data:
         The weight of each row; None: equal weights.
     n_unobserved
         Number of pairs of rows whose distance nobody observed; it is NaN in ``truth``.
+    graph
+        The distances by the links of a graph. ``truth`` then holds what a forest keeps of them: the matrix, or nothing,
+        shape (n, 0), if the graph is so large that a forest keeps the links.
+    costs
+        The distances of the classes, shape (n_classes, n_classes); None if all are equally far apart.
     """
 
     rows: RowKind
-    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide
+    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins
     truth_kind: TruthKind
     truth: np.ndarray
     classes: Sequence[ClassName] | None = None
@@ -87,11 +104,23 @@ class Data:
     offset: float = 0.0
     sample_weights: SampleWeights | None = None
     n_unobserved: int = 0
+    graph: GraphDistances | None = None
+    costs: Float32s | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of training rows."""
         return int(self.matrix.shape[0])
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether similarities are evaluated while trees grow."""
+        return not isinstance(self.rows, Features) and bool(lazy_sources(self.matrix))
+
+    @property
+    def is_of_distances(self) -> bool:
+        """Whether the ground truth is a matrix of distances."""
+        return self.truth_kind == TruthKind.DISTANCES and self.graph is None
 
     @property
     def array(self) -> np.ndarray:
@@ -108,6 +137,26 @@ class Data:
         return rows
 
     @property
+    def graph_indptr(self) -> Ints:
+        """Where the links of each row of the graph begin."""
+        return self._stored.indptr
+
+    @property
+    def graph_indices(self) -> Int32s:
+        """The other row of each link of the graph."""
+        return self._stored.indices
+
+    @property
+    def graph_distances(self) -> Similarities:
+        """The distance of each link of the graph."""
+        return self._stored.data
+
+    @property
+    def _stored(self) -> SparseSource:
+        assert self.graph is not None  # noqa: S101  (who asks for its arrays knows that there is one)
+        return self.graph.stored
+
+    @property
     def sample_weight(self) -> Int32s | None:
         """The weight of each row as an integer, shape (n,); None: equal weights."""
         return None if self.sample_weights is None else self.sample_weights.integers
@@ -117,26 +166,43 @@ class Data:
         if self.sample_weights is None or self.sample_weights.is_everywhere:
             return self
         present = self.sample_weights.present
+        if self.graph is not None:
+            return replace(self, largest=self.graph.largest_among(present))
         if self.truth_kind == TruthKind.DISTANCES:
-            largest = max(float(np.fmax.reduce(np.abs(row[present]))) for row in self.truth[present])
+            largest = 0.0
+            for first, last in spans(self.truth, present, 64):
+                rows = present[np.searchsorted(present, first) : np.searchsorted(present, last)]
+                largest = max(largest, *(float(np.fmax.reduce(np.abs(self.truth[row][present]))) for row in rows))
             return replace(self, largest=largest)
+        if self.truth_kind == TruthKind.DIFFERENCES:  # which the forest keeps as they are given
+            return self
         truth = np.repeat(self.truth[present[:1]], self.n_rows, axis=0)
         truth[present] = self.truth[present]
         return replace(self, truth=truth)
 
-    @property
-    def sha256(self) -> str:
+    def digest(self) -> str:
         """SHA-256 of all that trees learn from; similarities that a function computes have none, which is an error."""
         matrix = self.matrix
-        assert not isinstance(matrix, (LazySource, SideBySide))  # noqa: S101  (their forests grow in another way)
+        assert not isinstance(matrix, (LazySource, SideBySide, Bins))  # noqa: S101  (their forests grow in another way)
         digest = hashlib.sha256(
             canonical([self.rows.to_dict(), self.truth_kind, self.classes, self.largest, self.offset])
         )
         parts = [matrix] if isinstance(matrix, np.ndarray) else [matrix.indptr, matrix.indices, matrix.data]
-        for array in (*parts, self.truth, self.feature_weights, self.pairs, self.sample_weight):
+        if self.graph is not None and not self.graph.is_kept_dense:
+            digest.update(canonical(self.graph.absent))
+            parts += [self.graph.stored.indptr, self.graph.stored.indices, self.graph.stored.data]
+        others = () if self.costs is None else (self.costs,)
+        for array in (*parts, self.truth, self.feature_weights, self.pairs, self.sample_weight, *others):
             digest.update(canonical(None if array is None else [array.dtype.str, array.shape]))
             digest.update(b"" if array is None else np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+    @property
+    def lacking(self) -> dict[str, list[int]]:
+        """The provenance's entry with the features that a row lacks; empty if none does, or rows have none."""
+        if isinstance(self.matrix, Bins):
+            return {LACKING: list(self.matrix.lacking)} if self.matrix.lacking else {}
+        return lacking_entry(self.matrix) if isinstance(self.rows, (Features, PairColumns)) else {}
 
     def source(self) -> Source:
         """The matrix that splits read."""
@@ -171,6 +237,46 @@ class Sampling:
         of_all[:, self.sample_weights.present] = weights
         return of_all
 
+    def of_part(self, seed: int, tree: int, first: int, n_rows: int) -> Int32s:
+        """Multiplicity of the rows ``first`` to ``first + n_rows - 1`` of those of positive weight, shape (n_rows,)."""
+        if self.replace:
+            drawn = np.empty(n_rows, np.int32)
+            bootstrap_part(seed, tree, self.n_draws, self.n_rows, first, drawn)
+            return drawn
+        if self.n_draws == self.n_rows:
+            return np.ones(n_rows, np.int32)
+        of_all = np.empty(self.n_rows, np.int32)
+        subsample(seed, tree, self.n_draws, of_all)
+        return of_all[first : first + n_rows].copy()
+
+    def most_leaves(self, params: Params) -> int:
+        """The most leaves of a tree: one for each row that it is likely to draw, or as many as the parameters allow.
+
+        Examples
+        --------
+        >>> Sampling(1000, 1000, replace=True).most_leaves({"min_samples_leaf": 1, "max_depth": None})
+        633
+        >>> Sampling(1000, 1000, replace=True).most_leaves({"min_samples_leaf": 20, "max_depth": None})
+        50
+        """
+        most = min(self.n_distinct, max(1, self.n_draws // int(params.get("min_samples_leaf") or 1)))
+        depth = params.get("max_depth")
+        return most if depth is None else min(most, 1 << min(int(depth), 62))
+
+    @property
+    def n_distinct(self) -> int:
+        """How many rows a tree is likely to draw, each counted once, rounded up."""
+        drawn = self.n_rows * -math.expm1(-self.n_draws / self.n_rows) if self.replace else self.n_draws
+        return math.ceil(drawn)
+
+    @property
+    def usual_weight(self) -> int:
+        """How many rows those of a tree stand for, in the mean, rounded up."""
+        if self.sample_weights is None:
+            return self.n_draws
+        total = int(self.sample_weights.integers.sum(dtype=np.int64))
+        return -(-self.n_draws * total // (self.n_rows * self.sample_weights.unit))
+
     @property
     def heaviest(self) -> int:
         """The largest in-bag weight of a tree: the number of draws, unless rows have weights."""
@@ -200,13 +306,17 @@ class Contents:
 
 @dataclass(frozen=True)
 class Problem:
-    """Data and parameters bound together, which grow trees and compute their leaf tables."""
+    """Data and parameters bound together, which grow trees and compute their leaf tables.
+
+    With ``passes``, trees grow by passes over blocks of rows, of features or of distances: the same trees.
+    """
 
     meaning: Meaning
     data: Data
     growth: Growth
     sampling: Sampling
     n_trees: int
+    passes: Passes | None = None
 
     @property
     def n_rows(self) -> int:
@@ -218,15 +328,22 @@ class Problem:
         """Number of candidates of a node whose values are held at once."""
         return self.growth.held or self.growth.draw.width
 
+    @property
+    def most_leaves(self) -> int:
+        """The most leaves of a tree."""
+        return self.sampling.most_leaves(self.meaning.params)
+
     def grow(self, trees: Ints) -> dict[str, np.ndarray]:
         """Grow the trees with these numbers; returns the arrays of a forest of them, by name."""
         drawn = self.sampling.weights(self.growth.seed, trees)
         in_bag, weighed = drawn.astype(np.uint8), None
         if self.data.sample_weights is not None:
             weighed = self.data.sample_weights.of_trees(drawn)
+        if self.passes is not None and not self.data.is_of_distances:
+            return self._grow_by_passes(self.passes, trees, in_bag, drawn if weighed is None else weighed)
         table, leaves = self.growth.grow(trees, drawn if weighed is None else weighed)
-        if isinstance(self.growth.source, BinnedSource):
-            table = _on_features(table, self.growth.source)
+        if isinstance(self.growth.source, (BinnedSource, BinnedTable)):
+            table = on_features(table, self.growth.source)
         out = drawn == 0
         if out.any() and self.routes_out_of_bag:
             rows = np.arange(self.data.n_rows, dtype=np.int32)
@@ -234,6 +351,34 @@ class Problem:
             leaves[out] = routed[out]
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
         return {**arrays, **self._leaf_arrays(table, leaves, in_bag if weighed is None else weighed)}
+
+    def _grow_by_passes(
+        self, passes: Passes, trees: Ints, in_bag: InBag, weights: NDArray[np.int32]
+    ) -> dict[str, np.ndarray]:
+        """`grow`, which reads no more rows at once than ``passes`` allow; every row walks to its leaf."""
+        source = self.growth.source
+        assert isinstance(source, BinnedSource)  # noqa: S101  (`check_by_sums`)
+        if self.data.truth_kind.is_of_vectors:
+            _ = self._middle  # before there are nodes, as it sorts all values
+        table = on_features(grow_by_passes(self.growth, trees, weights, passes), source)
+        leaves, features = np.empty(in_bag.shape, np.int32), self.data.array
+        step = passes.rows_of_block(features.shape[1] * features.itemsize)
+        for first in range(0, self.n_rows, step):
+            block = np.array(features[first : first + step])
+            rows = np.arange(len(block), dtype=np.int32)
+            leaves[:, first : first + step] = route(table, ArraySource.of(block), rows)
+            release_pages(features)
+        arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
+        return {
+            **arrays,
+            **self._leaf_arrays(table, leaves, in_bag if self.data.sample_weights is None else weights, step),
+        }
+
+    def leaf_arrays(self, table: NodeTable, leaves: Int32s, drawn: NDArray[np.int32]) -> dict[str, np.ndarray]:
+        """What leaves say that rows have reached; trees have ``drawn`` each so often, shape (n_trees, n_rows)."""
+        weights = self.data.sample_weights
+        in_bag = drawn.astype(np.uint8) if weights is None else weights.of_trees(drawn.astype(np.int32))
+        return self._leaf_arrays(table, leaves, in_bag)
 
     def watched(self, watch: LevelWatch) -> Problem:
         """The same problem, which calls ``watch`` for every level that grows."""
@@ -249,17 +394,29 @@ class Problem:
         params = self.meaning.params
         wanted = params.get("oob_score") or "n_landmarks" in params or params.get("voting") == NEAREST
         wanted = wanted or params.get("contamination", "auto") != "auto"
-        return bool(wanted) or not lazy_sources(self.data.matrix)
+        return bool(wanted) or not self.data.is_lazy
 
-    def _leaf_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
+    def _leaf_arrays(
+        self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, step: int | None = None
+    ) -> dict[str, np.ndarray]:
+        """What leaves say; classes are counted ``step`` rows at a time, or of all rows at once."""
         if self.data.truth_kind == TruthKind.LABELS:
-            one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
-            return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
+            return {"class_counts": self._class_counts(table, leaves, in_bag, step or self.n_rows)}
         if self.data.truth_kind == TruthKind.DISTANCES:
             return self._distance_arrays(table, leaves, in_bag)
-        if self.data.truth_kind == TruthKind.NOTHING:
+        if self.data.truth_kind in {TruthKind.NOTHING, TruthKind.DIFFERENCES}:
             return {}
         return _means(table, leaves, in_bag, self.data.truth, self._middle)
+
+    def _class_counts(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, step: int) -> Int32s:
+        """In-bag weight of each class in each node, which are whole numbers: any blocks add up to the same."""
+        classes = np.eye(len(self.data.classes or ()))
+        counts = np.zeros((len(table.left), len(classes)), np.int32)
+        for first in range(0, self.n_rows, step):
+            here = slice(first, first + step)
+            one_hot = classes[self.data.truth[here]]
+            counts += accumulate(table, leaves[:, here], in_bag[:, here], one_hot).astype(np.int32)
+        return counts
 
     @cached_property
     def _middle(self) -> Floats:
@@ -268,24 +425,40 @@ class Problem:
 
     def _distance_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
         """Distances of leaves and, if some distances are unobserved, how many pairs of leaves are, for each tree."""
+        members: LeafTable
+        if self._kept_graph is not None:
+            links = KeptLinks(*(getattr(self.data, name) for name in GRAPH_ARRAYS))
+            graph = GraphMembers(table, leaves, in_bag, links, self._kept_graph.absent, self.data.offset)
+            return {"leaf_distances": self._triangles(table, graph)}
         if not self.data.n_unobserved:
             members = Members(table, leaves, in_bag, self.data.truth, self.data.offset)
-            return {"leaf_distances": self._triangles(members)}
+            if self.passes is not None:
+                step = self.passes.rows_of_block(4 * self.n_rows)
+                return {"leaf_distances": leaf_triangles(members, step) if self._keeps(table) else np.empty(0)}
+            return {"leaf_distances": self._triangles(table, members)}
         observed = ObservedMembers(table, leaves, in_bag, self.data.truth, self.data.offset)
         counts = [observed.count(tree) for tree in range(table.n_trees)]
-        return {"leaf_distances": self._triangles(observed), UNOBSERVED: np.array(counts, np.int64)}
+        return {"leaf_distances": self._triangles(table, observed), UNOBSERVED: np.array(counts, np.int64)}
 
-    def _triangles(self, members: Members) -> np.ndarray:
+    @property
+    def _kept_graph(self) -> GraphDistances | None:
+        """The graph of which a forest keeps the links; None if it keeps the matrix, or there is no graph."""
+        graph = self.data.graph
+        return None if graph is None or graph.is_kept_dense else graph
+
+    def _triangles(self, table: NodeTable, members: LeafTable) -> np.ndarray:
         """Packed distances of all pairs of leaves of the trees, or an empty array if one of them would be too large."""
-        table = members.table
-        sizes = triangle_size(leaves_per_tree(table))
-        if (sizes > self.triangle_limit).any():
+        if not self._keeps(table):
             return np.empty(0)
         triangles = []
         for tree in range(table.n_trees):
             nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])
             triangles.append(members.between(tree, nodes, nodes)[np.tril_indices(len(nodes))])
         return np.concatenate(triangles)
+
+    def _keeps(self, table: NodeTable) -> bool:
+        """Whether the distances of leaves are kept; they are not if a tree has too many of them."""
+        return not (triangle_size(leaves_per_tree(table)) > self.triangle_limit).any()
 
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
         """The contents of a forest of some parts; ``parts`` holds the lengths of each part's arrays by name."""
@@ -295,7 +468,15 @@ class Problem:
                 meaning = replace(meaning, leaf=KeepsLeafDistances())
             else:
                 grown.remove("leaf_distances")
-                repeated["distances"] = "truth"
+                if self._kept_graph is None:
+                    repeated["distances"] = "truth"
+                else:
+                    repeated |= {name: name for name in GRAPH_ARRAYS}
+                    meaning = replace(meaning, leaf=KeepsGraph(self._kept_graph.absent, self.data.offset or None))
+        if self.data.costs is not None:
+            repeated[COSTS] = "costs"
+        if self.data.truth_kind == TruthKind.DIFFERENCES:
+            repeated[TAUGHT_TARGETS] = "truth"
         if is_built_in(self.data.rows):
             repeated["objects"] = "matrix"
         given = ("feature_weights", "dependence", "sample_weight")
@@ -315,9 +496,11 @@ class Problem:
     def triangle_limit(self) -> int:
         """Most pairs of leaves whose distances a tree may keep, as float64.
 
-        All of them together must not be larger than the float32 training distances, which could be kept instead.
+        All of them together must not be larger than the float32 training distances, or the links of a graph, which
+        could be kept instead.
         """
-        return 4 * self.data.n_rows**2 // (8 * self.n_trees)
+        n_bytes = 4 * self.data.n_rows**2 if self._kept_graph is None else self._kept_graph.nbytes
+        return n_bytes // (8 * self.n_trees)
 
 
 def put_together(parts: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -330,7 +513,7 @@ def put_together(parts: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -
     return {name: taken(name) for name in names}
 
 
-def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
+def on_features(table: NodeTable, binned: BinnedSource | BinnedTable) -> NodeTable:
     """The table with thresholds of features instead of thresholds of their codes."""
     threshold = table.threshold.copy()
     threshold[~table.is_leaf] = binned.thresholds(table.columns, threshold[~table.is_leaf])

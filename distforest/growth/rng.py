@@ -76,6 +76,17 @@ def bootstrap(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) ->
 
 
 @kernel
+def bootstrap_part(seed: int, tree: int, n_draws: int, n_rows: int, first: int, weights: NDArray[np.int32]) -> None:
+    """`bootstrap` of ``n_rows`` rows, of which only those from ``first`` on are counted, as many as ``weights`` has."""
+    key = stream(seed, tree, SAMPLE_NODE)
+    weights[:] = 0
+    for draw in range(n_draws):
+        row = below(key, draw, n_rows) - first
+        if 0 <= row < weights.shape[0]:
+            weights[row] += 1
+
+
+@kernel
 def subsample(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) -> None:
     """Draw ``n_draws`` rows without replacement, by Fisher-Yates: weights[i] = 1 for each row that is drawn."""
     key = stream(seed, tree, SAMPLE_NODE)

@@ -85,7 +85,7 @@ class SampleWeights:
         Parameters
         ----------
         weights
-            Finite numbers that are not negative, not all 0, shape (n_rows,); see `checked_weights`.
+            Finite numbers that are not negative, not all 0, shape (n_rows,); see `distforest.sources.weights`.
         draws
             How many of the rows of positive weight a tree draws.
         bounds
@@ -139,15 +139,10 @@ class SampleWeights:
         Raises
         ------
         InputError
-            The weights of a tree add up to more than `MOST_OF_TREE`.
+            As `check_heaviest`.
         """
         weights = counts * self.integers.astype(np.int64)
-        heaviest = int(weights.sum(axis=1).max(initial=0))
-        if heaviest > MOST_OF_TREE:
-            raise InputError(
-                f"sample_weight: the weights of a tree may add up to {MOST_OF_TREE:,}, found {heaviest:,}; "
-                "divide them by their mean, or lower max_samples"
-            )
+        check_heaviest(int(weights.sum(axis=1).max(initial=0)))
         return weights.astype(np.int32)
 
     def least(self, n_rows: int, binding: int) -> int:
@@ -171,6 +166,15 @@ class SampleWeights:
         return (
             f"sample_weight: fractional weights are rounded to multiples of 1/{self.unit} of their mean, which changes "
             f"{found} by more than one per cent, most of all {weights[row]:.4g} in row {row}"
+        )
+
+
+def check_heaviest(heaviest: int) -> None:
+    """Refuse a tree whose weights add up to more than `MOST_OF_TREE`; raises InputError."""
+    if heaviest > MOST_OF_TREE:
+        raise InputError(
+            f"sample_weight: the weights of a tree may add up to {MOST_OF_TREE:,}, found {heaviest:,}; "
+            "divide them by their mean, or lower max_samples"
         )
 
 
@@ -200,29 +204,3 @@ def _rounded(relative: Floats, unit: int) -> Floats:
     """max(1, rint(unit w)) for each positive w, 0 for 0."""
     rounded: Floats = np.maximum(np.rint(relative * unit), relative > 0.0)
     return rounded
-
-
-def checked_weights(weights: object, n_rows: int) -> Floats:
-    """Read the weights of ``n_rows`` rows as float64, shape (n_rows,).
-
-    Raises
-    ------
-    InputError
-        They are not a vector of as many finite numbers that are not negative and not all zero.
-    """
-    try:
-        values = np.array(weights, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"sample_weight must be numbers, found {weights!r}") from error
-    if values.shape != (n_rows,):
-        raise InputError(
-            f"sample_weight: shape ({n_rows},), a weight for each row, was expected, found {values.shape}: "
-            "inconsistent numbers of samples"
-        )
-    for fault, name in ((~np.isfinite(values), "finite"), (values < 0.0, "not negative")):
-        if fault.any():
-            row = int(np.argmax(fault))
-            raise InputError(f"sample_weight: numbers that are {name} were expected, found {values[row]} in row {row}")
-    if not values.any():
-        raise InputError("sample_weight: a positive weight was expected, found only weights of zero")
-    return values

@@ -12,11 +12,12 @@ import numpy as np
 
 from distforest.forest.roots import Roots
 from distforest.growth.pairs.problem import PairProblem
-from distforest.sources.arrays import row_blocks
-from distforest.sources.lazy.source import lazy_sources
-from distforest.sources.row_kinds import is_given
+from distforest.sources.arrays import diagonal_of, row_blocks
+from distforest.sources.binned import Bins
+from distforest.sources.row_kinds import Features, is_given
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
+from distforest.sources.sparse_pairs import SparsePairs
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
 
-TRUTH_NAMES = {TruthKind.DISTANCES: "distances that were given", TruthKind.EMBEDDING: "places in the embedding"}
+TRUTH_NAMES = {
+    TruthKind.DISTANCES: "distances that were given",
+    TruthKind.EMBEDDING: "places in the embedding",
+    TruthKind.DIRECTIONS: "directions of the vectors",
+}
 """Names of some kinds of ground truth in a message."""
 
 NO_REASON = "the cause is neither values that are all the same nor a rule that stops trees"
@@ -88,15 +93,20 @@ def _of_truth(data: Data) -> Iterator[str]:
     """A ground truth that is the same for all rows."""
     if data.truth_kind in {TruthKind.NOTHING, TruthKind.LINKS}:
         return
+    if data.graph is not None:
+        if not len(data.graph.stored.data):
+            yield f"all distances are {data.graph.absent + data.offset:g} (no two nodes are linked)"
+        return
     low, high, _ = _ranges(data.truth.reshape(data.n_rows, -1))
     if (low < high).any() or (data.truth_kind == TruthKind.DISTANCES and low.min() < high.max()):
         return
     if data.truth_kind == TruthKind.LABELS:
         yield f"all labels are {_label(data, int(low[0]))} (give rows of a second class)"
         return
-    values = {TruthKind.DISTANCES: f"are {low[0] + data.offset:g}", TruthKind.TARGETS: f"are {low[0]:g}"}
+    values = {TruthKind.DISTANCES: f"are {low[0] + data.offset:g}"}
+    values |= dict.fromkeys((TruthKind.TARGETS, TruthKind.DIFFERENCES), f"are {low[0]:g}")
     are_equal = values.get(data.truth_kind, "are equal")
-    yield f"all {TRUTH_NAMES.get(data.truth_kind, data.truth_kind)} {are_equal} (check how they were read)"
+    yield f"all {TRUTH_NAMES.get(data.truth_kind, data.truth_kind.noun)} {are_equal} (check how they were read)"
 
 
 def _label(data: Data, code: int) -> str:
@@ -106,10 +116,14 @@ def _label(data: Data, code: int) -> str:
 
 def _of_rows(data: Data) -> Iterator[str]:
     """Rows that are all equal. No function is evaluated for it."""
-    if lazy_sources(data.matrix):
+    if data.is_lazy:
         return
     if is_given(data.rows):
         yield from _of_similarities(data, data.rows.reading.name)
+        return
+    if isinstance(data.matrix, Bins):
+        if not len(data.matrix.edges) and not data.matrix.lacking:
+            yield "all features are constant (check how they were read)"
         return
     if isinstance(data.matrix, SparseFeatures):
         (low, high), n_missing, size = data.matrix.ranges, 0, 1
@@ -122,6 +136,10 @@ def _of_rows(data: Data) -> Iterator[str]:
     elif not n_missing and (low == high)[weights > 0.0].all():
         some = "" if (weights > 0.0).all() else " of positive weight"
         yield f"all features{some} are constant (check how they were read)"
+    elif data.truth_kind == TruthKind.NOTHING and isinstance(data.rows, Features) and data.rows.n_categories:
+        varying = np.flatnonzero((low < high) & (weights > 0.0))
+        if len(varying) == 1 and data.rows.n_categories[varying[0]]:
+            yield "categories are cut by what other features say of them, and no other one varies (give more features)"
 
 
 def _of_similarities(data: Data, name: str) -> Iterator[str]:
@@ -139,7 +157,7 @@ def _of_lacking(data: Data) -> Iterator[str]:
         n_pairs = data.n_rows * (data.n_rows - 1) // 2
         if 2 * data.n_unobserved > n_pairs:
             yield f"{n_pairs - data.n_unobserved:,} of {n_pairs:,} distances are observed (observe more of them)"
-    if not is_given(data.rows) or lazy_sources(data.matrix):
+    if not is_given(data.rows) or data.is_lazy:
         return
     observed = _observed(data)[0] / math.prod(data.matrix.shape)
     if observed < 0.5:
@@ -148,12 +166,12 @@ def _of_lacking(data: Data) -> Iterator[str]:
 
 def _of_turned(data: Data) -> Iterator[str]:
     """Distances of rows to themselves that are larger than the others, so that a cut raises the mean in its sides."""
-    if data.truth_kind != TruthKind.DISTANCES:
+    if data.truth_kind != TruthKind.DISTANCES or data.graph is not None:  # links are similarities, read as such
         return
     sums = [
         (np.nansum(block, dtype=np.float64), block.size - np.isnan(block).sum()) for _, block in row_blocks(data.truth)
     ]
-    if data.truth.diagonal().mean(dtype=np.float64) > np.divide(*np.sum(sums, axis=0)):
+    if diagonal_of(data.truth).mean(dtype=np.float64) > np.divide(*np.sum(sums, axis=0)):
         cure = "give 1 - S instead, or an adjacency matrix as a graph"
         yield f"rows are further from themselves than from others, so these may be similarities ({cure})"
 
@@ -165,6 +183,8 @@ def _of_few(problem: Bound) -> Iterator[str]:
         drawn = problem.sampling.sample(problem.meaning.seed, 0)
         if (drawn.codes == drawn.codes[0]).all():
             yield "the pairs that a tree draws are seldom of both kinds (give more pairs)"
+        if isinstance(problem.points, SparsePairs):
+            return
         lacks: NDArray[np.bool_] = np.asarray(np.isnan(problem.points.points).any(axis=1))
         lacking = float(lacks[drawn.pairs].any(axis=1).mean())
         if problem.meaning.params.get("leafrank") == "linear" and lacking > 0.5:

@@ -55,12 +55,14 @@ class Answer:
     over_pairs
         The same for points and a forest over pairs; None if such a forest does not give this answer.
     takes
-        Which of a question's ``reference``, ``pairs``, ``n_neighbors`` and ``without_self`` it reads. With ``pairs``
-        it has a row for each pair, otherwise for each query.
+        Which of a question's ``reference``, ``pairs``, ``n_neighbors``, ``without_self`` and ``training_ids`` it reads.
+        With ``pairs`` it has a row for each pair, otherwise for each query.
     to_training
         Whether queries are compared with the training rows, if there is no reference.
     is_predicted
         Whether it is a prediction of the trees, of classes or targets.
+    is_graph
+        Whether its arrays are those of a sparse matrix, with as many entries in each row.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Answer:
     takes: tuple[str, ...] = ()
     to_training: bool = False
     is_predicted: bool = False
+    is_graph: bool = False
 
     @property
     def of_pairs(self) -> bool:
@@ -108,7 +111,8 @@ def _shares(asked: Asked) -> np.ndarray:
 def _distances_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
     from distforest.forest.pairs import pair_scores
 
-    others = asked.points("reference", slice(None)) if asked.question.reference else asked.forest.points
+    others = asked.points("reference", slice(None)) if asked.question.reference else None
+    others = pair_scores.training_points(asked.forest) if others is None else others
     return (pair_scores.distance(asked.forest, asked.points("queries", asked.span), others),)
 
 
@@ -129,11 +133,28 @@ def _distances_of_pairs(asked: Asked) -> tuple[np.ndarray, ...]:
 
 def _distances_of_pairs_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
     from distforest.forest.pairs import pair_scores
-    from distforest.sources.point_pairs import PointPairs
 
-    rows, places = asked.pairs()
-    pairs = PointPairs.of(pair_scores.columns_of(asked.forest), asked.points("queries", rows), places.T)
-    return (pair_scores.pair_distance(asked.forest, pairs),)
+    rows, (left, right) = asked.pairs()
+    points = asked.points("queries", rows)
+    pairs = pair_scores.pairs_of(pair_scores.columns_of(asked.forest), points, points)
+    return (pair_scores.pair_distance(asked.forest, pairs.of_pairs(left, right)),)
+
+
+def _form_of_error(of: Survey) -> Form:
+    from distforest.forest.standard_errors import TreeDraws
+
+    TreeDraws.of(of.forest)
+    return "float32", ()
+
+
+def _distances_with_errors(asked: Asked) -> tuple[np.ndarray, ...]:
+    from distforest.forest import scoring
+    from distforest.forest.standard_errors import pair_standard_errors
+
+    rows, (left, right) = asked.pairs()
+    nodes = asked.nodes_of("queries", rows)
+    sides = nodes[:, left], nodes[:, right]
+    return scoring.pair_distance(asked.forest, *sides), pair_standard_errors(asked.forest, *sides)
 
 
 # --- neighbours -------------------------------------------------------------------------------------------
@@ -141,6 +162,10 @@ def _distances_of_pairs_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
 
 def _numbers_of_neighbors(of: Survey) -> Form:
     return "int64", (of.question.n_neighbors,)
+
+
+def _columns_of_neighbors(of: Survey) -> Form:
+    return "int32", (of.question.n_neighbors,)
 
 
 def _to_neighbors(of: Survey) -> Form:
@@ -154,7 +179,8 @@ def _neighbors(asked: Asked) -> tuple[np.ndarray, ...]:
     question, forest = asked.question, asked.forest
     n_found = question.n_neighbors + question.without_self
     if scoring.says_shared(forest):
-        shares, indices = nearest(asked.nodes, asked.training_index, n_found, False)
+        training = forest.training_index if asked.part_rows is None else forest.training_nodes
+        shares, indices = nearest(asked.nodes, training, n_found, False, part_rows=asked.part_rows)
         distances = 1.0 - shares
     else:
         distances, indices = scoring.kneighbors(forest, asked.nodes, forest.training_nodes, n_found, False)
@@ -195,9 +221,9 @@ def _form_of_shares(of: Survey) -> Form:
 
 
 def _is_mean(forest: Forest) -> bool:
-    from distforest.forest.leaves import Means
+    from distforest.forest.leaves import ClassCounts
 
-    return isinstance(forest.leaf_table, Means)
+    return not isinstance(forest.leaf_table, ClassCounts)
 
 
 def _predict(asked: Asked) -> tuple[np.ndarray, ...]:
@@ -243,12 +269,27 @@ _TABLE = (
         takes=("pairs",),
     ),
     Answer(
+        "standard_error",
+        (Array("distance", _one_number), Array("standard_error", _form_of_error)),
+        _distances_with_errors,
+        takes=("pairs",),
+    ),
+    Answer(
         "neighbors",
         (Array("indices", _numbers_of_neighbors), Array("distance", _to_neighbors)),
         _neighbors,
         _neighbors_of_points,
+        takes=("n_neighbors", "without_self", "training_ids"),
+        to_training=True,
+    ),
+    Answer(
+        "graph",
+        (Array("indices", _columns_of_neighbors), Array("data", _to_neighbors)),
+        _neighbors,
+        _neighbors_of_points,
         takes=("n_neighbors", "without_self"),
         to_training=True,
+        is_graph=True,
     ),
     Answer("predict", (Array("prediction", _form_of_prediction),), _predict_labels, is_predicted=True),
     Answer("proba", (Array("proba", _form_of_shares),), _predict, is_predicted=True),

@@ -1,4 +1,4 @@
-"""A job's spec of either kind, fit or score: reading it, and the addresses and functions that it names."""
+"""A job's spec of any kind, fit, tune or score: reading it, and the addresses and functions that it names."""
 
 from __future__ import annotations
 
@@ -7,32 +7,65 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from distforest.jobs.input_keys import INPUTS
-from distforest.jobs.reader import Place, read_json, read_toml
+from distforest.jobs.input_keys import FURTHER_ADDRESSES, INPUTS
+from distforest.jobs.reader import Place, Reader, read_json, read_toml, shown
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
+from distforest.jobs.tune_spec import TuneSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from distforest.jobs.spec import Relation
+
 AnySpec = Spec | ScoreSpec
+"""The spec of a job; `TuneSpec` is a `Spec`."""
+
+JOBS = ("fit", "tune", "score")
+"""The values of the key ``job``."""
+
 S = TypeVar("S", bound=AnySpec)
 
 
 def spec_from_dict(table: object, lines: Mapping[Place, int] | None = None) -> AnySpec:
-    """Read the spec of a job; ``job = "score"`` makes it a scoring job, otherwise it is a fit.
+    """Read the spec of a job, which its key ``job`` makes a scoring or a tuning job; otherwise it is a fit.
 
     Raises
     ------
     SpecError
         The spec has faults; the error lists all of them.
     """
-    if isinstance(table, Mapping):
-        if table.get("job", "fit") != "fit":
-            return ScoreSpec.from_dict(table, lines)
-        table = {name: value for name, value in table.items() if name != "job"}
-    return Spec.from_table(table, lines)
+    if not isinstance(table, Mapping):
+        return Spec.from_table(table, lines)
+    job = table.get("job", "fit")
+    if job == "score":
+        return ScoreSpec.from_dict(table, lines)
+    if job == "tune":
+        return TuneSpec.from_table(table, lines)
+    if job != "fit":
+        reader = Reader(lines or {})
+        reader.fault(("job",), f"must be {' or '.join(map(repr, JOBS))}, found {shown(job)}")
+        raise reader.error()
+    return Spec.from_table({name: value for name, value in table.items() if name != "job"}, lines)
+
+
+def kind_of_job(spec: AnySpec) -> str:
+    """The kind of a job, one of `JOBS`."""
+    if isinstance(spec, ScoreSpec):
+        return "score"
+    return "tune" if isinstance(spec, TuneSpec) else "fit"
+
+
+def n_trees_of(spec: AnySpec) -> int | None:
+    """The trees that a job grows, of a tuning job in all cells together; None for a scoring job, which grows none."""
+    if isinstance(spec, ScoreSpec):
+        return None
+    if isinstance(spec, TuneSpec):
+        forests = [shared.params for shared in spec.shared_trees(share=True)]
+        return sum(int(spec.fit_of(params).params["n_estimators"] or 1) for params in forests)
+    n_trees = spec.params.get("n_estimators")
+    return n_trees if isinstance(n_trees, int) else None
 
 
 def spec_from_json(text: str) -> AnySpec:
@@ -61,13 +94,12 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
     else:
         found |= {f"input.{name}": address for name, address in spec.input.addresses.items()}
         for name, relation in spec.input.relations.items():
-            if relation.kind == "lazy":
-                found |= {f"input.{name}.{key}": _text(relation.options[key]) for key in ("objects", "ledger")}
-                continue
             for number, part in enumerate(relation.each):
-                key = next(kind.address for kind in INPUTS[spec.method].relations[name] if kind.name == part.kind)
                 place = f"{name}.{number}" if relation.parts else name
-                found[f"input.{place}.{key}"] = part.address
+                further = (key for key in FURTHER_ADDRESSES if key in part.options)
+                found |= {f"input.{place}.{key}": _text(part.options[key]) for key in further}
+                key = next(kind.address for kind in INPUTS[spec.method].relations[name] if kind.name == part.kind)
+                found |= {f"input.{place}.{key}": part.input_address}
     found |= {"output": spec.output, "run.scratch": spec.run.scratch}
     return {place: address for place, address in found.items() if address is not None}
 
@@ -77,9 +109,11 @@ def functions_of(spec: AnySpec) -> dict[str, str]:
     if isinstance(spec, ScoreSpec):
         function = spec.input["similarity"]
         return {"input.similarity": function} if function else {}
-    relations = spec.input.relations.items()
-    lazy = {name: relation.address for name, relation in relations if relation.kind == "lazy"}
-    return {f"input.{name}.function": function for name, function in lazy.items()}
+    found = {}
+    for name, relation in spec.input.relations.items():
+        for number, part in relation.functions:
+            found[f"input.{name}.{number}.function" if relation.parts else f"input.{name}.function"] = part.address
+    return found
 
 
 def moved(spec: AnySpec, move: Callable[[str], str]) -> AnySpec:
@@ -90,18 +124,18 @@ def moved(spec: AnySpec, move: Callable[[str], str]) -> AnySpec:
         return replace(spec, output=move(spec.output), input=inputs, run=run)
     relations = {}
     for name, relation in spec.input.relations.items():
-        if relation.parts:
-            parts = tuple(replace(part, address=move(part.address)) for part in relation.parts)
-            relations[name] = replace(relation, parts=parts)
-            continue
-        if relation.kind != "lazy":
-            relations[name] = replace(relation, address=move(relation.address))
-            continue
-        paths = {key: move(str(relation.options[key])) for key in ("objects", "ledger") if relation.options[key]}
-        relations[name] = replace(relation, options={**relation.options, **paths})
+        parts = tuple(_moved(part, move) for part in relation.parts)
+        relations[name] = replace(relation, parts=parts) if parts else _moved(relation, move)
     addresses = {name: move(address) for name, address in spec.input.addresses.items()}
     found = replace(spec.input, addresses=addresses, relations=relations)
     return replace(spec, output=move(spec.output), input=found, run=run)
+
+
+def _moved(relation: Relation, move: Callable[[str], str]) -> Relation:
+    """One distance or similarity with its addresses moved."""
+    paths = {key: move(str(relation.options[key])) for key in FURTHER_ADDRESSES if relation.options.get(key)}
+    address = relation.address if relation.input_address is None else move(relation.input_address)
+    return replace(relation, address=address, options={**relation.options, **paths})
 
 
 def from_the_root(address: str) -> str:

@@ -8,10 +8,10 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.forest import scoring
-from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.missing import rows_without_values
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
@@ -21,12 +21,17 @@ from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.point_pairs import PairColumns, check_points
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema
+from distforest.sources.sparse_features import read_sparse_features
+from distforest.sources.sparse_pairs import check_sparse_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from distforest.forest.forest import Forest
+    from distforest.forest.leaf_index import LeafIndex
+    from distforest.forest.pairs.pair_scores import Points
     from distforest.jobs.question import Question
+    from distforest.sources.schema import Reordering
     from distforest.sources.source import Int32s, Ints, Source
 
 VOTERS = "voters"
@@ -52,19 +57,29 @@ def has_further_columns(forest: Forest) -> bool:
 
 def recoded(forest: Forest, address: str, rows: np.ndarray) -> np.ndarray:
     """Some rows of the array at an address as the forest has them: columns by name, its categories and dates."""
-    schema = forest.schema
-    if schema is None or has_further_columns(forest):
-        return rows
-    found = Schema.of_array(address, open_matrix(address))
-    recoding = found and schema.recoding(found, address)
+    recoding = _recoding(forest, address)
     return recoding.rows(rows)[0] if recoding else rows
 
 
-def points_of(forest: Forest, values: np.ndarray) -> np.ndarray:
+def _recoding(forest: Forest, address: str) -> Reordering | None:
+    """How rows of the array at an address become those of the forest; None if they are."""
+    schema = forest.schema
+    if schema is None or has_further_columns(forest):
+        return None
+    found = Schema.of_array(address, open_matrix(address))
+    return schema.recoding(found, address) if found else None
+
+
+def points_of(forest: Forest, values: np.ndarray | scipy.sparse.csr_array) -> Points:
     """Points in the form that a forest over pairs reads; raises InputError for a wrong number of columns."""
-    points, width = read(values, FEATURES), columns_of(forest).width
-    if points.shape[1] != width:
-        raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
+    width = columns_of(forest).width
+    if values.shape[1] != width:
+        raise InputError(f"X has {values.shape[1]} features, but the forest is expecting {width} features as input")
+    if forest.sparse_points is not None:
+        sparse = read_sparse_features(scipy.sparse.csr_array(values))
+        check_sparse_points(sparse)
+        return sparse
+    points = read(values, FEATURES)
     check_points(points, columns_of(forest))
     return points
 
@@ -83,12 +98,18 @@ class Asked:
         The queries or pairs that the task answers.
     routed
         The group with the nodes of all objects, if similarities come from a function.
+    run
+        Tells this scoring from all others: what is read once for all its tasks is not kept for the next one.
+    part_rows
+        Rows of the leaf index that are made at once; None: all, once in a process.
     """
 
     question: Question
     digest: str
     span: slice
     routed: str | None = None
+    run: str = ""
+    part_rows: int | None = None
 
     @property
     def forest(self) -> Forest:
@@ -109,9 +130,21 @@ class Asked:
     def lacking(self) -> list[int]:
         """The numbers of queries without any value."""
         if isinstance(self.forest.meaning.rows, PairColumns):
-            empty = rows_without_values(ArraySource.of(self.points("queries", self.span)))
-            return [int(row) for row in self.span.start + empty]
+            points = self.points("queries", self.span)
+            if not isinstance(points, np.ndarray):
+                return []
+            return (self.span.start + rows_without_values(ArraySource.of(points))).tolist()
         return [] if self.routed else (self.span.start + rows_without_values(self.source)).tolist()
+
+    @property
+    def unlearned(self) -> dict[int, int]:
+        """How many queries lack a value that no training row lacked, by column."""
+        if isinstance(self.forest.meaning.rows, PairColumns):
+            points = self.points("queries", self.span)
+            return self.forest.unlearned(points) if isinstance(points, np.ndarray) else {}
+        if self.routed or not isinstance(self.source, ArraySource) or self.source.is_complete:
+            return {}
+        return self.forest.unlearned(self.source.values)
 
     @cached_property
     def nodes(self) -> Int32s:
@@ -132,9 +165,8 @@ class Asked:
 
     @property
     def training_index(self) -> LeafIndex:
-        """The index of training rows by leaf, built once in a process."""
-        with _INDEXING:
-            return _indexed(self.question.forest, self.digest)
+        """The index of training rows by leaf."""
+        return self.forest.training_index
 
     def nodes_of(self, name: str, rows: slice | np.ndarray) -> Int32s:
         """The nodes of some rows of the queries, or of the reference, shape (n_trees, n)."""
@@ -150,9 +182,9 @@ class Asked:
         blocks = (slice(first, min(first + BLOCK_OTHERS, n)) for first in range(0, n, BLOCK_OTHERS))
         return np.concatenate([measure(self.nodes_of("reference", rows)) for rows in blocks], axis=1)
 
-    def points(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
+    def points(self, name: str, rows: slice | np.ndarray) -> Points:
         """Some of the queries, or of the reference, in the form that a forest over pairs reads."""
-        return points_of(self.forest, recoded(self.forest, self.question.arrays[name], self._read(name, rows)))
+        return points_of(self.forest, self._recoded(name, rows))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """The queries that occur in a pair; and the positions of both sides of each pair among them."""
@@ -161,17 +193,23 @@ class Asked:
         return rows, places.reshape(pairs.shape).T
 
     def _source(self, name: str, rows: slice | np.ndarray) -> Source:
-        address = self.question.arrays[name]
-        return self.forest.source(recoded(self.forest, address, self._read(name, rows)))
+        return self.forest.source(self._recoded(name, rows))
+
+    def _recoded(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
+        """Some rows as the forest has them; how is found once in a process, as names may be many, and far away."""
+        with _RECODING:
+            recoding = _recoding_once(self.run, self.question.forest, self.digest, self.question.arrays[name])
+        values = self._read(name, rows)
+        return recoding.rows(values)[0] if recoding else values
 
     def _read(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
         return read_rows(self.question.arrays[name], rows)
 
 
-_INDEXING = Lock()
-"""Held while an index is built, so that the threads of a process build only one."""
+_RECODING = Lock()
+"""Held while names are read, so that the threads of a process read them only once."""
 
 
-@lru_cache(maxsize=1)
-def _indexed(address: str, digest: str) -> LeafIndex:
-    return LeafIndex.of(opened_forest(address, digest).training_nodes)
+@lru_cache(maxsize=4)
+def _recoding_once(run: str, address: str, digest: str, rows: str) -> Reordering | None:  # noqa: ARG001  (of the key)
+    return _recoding(opened_forest(address, digest), rows)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from distforest.growth.parameters import Value
     from distforest.jobs.spec import Relation
+    from distforest.sources.staging import Staged
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ class Callback:
         InputError
             The function cannot be imported, its options contradict each other, or there is no place for the ledger.
         """
-        options: dict[str, Value] = {name: value for name, value in similarity.options.items() if name != "objects"}
-        options["kind"] = options.pop("measure")
-        if options["share"] == "all" and options["ledger"] is None:
+        of_others = ("objects", "weight")
+        options: dict[str, Value] = {name: value for name, value in similarity.options.items() if name not in of_others}
+        options["kind"] = options.pop("measure", "distance")  # a ground truth is one of distances
+        if options.get("share", "all") == "all" and options["ledger"] is None:
             if not Folder(output).is_local:
                 fault = f"the ledger must be a local file, and {output} is no place for one"
                 raise InputError(f"{fault}; name it as 'ledger'")
@@ -84,3 +86,39 @@ class Callback:
     def decides(self) -> dict[str, object]:
         """The part that decides the values, and which of them a forest sees."""
         return {name: getattr(self, name) for name in ("function", "sha256", "kind", "symmetric", "budget")}
+
+
+@dataclass(frozen=True)
+class ListedCallback:
+    """A function among several similarities: its place in their list, and the objects that it is called with."""
+
+    place: int
+    callback: Callback
+    objects: Staged
+
+    @property
+    def decides(self) -> list[object]:
+        """The part that decides the values, and which of them a forest sees."""
+        return [self.place, self.callback.decides, self.objects.sha256]
+
+
+@dataclass(frozen=True)
+class AskedCallback:
+    """A function whose distances are the ground truth: the objects that it is called with, and what asking has cost.
+
+    ``origin`` is the entry of a forest's provenance, once the function was asked; until then it is None.
+    """
+
+    callback: Callback
+    objects: Staged
+    origin: Mapping[str, object] | None = None
+
+    @property
+    def decides(self) -> list[object]:
+        """The part that decides which distances are known."""
+        return [self.callback.decides, self.objects.sha256]
+
+    @property
+    def evaluations(self) -> int:
+        """Number of pairs that were paid for."""
+        return 0 if self.origin is None else int(str(self.origin["evaluations"]))

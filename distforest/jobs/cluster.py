@@ -7,8 +7,9 @@ looked up, and a task that runs twice does no harm.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -111,6 +112,49 @@ class Cluster(Protocol):
         """
 
 
+Handle = Any
+"""The answer of a linked task: the answer itself, or what stands for it while it lies on a worker."""
+
+Course = Generator[Handle, Any, R]
+"""A course of linked tasks: it yields the handles whose answers it must see, is sent each answer, and returns."""
+
+
+class TaskLinks(Protocol):
+    """Tasks that are given the answers of other tasks, which lie where they were computed."""
+
+    def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> Handle:
+        """Run a pure function; handles among its arguments, also in lists, become their answers.
+
+        Parameters
+        ----------
+        near
+            Calls of one number are preferably run by one process, and those of the next number by the next one.
+        """
+
+    def follow(self, courses: Iterable[Course[R]], at_once: int) -> Iterator[R]:
+        """Yield what the courses return, as they end; so many of them are followed at once.
+
+        Raises
+        ------
+        DistforestError
+            A task raised it on purpose.
+        JobError
+            A task failed more often than it may, or was lost with its workers again and again.
+        """
+
+
+@runtime_checkable
+class Linking(Protocol):
+    """A cluster that runs linked tasks."""
+
+    @property
+    def n_workers(self) -> int:
+        """Number of its processes."""
+
+    def linked(self, work: Work) -> AbstractContextManager[TaskLinks]:
+        """Links, for a block; an answer that is lost with its worker is computed again from those that led to it."""
+
+
 @runtime_checkable
 class Stream(Protocol):
     """A cluster that yields answers as they arrive, and draws tasks as slots become free."""
@@ -135,6 +179,11 @@ class Here:
         """Tasks at once."""
         return self.threads
 
+    @property
+    def n_workers(self) -> int:
+        """One process."""
+        return 1
+
     def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
         """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
         answers: dict[int, R] = {}
@@ -154,6 +203,31 @@ class Here:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         return [answers[number] for number in range(len(tasks))]
+
+    def linked(self, work: Work) -> AbstractContextManager[TaskLinks]:
+        """Links in this thread; see `Linking`."""
+        return nullcontext(_LinksHere(work))
+
+
+@dataclass(frozen=True)
+class _LinksHere:
+    """Linked tasks in this thread, one after another."""
+
+    work: Work
+
+    def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> Handle:  # noqa: ARG002
+        """The answer."""
+        return _with_retries(lambda _: function(*arguments), function.__name__, self.work)
+
+    def follow(self, courses: Iterable[Course[R]], at_once: int) -> Iterator[R]:  # noqa: ARG002
+        """What the courses return, in their order."""
+        for course in courses:
+            answer = None
+            try:
+                while True:
+                    answer = course.send(answer)
+            except StopIteration as end:
+                yield end.value
 
 
 def _with_retries(function: Callable[[T], R], task: T, work: Work) -> R:

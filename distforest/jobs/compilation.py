@@ -1,7 +1,8 @@
 """What the methods of some jobs call, compiled on a cluster before they start; compiled kernels are kept on disk.
 
 A process compiles one kernel at a time, so workers share the kernels of a method only if they grow different parts of a
-tree. The search for cuts among distances takes more than half of all, so it is a part of its own.
+tree. The search for cuts among distances takes almost half of all, so it is a part of its own. What is compiled is read
+from disk by the others, so a part that needs another one's kernels comes late in its worker.
 """
 
 from __future__ import annotations
@@ -25,21 +26,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CompileTask:
-    """A part of a method to be compiled, and the inputs of a job with that method."""
+class Part:
+    """A part of a method that is to be compiled, and the inputs of a job with that method."""
 
-    part: Callable[[Bound], None]
+    run: Callable[[Bound], None]
     inputs: Inputs
 
     def __str__(self) -> str:
-        return f"{self.part.__name__} of {self.inputs.method}"
+        return f"{self.run.__name__} of {self.inputs.method}"
+
+
+@dataclass(frozen=True)
+class CompileTask:
+    """Parts that one worker compiles, one after another."""
+
+    parts: tuple[Part, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.parts))
 
 
 def search_root(problem: Bound) -> None:
     """Search the root of a tree for a cut, among candidates whose values are all 0; there is none."""
     if isinstance(problem, Problem):
         root = Frontier.roots(np.ones((1, problem.n_rows), np.int32))
-        problem.growth.criterion.cut(root, np.zeros((problem.width, problem.n_rows)), 1)
+        problem.growth.criterion.at(root).cut(root, np.zeros((problem.width, problem.n_rows)), 1)
 
 
 def grow_stump(problem: Bound) -> None:
@@ -53,20 +64,20 @@ def grow_tree(problem: Bound) -> None:
     problem.grow(np.arange(1))
 
 
-def compile_part(task: CompileTask) -> None:
-    """Compile a part of a method, or load its kernels from the cache; nothing that grows is kept."""
-    task.part(task.inputs.problem())
+def compile_parts(task: CompileTask) -> None:
+    """Compile the parts of a task, or load their kernels from the cache; nothing that grows is kept."""
+    for part in task.parts:
+        part.run(part.inputs.problem())
 
 
 def compile_kernels(first: Inputs, *others: Inputs, cluster: Cluster, watch: Watch | None = None) -> None:
     """Compile the kernels of jobs on a cluster, or load them, so that the time of training does not include it.
 
-    The job whose search compiles longest should be the first. While a worker compiles that search, another one can
-    compile the others' methods. Then both compile the rest of the first.
+    The job whose search compiles longest should be the first. While a worker compiles that search, another one compiles
+    what both jobs share, and the other methods. No worker waits for another one, and hardly a kernel is compiled twice.
     """
-    rounds = (
-        [CompileTask(search_root, first), *(CompileTask(grow_tree, other) for other in others)],
-        [CompileTask(grow_tree, first), CompileTask(grow_stump, first)],
-    )
-    for tasks in rounds:
-        cluster.each(compile_part, tasks, Work("compile", watch=watch))
+    tasks = [
+        CompileTask((Part(search_root, first), Part(grow_tree, first))),
+        CompileTask((Part(grow_stump, first), *(Part(grow_tree, other) for other in others))),
+    ]
+    cluster.each(compile_parts, tasks, Work("compile", watch=watch))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distforest.growth.methods import METHODS
-from distforest.jobs.reader import FLAG, POSITIVE, Key, Rule, integer, text, word
+from distforest.jobs.reader import FLAG, NOT_NEGATIVE, POSITIVE, Key, Rule, integer, text, word
+from distforest.sources.factors import METRICS, TARGET_METRICS
+from distforest.sources.readings import DIRECTIONS
 
 if TYPE_CHECKING:
     from distforest.growth.methods import Method
@@ -23,20 +25,10 @@ class Kind:
     address: str
     options: tuple[Key, ...] = ()
     rule: Rule = ADDRESS
-    later: bool = False
 
 
-DISTANCE_KINDS = (
-    Kind("dense", "matrix"),
-    Kind("labels", "values"),
-    Kind("targets", "values"),
-    Kind("embedding", "values"),
-    Kind("graph", "adjacency"),
-    Kind("lazy", "function", later=True),
-)
-MEASURE = Key("measure", word(("similarity", "distance")), "similarity")
+FUNCTION = text("'module:function', or the name of an entry point")
 LAZY = (
-    MEASURE,
     Key("objects", ADDRESS, None),
     Key("symmetric", FLAG, True),
     Key("batch_size", integer(1), 1000),
@@ -45,8 +37,22 @@ LAZY = (
     Key("timeout", POSITIVE, None),
     Key("budget", integer(0), None),
     Key("ledger", text("the path of a file"), None),
-    Key("share", word(("all", "worker")), "all"),
 )
+"""The keys of a function that is asked for pairs."""
+
+DISTANCE_KINDS = (
+    Kind("dense", "matrix"),
+    Kind("labels", "values", (Key("costs", ADDRESS, None),)),
+    Kind("targets", "values", (Key("metric", word(TARGET_METRICS), TARGET_METRICS[0]),)),
+    Kind("embedding", "values", (Key("metric", word(METRICS), METRICS[0]),)),
+    Kind(
+        "graph",
+        "adjacency",
+        (Key("absent", POSITIVE, 1.0), Key("diagonal", NOT_NEGATIVE, None), Key("directed", word(DIRECTIONS), None)),
+    ),
+    Kind("lazy", "function", tuple(key for key in LAZY if key.name != "symmetric"), FUNCTION),
+)
+MEASURE = Key("measure", word(("similarity", "distance")), "similarity")
 SIMILARITY_KINDS = (
     Kind("dense", "matrix", (MEASURE,)),
     Kind("linear", "features"),
@@ -54,16 +60,23 @@ SIMILARITY_KINDS = (
     Kind("rbf", "features", (Key("gamma", POSITIVE, None),)),
     Kind("manhattan", "features"),
     Kind("feature_subsets", "features"),
-    Kind("lazy", "function", LAZY, text("'module:function', or the name of an entry point")),
+    Kind("lazy", "function", (MEASURE, *LAZY, Key("share", word(("all", "worker")), "all")), FUNCTION),
 )
-LISTED = ("dense", "linear", "cosine", "rbf", "manhattan")
-"""The kinds of similarity that a list of several may hold: all of them dense, or none."""
+LISTED = {
+    **dict.fromkeys(("dense", "lazy"), "matrices and functions"),
+    **dict.fromkeys(("linear", "cosine", "rbf", "manhattan"), "similarities of features"),
+}
+"""The kinds of similarity that a list of several may hold, with what the others of the list then are."""
 
 WEIGHT = Key("weight", POSITIVE, 1.0)
 """How often a candidate draws one of several similarities."""
 
 TRUTH_KEYS = {"labels": "labels", "targets": "targets", "links": "similar"}
 """The key of each kind of truth."""
+
+
+FURTHER_ADDRESSES = ("objects", "ledger", "costs")
+"""Options of a kind that hold an address."""
 
 
 @dataclass(frozen=True)

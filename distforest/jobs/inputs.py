@@ -6,7 +6,6 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,25 +18,33 @@ from distforest.growth.methods import (
     problem,
 )
 from distforest.growth.parameters import parameters_told
+from distforest.growth.passes import Passes
 from distforest.growth.problem import Data
 from distforest.growth.sample_weights import SampleWeights
-from distforest.jobs.callback import Callback
+from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
 from distforest.jobs.versions import check_own_growth
 from distforest.sources.array_files import Mapped
+from distforest.sources.arrays import ArraySource
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
+from distforest.sources.parted import StagedParts
+from distforest.sources.row_kinds import Several
+from distforest.sources.side_by_side import SideBySide
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
-from distforest.sources.staged_sparse import StagedSparse
-from distforest.sources.staging import Staged, default_scratch
+from distforest.sources.staged_sparse import StagedGraph, StagedSparse
+from distforest.sources.staging import Staged, scratch_of
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from distforest.forest.chosen_cut import ChosenCut
     from distforest.forest.forest import Params
+    from distforest.sources.binned import Bins
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
+    from distforest.sources.source import Source
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Inputs:
     ----------
     method, params, seed
         Method, parameters and seed of the forest.
-    rows, truth_kind, classes, largest, n_unobserved, offset
+    rows, truth_kind, classes, largest, n_unobserved, graph, costs, offset
         As in `distforest.growth.problem.Data`.
     matrix, truth
         The two staged arrays.
@@ -69,6 +76,19 @@ class Inputs:
     sample_weight, weight_unit, n_absent
         The weight of each row as an integer, which integer counts as one row, and how many rows have the weight 0: see
         `distforest.growth.sample_weights`.
+    rows_budget
+        Bytes of rows that a tree holds at once if it grows by passes, or of distances that a task does; None: in
+        memory. It does not change the forest.
+    chosen_cut
+        The cut that trials have chosen, if the parameters leave it to a choice; it follows from the rest.
+    listed
+        The functions among several similarities; ``matrix`` holds those that are given, side by side, or row numbers if
+        none is.
+    asked
+        The function whose distances are the ground truth. Until it is asked, ``truth`` has no columns; what it has
+        answered follows from the rest, as far as one is told from the other.
+    parts
+        How the features lie in parts; None: each host stages all of them. It does not change the forest.
     """
 
     method: str
@@ -81,6 +101,8 @@ class Inputs:
     classes: Sequence[ClassName] | None
     largest: float
     n_unobserved: int = 0
+    graph: StagedGraph | None = None
+    costs: Staged | None = None
     scratch: str | None = None
     addresses: tuple[str, str] = ("in memory", "in memory")
     callback: Callback | None = None
@@ -93,6 +115,16 @@ class Inputs:
     sample_weight: Staged | None = None
     weight_unit: int = 1
     n_absent: int = 0
+    rows_budget: int | None = None
+    chosen_cut: ChosenCut | None = None
+    listed: tuple[ListedCallback, ...] = ()
+    asked: AskedCallback | None = None
+    parts: StagedParts | None = None
+
+    @property
+    def passes_distances(self) -> bool:
+        """Whether trees grow by passes over a matrix of distances."""
+        return self.rows_budget is not None and self.truth_kind == TruthKind.DISTANCES and self.graph is None
 
     def __str__(self) -> str:
         return f"the inputs {' and '.join(dict.fromkeys(self.addresses))}"
@@ -104,42 +136,122 @@ class Inputs:
         decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.truth_kind, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
+        if self.listed:
+            decides.append({"listed": [listed.decides for listed in self.listed]})
         if self.feature_weights and not self.dependence:  # the result of a screen follows from the rest
             decides.append(self.feature_weights.sha256)
         if self.pairs:
             decides.append(self.pairs.sha256)
         if self.schema:
             decides.append({"names": self.schema.sha256})
-        if self.offset:
+        if self.graph:
+            decides.append({"graph": self.graph.sha256})
+        if self.costs:
+            decides.append({"costs": self.costs.sha256})
+        if self.asked:
+            decides.append({"asked": self.asked.decides})
+        elif self.offset:
             decides.append({"offset": self.offset})
         if self.sample_weight:
             decides.append({"sample_weight": self.sample_weight.sha256, "unit": self.weight_unit})
-        return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
+        truth = None if self.asked else self.truth.sha256
+        return hashlib.sha256(canonical([decides, self.matrix.sha256, truth])).hexdigest()
+
+    @property
+    def point_starts(self) -> Staged:
+        """Where the values of each sparse point begin."""
+        return self._sparse_points.indptr
+
+    @property
+    def point_columns(self) -> Staged:
+        """The column of each value of the sparse points."""
+        return self._sparse_points.indices
+
+    @property
+    def point_values(self) -> Staged:
+        """The values of the sparse points."""
+        return self._sparse_points.data
+
+    @property
+    def _sparse_points(self) -> StagedSparse:
+        assert isinstance(self.matrix, StagedSparse)  # noqa: S101  (who asks for its arrays knows that it is sparse)
+        return self.matrix
+
+    @property
+    def graph_indptr(self) -> Staged:
+        """Where the links of each row of the graph begin."""
+        return self._links.indptr
+
+    @property
+    def graph_indices(self) -> Staged:
+        """The other row of each link of the graph."""
+        return self._links.indices
+
+    @property
+    def graph_distances(self) -> Staged:
+        """The distance of each link of the graph."""
+        return self._links.data
+
+    @property
+    def _links(self) -> StagedSparse:
+        assert self.graph is not None  # noqa: S101  (who asks for its arrays knows that there is one)
+        return self.graph.stored
 
     @property
     def budget_id(self) -> str:
         """The name under which a ledger keeps what this job has paid; a larger budget continues a smaller one."""
         without = replace(self.callback, budget=None) if self.callback else None
-        return replace(self, callback=without).fingerprint
+        listed = (replace(one, callback=replace(one.callback, budget=None)) for one in self.listed)
+        return replace(self, callback=without, listed=tuple(listed)).fingerprint
 
-    def lazy_source(self) -> LazySource:
-        """The source of a callback's similarities in this process; it evaluates without a ledger."""
-        source = self.problem().data.matrix
-        assert isinstance(source, LazySource)  # noqa: S101  (callers check for a callback)
-        return source
+    @property
+    def callbacks(self) -> dict[int, Callback]:
+        """The functions that compute similarities, by their places in the list of several; 0 for the only one."""
+        listed = {one.place: one.callback for one in self.listed}
+        return {0: self.callback} if self.callback else listed
 
-    def bound(self, matrix: np.ndarray | SparseSource | SparseFeatures | LazySource, files: list[Mapped]) -> Bound:
+    @property
+    def grows_together(self) -> bool:
+        """Whether all trees grow in one process, which asks functions for all workers."""
+        return any(callback.share == "all" for callback in self.callbacks.values())
+
+    @property
+    def evaluations(self) -> int:
+        """Number of pairs that were paid for before the trees of the forest grew."""
+        tried = self.chosen_cut.evaluations if self.chosen_cut else 0
+        return tried + (self.asked.evaluations if self.asked else 0)
+
+    def sources(self) -> tuple[Source, ...]:
+        """The source of each similarity of the list, or the only one; functions are asked without a ledger."""
+        matrix = self.problem().data.matrix
+        if isinstance(matrix, SideBySide):
+            return matrix.sources
+        assert isinstance(matrix, LazySource)  # noqa: S101  (callers check for a function)
+        return (matrix,)
+
+    def bound(
+        self, matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins, files: list[Mapped]
+    ) -> Bound:
         """The method bound to these inputs, with ``matrix`` for the trees to read.
 
         The files that are opened are added to ``files``, to be checked for changes after growth.
         """
+        data = self.data(matrix, files)
+        passes = None if self.rows_budget is None else Passes(scratch_of(self.scratch) / "passes", self.rows_budget)
+        params = self.params if self.chosen_cut is None else self.chosen_cut.into(self.params)
+        return problem(METHODS[self.method], data, params, self.seed, passes)
+
+    def data(
+        self, matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins, files: list[Mapped]
+    ) -> Data:
+        """The inputs opened on this host, with ``matrix`` for the trees to read; adds to ``files`` as `bound` does."""
         scratch = scratch_of(self.scratch)
         truth, others = (
             self.truth.open(scratch, files),
             (self.feature_weights, self.dependence, self.pairs, self.sample_weight),
         )
         weights, dependence, pairs, of_rows = (other.open(scratch, files) if other else None for other in others)
-        data = Data(
+        return Data(
             self.rows,
             matrix,
             self.truth_kind,
@@ -152,8 +264,9 @@ class Inputs:
             self.offset,
             None if of_rows is None else SampleWeights(of_rows, self.weight_unit),
             self.n_unobserved,
+            None if self.graph is None else self.graph.open(scratch, files),
+            None if self.costs is None else self.costs.open(scratch, files),
         )
-        return problem(METHODS[self.method], data, self.params, self.seed)
 
     def features(self) -> dict[str, object]:
         """The entry of a forest's provenance with the schema of its features; empty without names."""
@@ -196,8 +309,11 @@ class _Key:
     inputs: Inputs
 
     @property
-    def _key(self) -> tuple[str, bool, Callback | None]:
-        return self.inputs.fingerprint, self.inputs.feature_weights is None, self.inputs.callback
+    def _key(self) -> tuple[object, ...]:
+        inputs = self.inputs
+        asked = inputs.callback, inputs.listed, inputs.truth.sha256
+        how = inputs.rows_budget, inputs.parts
+        return inputs.fingerprint, inputs.feature_weights is None, asked, how, inputs.chosen_cut
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -209,16 +325,32 @@ class _Key:
 @lru_cache(maxsize=2)
 def _opened(key: _Key) -> Opened:
     inputs, files = key.inputs, list[Mapped]()
-    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource = inputs.matrix.open(
-        scratch_of(inputs.scratch), files
-    )
+    scratch = scratch_of(inputs.scratch)
+    if inputs.parts is not None:
+        bins = inputs.parts.opened_bins(inputs.matrix.shape[1], scratch)
+        return Opened(inputs.bound(bins, files), tuple(files))
+    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide = inputs.matrix.open(scratch, files)
     if inputs.callback:
-        lazy = inputs.callback.lazy()
-        supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
-        matrix = LazySource(lazy, Objects.of(np.asarray(matrix)), supply)
+        matrix = _asked(inputs.callback, np.asarray(matrix))
+    if inputs.listed:
+        matrix = _side_by_side(inputs, np.asarray(matrix), files)
     return Opened(inputs.bound(matrix, files), tuple(files))
 
 
-def scratch_of(given: str | None) -> Path:
-    """The folder for staged files."""
-    return Path(given) if given else default_scratch()
+def _asked(callback: Callback, objects: np.ndarray) -> LazySource:
+    """The similarities that a function computes, which a process of its own is asked for, without a ledger."""
+    lazy = callback.lazy()
+    supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, callback.code(lazy)))
+    return LazySource(lazy, Objects.of(objects), supply)
+
+
+def _side_by_side(inputs: Inputs, given: np.ndarray, files: list[Mapped]) -> SideBySide:
+    """Several similarities of which functions compute some; ``given`` holds the others side by side."""
+    assert isinstance(inputs.rows, Several)  # noqa: S101  (a list of similarities was staged)
+    scratch, n = scratch_of(inputs.scratch), inputs.rows.n_objects
+    asked = {one.place: _asked(one.callback, one.objects.open(scratch, files)) for one in inputs.listed}
+    sources: list[Source] = []
+    for place in range(len(inputs.rows.measures)):
+        begin = n * (place - sum(earlier < place for earlier in asked))
+        sources.append(asked.get(place) or ArraySource.of(given[:, begin : begin + n]))
+    return SideBySide(tuple(sources))

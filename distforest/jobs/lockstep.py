@@ -22,6 +22,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import Forest, canonical
 from distforest.forest.roots import Roots, Stayed
 from distforest.forest.scoring import apply
+from distforest.growth.cuts.trial_cuts import check_unbounded
 from distforest.growth.draws.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
 from distforest.growth.parameters import keeps_pairs, parameters_told
@@ -29,7 +30,8 @@ from distforest.growth.problem import Data, Problem, put_together
 from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.shards import Receipt, commit, shard_name
-from distforest.jobs.versions import versions
+from distforest.jobs.trial_forests import chosen_cut
+from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import untouched
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
 from distforest.sources.lazy.messages import Code
@@ -78,14 +80,17 @@ class BoundSimilarity:
     code: Code | None = None
 
     @contextmanager
-    def source(self, objects: Objects, job: str, budget: int | None) -> Iterator[LazySource]:
-        """The source for some objects, with the ledger open; ``job`` pays for at most ``budget`` pairs."""
+    def source(self, objects: Objects, job: str, budget: int | None, as_given: bool = False) -> Iterator[LazySource]:
+        """The source for some objects, with the ledger open; ``job`` pays for at most ``budget`` pairs.
+
+        ``as_given`` is as in `LazySource`.
+        """
         with opened_ledger(self.lazy) as ledger:
             supply = ValueSupplier.here(self.lazy, ledger, job, budget)
             if self.cluster is not None:
                 ask = asked_on(self.cluster, self.lazy, self.code or Code.pickled(self.lazy))
                 supply = replace(supply, ask=ask, at_once=supply.at_once * self.cluster.slots)
-            yield LazySource(self.lazy, objects, supply)
+            yield LazySource(self.lazy, objects, supply, as_given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,23 +187,27 @@ def fit_lazily(
         The forest has learned nothing.
     """
     lazies = [measure.lazy for measure in supplied.measures]
+    check_unbounded(params, tuple(lazy.budget for lazy in lazies))
     objects = [Objects.of(measure.training) for measure in supplied.measures]
-    rows, chosen = supplied.rows, parameters_told(method.parameters, params)
-    decides = [method.name, chosen, seed, rows.to_dict(), truth.kind, truth.classes]
+    rows, told_params = supplied.rows, parameters_told(method.parameters, params)
+    decides = [method.name, told_params, seed, rows.to_dict(), truth.kind, truth.classes]
     decides += [of for lazy, own in zip(lazies, objects, strict=True) for of in (own.sha256, lazy.signature)]
     weights = b"" if sample_weights is None else sample_weights.integers.tobytes()
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes() + weights).hexdigest()
     with supplied.source(objects, job, is_fit=True) as source:
         of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
         data = Data(rows, source, *of_truth, sample_weights=sample_weights)
-        bound, sources = problem(method, data, params, seed), lazy_sources(source)
+        sources = lazy_sources(source)
+        chosen = chosen_cut(method, data, params, seed, lambda own: own.forest([grow_in_lockstep(own, sources)[0]]))
+        bound = problem(method, data, params if chosen is None else chosen.into(params), seed)
         arrays, costs = grow_in_lockstep(bound, sources, watch)
         origins = [origin_of(own.lazy, own.objects) for own in sources]
         if len(origins) > 1:
             paid = [own.n_evaluations for own in sources]
             origins = [{"measures": [{**of, "evaluations": n} for of, n in zip(origins, paid, strict=True)]}]
     origin = {**origins[0], **asdict(costs)}
-    forest = replace(bound.forest([arrays]), provenance={"similarity": origin, "versions": versions()})
+    told = {"similarity": origin, **(chosen.entry if chosen else {}), "versions": dict(VERSIONS)}
+    forest = replace(bound.forest([arrays]), provenance=told)
     stayed = Stayed.of(forest.table.tree_size, forest.leaves)
     for warning in (told_of_roots(bound, Roots.of_forest(forest), costs.closed), stayed.told(bound.meaning.leaf)):
         if warning:
@@ -207,17 +216,22 @@ def fit_lazily(
 
 
 def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch | None) -> Receipt:
-    """Grow all trees of a job with an expensive function, and commit them as one shard; calls run on the cluster."""
+    """Grow all trees of a job with expensive functions, and commit them as one shard; calls run on the cluster."""
     start, opened = time.perf_counter(), inputs.opened()
-    asked, files = opened.problem.data.matrix, list(opened.files)
-    assert isinstance(asked, LazySource)  # noqa: S101  (such a job evaluates a function)
-    lazy, objects = asked.lazy, asked.objects
-    code = inputs.callback.code(lazy) if inputs.callback else None
-    supplied = BoundSimilarity(lazy, objects.items, cluster if isinstance(cluster, Stream) else None, code)
-    with supplied.source(objects, inputs.budget_id, lazy.budget) as source:
+    parts, files = inputs.sources(), list(opened.files)
+    calls = cluster if isinstance(cluster, Stream) else None
+    with ExitStack() as stack:
+        sources = list(parts)
+        for place, callback in inputs.callbacks.items():
+            asked = parts[place]
+            assert isinstance(asked, LazySource)  # noqa: S101  (a function has one)
+            supplied = BoundSimilarity(asked.lazy, asked.objects.items, calls, callback.code(asked.lazy))
+            sources[place] = stack.enter_context(supplied.source(asked.objects, inputs.budget_id, asked.lazy.budget))
+        source = SideBySide(tuple(sources)) if inputs.listed else sources[0]
+        assert isinstance(source, (LazySource, SideBySide))  # noqa: S101  (the only one is that of a function)
         bound = inputs.bound(source, files)
         with untouched(files):
-            arrays, costs = grow_in_lockstep(bound, (source,), watch)
+            arrays, costs = grow_in_lockstep(bound, lazy_sources(source), watch)
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
 
@@ -240,7 +254,8 @@ def grow_in_lockstep(
     problem
         Bound to ``sources``.
     sources
-        The source of each similarity, which holds its budget. Of several, trees grow until all budgets are spent.
+        The source of each function, which holds its budget. Of several, trees grow until all budgets are spent; beside
+        given similarities, all trees grow.
     watch
         Called with the number of evaluated pairs; the total is the budget, or the number of all pairs.
 
@@ -266,8 +281,12 @@ def grow_in_lockstep(
 
     watched = replace(problem, growth=replace(problem.growth, watch=tell))
     parts: list[dict[str, np.ndarray]] = []
-    begun, costs = 0, [_likely_cost(problem, len(sources))] * len(sources)
-    while begun < problem.n_trees and not (parts and all(source.spent for source in sources)):
+    rows = problem.data.rows
+    n_measures = len(rows.measures) if isinstance(rows, Several) else 1
+    begun, costs = 0, [_likely_cost(problem, n_measures)] * len(sources)
+    while begun < problem.n_trees:
+        if parts and len(sources) == n_measures and all(source.spent for source in sources):
+            break
         before = [source.n_evaluations for source in sources]
         wave = problem.n_trees - begun
         for source, cost in zip(sources, costs, strict=True):

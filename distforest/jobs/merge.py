@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 import numpy as np
@@ -18,15 +18,15 @@ from distforest.errors import JobError
 from distforest.forest.forest import SEALED_CHUNK_BYTES, Meaning, array_entry, chunk_rows
 from distforest.forest.sealed.artifact import Prepared, prepare, seal, write_rows
 from distforest.jobs.cluster import Cluster, Work
-from distforest.jobs.inputs import Inputs, scratch_of
+from distforest.jobs.inputs import Inputs
 from distforest.jobs.plan import merge_bytes
 from distforest.jobs.shards import Receipt, grown_by, opened_shard
-from distforest.jobs.versions import versions
+from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import Mapped
-from distforest.sources.arrays import bytes_of, rows_of
-from distforest.sources.lazy.source import origin_of
+from distforest.sources.arrays import bytes_of, release_pages, rows_of
+from distforest.sources.lazy.source import LazySource, origin_of
 from distforest.sources.source import offsets
-from distforest.sources.staging import Staged
+from distforest.sources.staging import Staged, scratch_of
 from distforest.sources.truth import TruthKind
 from distforest.stores.building import Building
 from distforest.stores.folder import Folder
@@ -133,7 +133,9 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
     wanted: dict[str, dict[str, list[tuple[np.ndarray, slice]]]] = {}
     for out, span in zip(values, task.spans, strict=True):
         if span.staged:
-            out[:] = span.staged.open(scratch_of(task.scratch), files)[span.first : span.last]
+            staged = span.staged.open(scratch_of(task.scratch), files)
+            out[:] = staged[span.first : span.last]
+            release_pages(staged)
         for shard, source, target, rows in span.pieces:
             place = (out[target : target + rows], slice(source, source + rows))
             wanted.setdefault(shard, {}).setdefault(span.name, []).append(place)
@@ -176,11 +178,14 @@ class Target:
         The folder of the shards.
     hold
         Called before anything at the output changes; raises where it is another job's.
+    provenance
+        Further entries of the forest's provenance.
     """
 
     building: Building
     shards: Folder
     hold: Callable[[], None] = lambda: None
+    provenance: Mapping[str, object] = field(default_factory=dict)
 
 
 def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: Cluster, work: Work) -> str:
@@ -219,7 +224,8 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
             building.withdraw()
         raise
     target.hold()
-    digest = seal(building.address, layout.meaning, entries, provenance(inputs, receipts) | layout.features)
+    told = {**provenance(inputs, receipts), **layout.features, **target.provenance}
+    digest = seal(building.address, layout.meaning, entries, told)
     building.publish()
     return digest
 
@@ -256,7 +262,7 @@ class LayoutTask:
 class Layout:
     """The meaning of the merged forest; dtype and tail of arrays from shards; the staged input that others repeat.
 
-    ``features`` is the provenance's entry with the names of the features.
+    ``features`` are the provenance's entries with the names of the features, and those that training rows lack.
     """
 
     meaning: Meaning
@@ -281,7 +287,8 @@ def lay_out(task: LayoutTask) -> Layout:
     contents = opened.problem.contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
         grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}
-    return Layout(contents.meaning, grown, contents.repeated, task.inputs.features())
+    lacking = opened.problem.data.lacking if "missing_right" in grown else {}
+    return Layout(contents.meaning, grown, contents.repeated, {**task.inputs.features(), **lacking})
 
 
 def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int], ...]:
@@ -292,26 +299,37 @@ def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int]
 
 
 def _origin(inputs: Inputs) -> dict[str, object]:
-    source = inputs.lazy_source()
-    return origin_of(source.lazy, source.objects)
+    """Which functions similarities are of, and of which objects; of a list None for those that are given."""
+    sources = inputs.sources()
+    origins = [origin_of(own.lazy, own.objects) if isinstance(own, LazySource) else None for own in sources]
+    return {"measures": origins} if inputs.listed or origins[0] is None else origins[0]
 
 
 def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]:
     """The provenance of a forest: versions, the digests of its inputs, and the costs of its similarities."""
-    truth = {"address": inputs.addresses[1], "sha256": inputs.truth.sha256}
+    truth = {"sha256": (inputs.graph or inputs.truth).sha256}
+    if not inputs.asked:  # whose function is told beside its distances
+        truth = {"address": inputs.addresses[1], **truth}
     taught: dict[str, object] = {inputs.truth_kind.value: truth} if inputs.truth_kind != TruthKind.NOTHING else {}
     if inputs.feature_weights and not inputs.dependence:
         taught["feature_weights"] = {"sha256": inputs.feature_weights.sha256}
+    if inputs.pairs:
+        taught["pairs"] = {"sha256": inputs.pairs.sha256}
+    if inputs.costs:
+        taught["costs"] = {"sha256": inputs.costs.sha256}
     if inputs.sample_weight:
         taught["sample_weight"] = {"sha256": inputs.sample_weight.sha256}
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}
+    costs["evaluations"] += inputs.evaluations
     return {
-        **({"similarity": {**_origin(inputs), **costs}} if inputs.callback else {}),
+        **({"similarity": {**_origin(inputs), **costs}} if inputs.callbacks else {}),
+        **(inputs.chosen_cut.entry if inputs.chosen_cut else {}),
+        **({"distances": dict(inputs.asked.origin or {})} if inputs.asked else {}),
         "fingerprint": inputs.fingerprint,
         "inputs": {
             "matrix": {"address": inputs.addresses[0], "sha256": inputs.matrix.sha256},
             **taught,
         },
-        "versions": versions(),
+        "versions": dict(VERSIONS),
         "grown_by": grown_by(receipts),
     }

@@ -11,7 +11,7 @@ import time
 import warnings
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 import dask
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from distributed import Future
     from distributed.core import PooledRPCCall
 
+    from distforest.jobs.cluster import Course
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -41,14 +43,22 @@ BUSY = "Creating scratch directories is taking a surprisingly long time"
 """The beginning of a warning by Dask after one second. It blames a network file system and suggests a setting that this
 package does not expose. Usually the machine is just busy, and very little is written there."""
 
+WORKER_START = """
+import logging, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+logging.getLogger("distributed.worker").addFilter(lambda record: "during heartbeat" not in str(record.msg))
+"""
+"""What each worker of the embedded cluster does first. A terminal sends Ctrl-C to all its processes; this process stops
+the workers, so they ignore it. A heartbeat that is on its way when the cluster is closed is lost, and Dask logs that
+with a traceback; a worker that has lost its scheduler ends in any case."""
+
 DASK_SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": 10,
     "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
     # Filters that this process was given by -W or by this variable reach its workers as -W, which goes first.
     "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": f"ignore:{BUSY}:UserWarning",
-    # A terminal sends Ctrl-C to all its processes; this process stops the workers, so they ignore it.
-    "distributed.worker.preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
+    "distributed.worker.preload": [WORKER_START],
     # By default each process samples itself 50 to 100 times a second. That takes a twentieth of a core for an idle
     # worker, and more for the scheduler, from the cores on which trees grow.
     "distributed.worker.profile.enabled": False,
@@ -144,9 +154,14 @@ class OnDask:
         """Threads of all workers."""
         return sum(worker["nthreads"] for worker in self._workers())
 
-    def slots_now(self) -> int:
-        """Threads of all workers at this moment; 0 if there are no workers."""
-        return sum(self._in_loop(self._scheduler().ncores()).values())
+    def threads_now(self) -> dict[str, int]:
+        """Threads of each worker at this moment, by its address."""
+        return dict(self._in_loop(self._scheduler().ncores()))
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers."""
+        return len(self._workers())
 
     @property
     def threads(self) -> int:
@@ -205,6 +220,11 @@ class OnDask:
             if running:
                 self.client.cancel([future for _, _, future in running.values()])
 
+    @contextmanager
+    def linked(self, work: Work) -> Iterator[_DaskLinks]:
+        """Links, for a block; see `distforest.jobs.cluster.Linking`."""
+        yield _DaskLinks(self, replace(work, keep_going=False))
+
     def _submit(self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work) -> list[Future]:
         """The futures of some numbered tasks, which are sent to the scheduler in one message."""
         if not drawn:
@@ -248,6 +268,109 @@ class OnDask:
         return f"{where}; if the system has ended it for its memory, {advice}"
 
 
+@dataclass
+class _LinkedTask:
+    """A task that waits until others are sent with it, and then its future."""
+
+    key: str
+    call: tuple[Any, ...]
+    where: str | None
+    future: Future | None = None
+
+
+class _DaskLinks:
+    """Linked tasks on the workers of a Dask cluster; see `distforest.jobs.cluster.TaskLinks`.
+
+    A handle stands for a future, and its answer lies on the worker that has computed it. Dask computes an answer that
+    is lost again, from the answers that led to it, as long as somebody needs it. Tasks are sent when somebody waits:
+    one message for those of a level costs the scheduler less than one for each.
+    """
+
+    def __init__(self, cluster: OnDask, work: Work) -> None:
+        self._cluster, self._work, self._look = cluster, work, _Look(cluster)
+        self._numbers, self._near = itertools.count(), dict[int, str]()
+        self._unsent: list[_LinkedTask] = []
+
+    def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> _LinkedTask:
+        """A task, which is sent with others."""
+        self._look.again()
+        number, token = next(self._numbers), os.urandom(4).hex()
+        key = f"{KEYS}-{self._work.name}-{number}-{token}-{self._cluster.name}"
+        task = _LinkedTask(key, (_linked_answer, function, *arguments), None if near is None else self._address(near))
+        self._unsent.append(task)
+        return task
+
+    def _send(self) -> None:
+        """Send all tasks, in one message for each run of them that has the same place."""
+        unsent, self._unsent = self._unsent, []
+        for where, own in itertools.groupby(unsent, lambda task: task.where):
+            tasks = list(own)
+            futures = self._cluster.client.get(
+                {task.key: tuple(map(_sent, task.call)) for task in tasks},
+                [task.key for task in tasks],
+                workers=None if where is None else [where],
+                allow_other_workers=where is not None,
+                retries=self._work.retries,
+                sync=False,
+            )
+            for task, future in zip(tasks, futures, strict=True):
+                task.future, task.call = future, ()
+
+    def _address(self, near: int) -> str | None:
+        """The worker of a number: the same one as long as it is there."""
+        if self._near.get(near) not in self._look.workers:
+            there = sorted(self._look.workers)
+            if not there:
+                return None
+            self._near[near] = there[near % len(there)]
+        return self._near[near]
+
+    def follow(self, courses: Iterable[Course[R]], at_once: int) -> Iterator[R]:
+        """Yield what the courses return, as they end."""
+        coming, loop = iter(courses), self._cluster.client.loop
+        waiting: dict[str, tuple[Course[R], Future]] = {}
+        queue = as_completed(loop=loop)
+        ready: list[tuple[Course[R], Any]] = []
+        awaited: list[tuple[Course[R], _LinkedTask]] = []
+        try:
+            while True:
+                ready += [(course, None) for course in itertools.islice(coming, at_once - len(waiting) - len(ready))]
+                if not ready and not waiting:
+                    return
+                for course, answer in ready:
+                    try:
+                        awaited.append((course, course.send(answer)))
+                    except StopIteration as end:
+                        yield end.value
+                self._send()
+                for course, task in awaited:
+                    assert task.future is not None  # noqa: S101  (all were sent)
+                    waiting[task.key] = (course, task.future)
+                    queue.add(task.future)
+                awaited = []
+                ready = self._ended(queue, waiting) if waiting else []
+        finally:
+            for course, future in waiting.values():
+                course.close()
+                future.cancel()
+
+    def _ended(self, queue: as_completed, waiting: dict[str, tuple[Course[R], Future]]) -> list[tuple[Course[R], Any]]:
+        """Wait until answers have come; returns the courses that wait for them, each with its answer."""
+        while not queue.has_ready():
+            with queue.thread_condition:  # an answer after this second check wakes the wait
+                if not queue.has_ready():
+                    queue.thread_condition.wait(TICK)
+            self._look.again()
+        ended, ready = queue.next_batch(block=False), []
+        for future, fetched in zip(ended, self._cluster._in_loop(_fetch_all(ended)), strict=True):
+            if fetched is None:
+                queue.add(future)
+                continue
+            course, _ = waiting.pop(future.key)
+            ready.append((course, self._cluster._answer(fetched, "a tree in parts", self._work)))
+        return ready
+
+
 class Fetched(NamedTuple):
     """The result of a task that has ended, or the error that it raised."""
 
@@ -278,14 +401,15 @@ class _Look:
     def __init__(self, cluster: OnDask) -> None:
         self._cluster, self._next = cluster, 0.0
         self._left: float | None = None
-        self.threads = 0
+        self.threads, self.workers = 0, dict[str, int]()
 
     def again(self) -> None:
         """Look, if it is time, and call ``seen`` with the number of threads."""
         now = time.monotonic()
         if now < self._next:
             return
-        self._next, self.threads = now + LOOK, self._cluster.slots_now()
+        self._next, self.workers = now + LOOK, self._cluster.threads_now()
+        self.threads = sum(self.workers.values())
         if self.threads:
             self._left = None
         elif self._left is None:
@@ -313,6 +437,33 @@ def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestErr
             return function(task)
     except DistforestError as error:
         return error
+    except OSError:
+        time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
+        raise
+
+
+def _error_among(given: object) -> DistforestError | None:
+    """An error among some answers, also in lists of them."""
+    if isinstance(given, (list, tuple)):
+        return next((error for own in given if (error := _error_among(own)) is not None), None)
+    return given if isinstance(given, DistforestError) else None
+
+
+def _sent(argument: object) -> object:
+    """An argument as the scheduler gets it: a task by its future, or by its key if it is sent in the same message."""
+    if isinstance(argument, _LinkedTask):
+        return argument.future or argument.key
+    return [_sent(own) for own in argument] if isinstance(argument, list) else argument
+
+
+def _linked_answer(function: Callable[..., R], *arguments: object) -> R | DistforestError:
+    """Run a task that is given the answers of others; an error among them, or one raised on purpose, is returned."""
+    if (error := _error_among(arguments)) is not None:
+        return error
+    try:
+        return function(*arguments)
+    except DistforestError as raised:
+        return raised
     except OSError:
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
         raise

@@ -9,16 +9,19 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
+from distforest.forest import scoring
 from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.answers import ANSWERS, Survey
 from distforest.jobs.asked import has_further_columns, opened_forest, points_of, recoded
+from distforest.jobs.neighbor_room import Sizes, check_opened, opened_bytes
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ids import ids_beside
 from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.row_kinds import Dense, Features, Several
 from distforest.sources.schema import Schema
+from distforest.sources.sparse_store import SparseStore
 from distforest.sources.stored import check_stored
 from distforest.stores.addresses import naming
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Forest
     from distforest.jobs.answers import Answer
+    from distforest.jobs.neighbor_room import Limit
     from distforest.sources.factors import ClassName
 
 MAY_BE_SPARSE = (Dense, Features)
@@ -42,7 +46,7 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
     Examples
     --------
     >>> unused("apply", {"pairs": "pairs.zarr", "reference": None, "n_neighbors": 10})
-    {'pairs': "'pairs'"}
+    {'pairs': "'pairs' or 'standard_error'"}
     """
     taken = ANSWERS[answer].takes if answer in ANSWERS else ()
     return {
@@ -57,7 +61,10 @@ class Outline:
     """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
 
     ``told`` are warnings about the arrays that are read, ``value`` is what their cells are called, ``ids`` the address
-    of the names of the queries, if an answer has a row for each of them and they have names.
+    of the names of the queries, if an answer has a row for each of them and they have names, ``names`` those of the
+    forest's features. ``chunk_rows`` is how many queries lie in a chunk, 1 if that does not matter, ``columns`` the
+    number of columns of a sparse matrix, None for other answers, ``sizes`` what decides the memory of neighbours that
+    are found by the leaf index.
     """
 
     digest: str
@@ -67,21 +74,51 @@ class Outline:
     told: tuple[str, ...] = ()
     value: str = "value"
     ids: str | None = None
+    names: tuple[str, ...] | None = None
+    chunk_rows: int = 1
+    columns: int | None = None
+    sizes: Sizes | None = None
 
 
-def outline(question: Question) -> Outline:
-    """Open the forest and the arrays of a question, on any host; raises the errors of `score` before it writes."""
+def outline(question: Question, limit: Limit | None = None) -> Outline:
+    """Open the forest and the arrays of a question, on any host; raises the errors of `score` before it writes.
+
+    With a ``limit``, that of a worker, a forest that would not fit is refused before it is opened.
+    """
     for name, answers in unused(question.answer, vars(question)).items():
         expected = f"`{name}` goes with the answer {answers}"
         raise InputError(f"{expected}, found it with {question.answer!r}; leave it out, or ask for that")
-    digest = str(read_manifest(question.forest)["digest"])
+    manifest = read_manifest(question.forest)
+    digest = str(manifest["digest"])
+    if limit is not None:
+        check_opened(manifest, limit, question.forest)
     told = tuple(_told_of_arrays(question))
     forest = opened_forest(question.forest, digest)
     told += tuple(_told_of_schema(question, forest))
     arrays, n_answers = _arrays(question, forest)
     classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
     ids = None if ANSWERS[question.answer].of_pairs else ids_beside(question.queries, n_answers)
-    return Outline(digest, arrays, n_answers, classes, told, forest.meaning.rows.value, ids)
+    names = None if forest.schema is None or has_further_columns(forest) else forest.schema.names
+    columns = forest.n_training if ANSWERS[question.answer].is_graph else None
+    sizes = _sizes(question, forest, n_answers, opened_bytes(manifest))
+    told_of = (told, forest.meaning.rows.value, ids, names)
+    return Outline(digest, arrays, n_answers, classes, *told_of, _chunk_rows(question), columns, sizes)
+
+
+def _chunk_rows(question: Question) -> int:
+    """Queries in a chunk, each of which is decoded as a whole; 1 if an answer has no row for each query."""
+    if question.callback is not None or ANSWERS[question.answer].of_pairs:
+        return 1
+    matrix = open_matrix(question.queries)
+    return 1 if isinstance(matrix, SparseStore) else int(matrix.chunks[0])
+
+
+def _sizes(question: Question, forest: Forest, n_queries: int, forest_bytes: int) -> Sizes | None:
+    """What decides the memory of nearest rows by the leaf index; None for any other answer."""
+    if "n_neighbors" not in ANSWERS[question.answer].takes or not scoring.says_shared(forest):
+        return None
+    of_forest = forest_bytes, forest.n_trees, forest.n_training
+    return Sizes(*of_forest, n_queries, forest.n_features, question.n_neighbors + question.without_self)
 
 
 def _told_of_arrays(question: Question) -> Iterator[str]:
@@ -110,7 +147,8 @@ def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
     """The arrays of the answer by name, as (dtype, tail of the shape), and the number of answers."""
-    may_be_sparse = isinstance(forest.meaning.rows, MAY_BE_SPARSE) and question.callback is None
+    may_be_sparse = isinstance(forest.meaning.rows, MAY_BE_SPARSE) or forest.sparse_points is not None
+    may_be_sparse = may_be_sparse and question.callback is None
     look = open_matrix if may_be_sparse else open_array
     shape = tuple(look(question.queries).shape)
     _check_rows(question, forest, shape)

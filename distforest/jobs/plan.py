@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from distforest.errors import MemoryLimitError
 from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.growth.cuts.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
+from distforest.growth.passes import BLOCK_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,6 +21,9 @@ LOCKSTEP_ROWS = 1 << 17
 
 LOCKSTEP_CELLS = 1 << 28
 """The same for dense distances, whose cost grows with the cells of the matrix."""
+
+LOCKSTEP_LINK_BYTES = 1 << 26
+"""The same for the links of a graph."""
 
 MAX_BATCH = 128
 """Most trees of a task."""
@@ -39,6 +44,51 @@ BYTES_PER_ROW = 300
 """Memory of a growing tree for each of its rows: frontier, levels, node and leaf table, the packed shard."""
 
 
+BYTES_PER_DRAWN_ROW, BYTES_PER_WALKED_ROW = 5, 11
+"""The same for a tree that grows by passes, without its nodes: how often each row is drawn; then its leaf and a copy in
+the packed shard."""
+
+BYTES_PER_NODE, BYTES_PER_WALKED_NODE = 60, 160
+"""Memory of a node of such a tree: its level; and then its node and leaf table, and its step while rows walk."""
+
+VECTORS_HELD, VECTORS_BEGUN = 2, 4
+"""Copies of targets or of an embedding that a worker holds, and further ones while they are brought to one scale."""
+
+BYTES_OF_PASSES = 64 << 20
+"""Memory of passes beside their budget: the sample from which bins are found, columns of it, blocks of features."""
+
+TREES_AT_ONCE = 2
+"""Trees that grow at once if their rows lie in parts: while one of them is decided, parts answer the other."""
+
+BYTES_PER_PARTED_ROW = 22
+"""Memory of a row of a part for each tree: how often it is drawn, its number and weight in two levels, its leaf."""
+
+BYTES_PER_PACKED_ROW = 76
+"""Memory of an in-bag row that a worker has gathered, beside its codes and truth, which are held twice for a moment."""
+
+PACKED_MORE = 1.25
+"""How many more rows than its share a worker may gather."""
+
+LEAST_ROWS_BUDGET = 16 << 20
+"""The least budget of rows with which trees grow by passes; with less, blocks would be too small to be worth it."""
+
+LEAST_BLOCK_ROWS = 16
+"""The least rows of a block of distances, which is an eighth of their budget."""
+
+BYTES_PER_SUM = 48
+"""Memory of each row and candidate of a node that is cut by its sums: values, their order, ranks, two sums."""
+
+LEVELS_BY_SUMS = 4
+"""Levels that the trees of a task may be cut by sums of distances: the more trees share a pass, the more levels pass
+before all of their nodes fit."""
+
+SPARE_SHARE = 4
+"""A budget of distances leaves this part of a worker's limit: maps come beside it, and Dask ends a worker near it."""
+
+TRIANGLES_HELD = 2
+"""Copies of the distances of leaves: the array, and the packed shard."""
+
+
 @dataclass(frozen=True)
 class Size:
     """The size of a forest's growth.
@@ -53,6 +103,21 @@ class Size:
         Candidates of a node.
     dense
         Whether cuts are judged by a dense matrix of distances.
+    link_bytes
+        Size of the links of a graph by which cuts are judged, in memory.
+    of_vectors
+        Whether cuts are judged by targets or an embedding.
+    most_leaves
+        The most leaves that a tree can have.
+    rows_budget
+        Bytes of rows that a tree holds at once if it grows by passes, or of distances that a task does; None: in
+        memory.
+    n_drawn
+        Rows that a tree is likely to draw.
+    n_parts
+        Number of parts in which rows lie; None: each worker has all of them. ``matrix_bytes`` is then that of codes.
+    parts_of_worker
+        Most parts of a worker.
     """
 
     n_rows: int
@@ -61,14 +126,102 @@ class Size:
     truth_bytes: int
     width: int
     dense: bool
+    link_bytes: int = 0
+    of_vectors: bool = False
+    most_leaves: int = 1
+    rows_budget: int | None = None
+    n_drawn: int = 1
+    n_parts: int | None = None
+    parts_of_worker: int = 1
+
+    @property
+    def passes_distances(self) -> bool:
+        """Whether trees grow by passes over a matrix of distances."""
+        return self.dense and self.rows_budget is not None
+
+    @property
+    def share_of_worker(self) -> float:
+        """The share of all rows that lie on a worker."""
+        return min(1.0, self.parts_of_worker / (self.n_parts or 1))
+
+    @property
+    def part_bytes(self) -> int:
+        """Size of the codes and the truth of the rows that lie on a worker."""
+        return int(self.share_of_worker * (self.matrix_bytes + self.truth_bytes))
+
+    @property
+    def held_bytes(self) -> int:
+        """Size of the ground truth as the threads of a worker hold it together."""
+        if self.passes_distances:
+            return 0
+        return self.truth_bytes * (VECTORS_HELD if self.of_vectors else 1)
+
+    @property
+    def begun_bytes(self) -> int:
+        """Further memory before the first tree."""
+        return self.truth_bytes * VECTORS_BEGUN if self.of_vectors else 0
+
+    def grown_bytes(self, batch: int) -> int:
+        """Memory of ``batch`` trees while they grow by passes, beside the rows or distances that they hold at once."""
+        if self.dense:
+            n_sums = min(SLAB_CELLS, self.width * batch * self.n_drawn) + self.width * self.n_drawn
+            return BYTES_OF_PASSES + BYTES_PER_SUM * n_sums + BYTES_PER_ROW * batch * self.n_rows
+        of_tree = BYTES_PER_DRAWN_ROW * self.n_rows + BYTES_PER_NODE * 2 * self.most_leaves
+        return BYTES_OF_PASSES + batch * of_tree
+
+    def walked_bytes(self, batch: int) -> int:
+        """The same while rows walk to their leaves, when no others are held, and while leaves are compared."""
+        if self.dense:
+            block = (self.rows_budget or 0) // BLOCK_SHARE
+            return BYTES_OF_PASSES + block + batch * (BYTES_PER_ROW * self.n_rows + self.triangle_bytes)
+        of_tree = BYTES_PER_WALKED_ROW * self.n_rows + BYTES_PER_WALKED_NODE * 2 * self.most_leaves
+        return BYTES_OF_PASSES + batch * of_tree
+
+    @property
+    def triangle_bytes(self) -> int:
+        """Memory of the distances of all pairs of leaves of a tree, of which a forest keeps a part of its matrix."""
+        kept = min(4 * self.most_leaves * (self.most_leaves + 1), 4 * self.n_rows**2 // self.n_trees)
+        return TRIANGLES_HELD * kept
+
+    @property
+    def lockstep(self) -> int:
+        """Trees of a task that share passes over distances: as many as fit together after some levels."""
+        budget = self.rows_budget or 0
+        by_blocks = (budget << LEVELS_BY_SUMS) // (4 * self.n_drawn**2)
+        by_trees = (budget - budget // BLOCK_SHARE) // (self.triangle_bytes + BYTES_PER_ROW * self.n_rows)
+        return max(1, min(by_blocks, by_trees, MAX_BATCH))
+
+    def n_passes(self, batch: int) -> int:
+        """About how often a task of ``batch`` trees reads the matrix of distances, if cuts halve nodes.
+
+        Each level by sums is a pass, the blocks are gathered in one, and the distances of leaves take another.
+
+        Examples
+        --------
+        >>> size = Size(40_000, 10, 1 << 20, 6_400_000_000, 4, dense=True, rows_budget=1 << 30, n_drawn=25_284)
+        >>> size.n_passes(1), size.n_passes(size.lockstep)
+        (4, 7)
+        """
+        cells, packed = 4 * batch * self.n_drawn**2, max(1, (self.rows_budget or 0) * 3 // 4)
+        return max(0, math.ceil(math.log2(cells / packed))) + 2
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks of a job: runs of trees, first to last, and the memory that a worker needs for them."""
+    """The tasks of a job: runs of trees, first to last, and the memory that a worker needs for them.
+
+    ``rows_budget`` is that of the size: trees grow by passes unless it is None. Over distances, each task then reads
+    the matrix about ``n_passes`` times, and all tasks together read ``read_bytes``. If rows lie in ``n_parts``,
+    ``part_bytes`` are those of the rows on a worker.
+    """
 
     tasks: tuple[tuple[int, int], ...]
     projected_bytes: int
+    rows_budget: int | None = None
+    n_parts: int | None = None
+    part_bytes: int = 0
+    n_passes: int = 0
+    read_bytes: int = 0
 
 
 def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None, threads: int = 1) -> Plan:
@@ -94,11 +247,19 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
     ((0, 2), (5, 8), (9, 9))
     """
     missing = sorted(set(range(size.n_trees)) - set(done))
+    if size.n_parts is not None:
+        tasks_of_parts = tuple((tree, tree) for tree in missing)
+        needed = projected_bytes(size, batch or TREES_AT_ONCE, threads)
+        return Plan(tasks_of_parts, needed, n_parts=size.n_parts, part_bytes=size.part_bytes)
     shares = [missing] if batch else _shares(missing, _parts(size, len(missing), slots))
     runs = [run for share in shares for run in _runs(share)]
     most = batch or max(map(len, shares), default=1)
     tasks = ((run[first], run[min(first + most, len(run)) - 1]) for run in runs for first in range(0, len(run), most))
-    return Plan(tuple(tasks), projected_bytes(size, most, threads))
+    planned = Plan(tuple(tasks), projected_bytes(size, most, threads), size.rows_budget)
+    if not size.passes_distances:
+        return planned
+    read = len(planned.tasks) * size.n_passes(most) * size.truth_bytes
+    return replace(planned, n_passes=size.n_passes(most), read_bytes=read)
 
 
 def _shares(trees: list[int], parts: list[int]) -> list[list[int]]:
@@ -125,7 +286,11 @@ def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
     Long tasks do not end together without help, so their last round is cut into halves and quarters.
     """
     by_size = LOCKSTEP_CELLS // size.n_rows**2 if size.dense else LOCKSTEP_ROWS // size.n_rows
-    by_load = -(-n_missing // (TASKS_PER_SLOT * slots))
+    if size.passes_distances:
+        by_size = size.lockstep
+    if size.link_bytes:
+        by_size = min(by_size, LOCKSTEP_LINK_BYTES // size.link_bytes)
+    by_load = -(-n_missing // (slots if size.passes_distances else TASKS_PER_SLOT * slots))
     most = max(1, min(by_size, by_load, MAX_BATCH))
     n_tasks = min(n_missing, -(-n_missing // (most * slots)) * slots)
     if 2 * n_missing < by_size * n_tasks:
@@ -140,12 +305,65 @@ def merge_bytes(total: int, slots: int) -> int:
 
 
 def projected_bytes(size: Size, batch: int, threads: int) -> int:
-    """The peak memory of a worker with ``threads`` tasks at once."""
+    """The peak memory of a worker with ``threads`` tasks at once; in parts, ``batch`` trees grow at once."""
+    if size.n_parts is not None:
+        return _parted_bytes(size, batch)
+    if size.rows_budget is not None:
+        growing, merging = size.rows_budget + size.grown_bytes(batch), 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES)
+        task = max(growing, size.walked_bytes(batch), merging)
+        matrix = size.matrix_bytes if size.dense else 0  # features are passed over, too, but where distances are
+        return IMPORTED_BYTES + matrix + size.held_bytes + max(threads * task, size.begun_bytes)
     slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
-    search = size.n_rows * (size.width * 28 if size.dense else 24)
+    search = size.n_rows * (size.width * 28 if size.dense or size.link_bytes else 24) + size.link_bytes
     packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 2) * 3 // 2 if size.dense else 0
+    packed += size.link_bytes * batch * 3 // 2  # two levels, of which the second one seldom has half
     task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
-    return IMPORTED_BYTES + size.matrix_bytes + size.truth_bytes + threads * task
+    return IMPORTED_BYTES + size.matrix_bytes + size.held_bytes + max(threads * task, size.begun_bytes)
+
+
+def _parted_bytes(size: Size, at_once: int) -> int:
+    """The peak memory of a worker on which some parts lie; one tree may be sealed there while others grow."""
+    n_rows, of_row = size.share_of_worker * size.n_rows, (size.matrix_bytes + size.truth_bytes) / size.n_rows
+    packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW)
+    growing = at_once * int(n_rows * BYTES_PER_PARTED_ROW + packed)
+    sealing = max(size.walked_bytes(1), 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES)) + (
+        size.held_bytes if size.of_vectors else 0
+    )
+    return IMPORTED_BYTES + size.part_bytes + max(growing + sealing, size.held_bytes + size.begun_bytes)
+
+
+def within(size: Size, limit: int, batch: int | None, threads: int) -> Size | None:
+    """The size if trees grow by passes in workers of ``limit`` bytes; None where that does not suffice either.
+
+    Examples
+    --------
+    >>> size = Size(2_000_000, 10, 400 << 20, 8 << 20, width=7, dense=False, most_leaves=100_000)
+    >>> projected_bytes(size, 1, threads=1) >> 20, within(size, 600 << 20, batch=1, threads=1).rows_budget >> 20
+    (1454, 217)
+    """
+    if size.dense:
+        spare = limit // SPARE_SHARE
+        return _within_of_distances(size, (limit - spare - IMPORTED_BYTES - size.matrix_bytes) // threads, batch)
+    free, n_trees = limit - IMPORTED_BYTES - size.held_bytes, batch or 1
+    budget = free // threads - size.grown_bytes(n_trees)
+    fits = budget >= LEAST_ROWS_BUDGET and free >= max(threads * size.walked_bytes(n_trees), size.begun_bytes)
+    return replace(size, rows_budget=budget) if fits else None
+
+
+def _within_of_distances(size: Size, free: int, batch: int | None) -> Size | None:
+    """The same where distances are passed over, within ``free`` bytes of a task; None chooses the trees of a task.
+
+    The fewer trees share a task, the larger is the budget, and the more of them would: so the least number is taken
+    with whose budget no more would.
+    """
+    for n_trees in [batch] if batch else range(1, MAX_BATCH + 1):
+        budget, block = free - size.grown_bytes(n_trees), LEAST_BLOCK_ROWS * BLOCK_SHARE * 4 * size.n_rows
+        sized = replace(size, rows_budget=budget)
+        if budget < max(LEAST_ROWS_BUDGET, block) or sized.walked_bytes(n_trees) > free:
+            return None
+        if batch or sized.lockstep <= n_trees:
+            return sized
+    return None
 
 
 def check_worker_memory(limit: int | None) -> None:
@@ -170,8 +388,8 @@ def check_worker_memory(limit: int | None) -> None:
         )
 
 
-def check_memory(projected: int, limit: int | None) -> None:
-    """Refuse a job that needs more memory than a worker has.
+def check_memory(projected: int, limit: int | None, further: str = "") -> None:
+    """Refuse a job that needs more memory than a worker has; ``further`` is what else its owner may do.
 
     Raises
     ------
@@ -181,7 +399,7 @@ def check_memory(projected: int, limit: int | None) -> None:
     if limit and projected > limit:
         raise MemoryLimitError(
             f"a worker would need about {_mib(projected)} and has {_mib(limit)}: "
-            "give workers more memory (`run.memory_limit`), fewer threads, or smaller tasks (`run.batch`)"
+            f"give workers more memory (`run.memory_limit`), fewer threads, or smaller tasks (`run.batch`){further}"
         )
 
 

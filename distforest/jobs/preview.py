@@ -4,38 +4,54 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
 from distforest.errors import InputError, SpecError, warn_caller
+from distforest.growth.cuts.trial_cuts import check_unbounded
 from distforest.growth.draws.landmarks import n_wanted
-from distforest.growth.methods import METHODS, check_sparse, check_together, n_candidates, n_combined, sampling
+from distforest.growth.methods import (
+    METHODS,
+    NO_PASSES_WITH_HOLES,
+    check_sparse,
+    check_together,
+    n_candidates,
+    n_combined,
+    sampling,
+)
+from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.jobs.callback import Callback
-from distforest.jobs.inputs import scratch_of
 from distforest.jobs.on_dask import MACHINE_BYTES
-from distforest.jobs.plan import Plan, Size, check_memory, plan, projected_bytes
+from distforest.jobs.plan import TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes, within
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.wanted import Role, check_weights, input_addresses, truth_of, wanted_inputs
+from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
 from distforest.sources.arrays import open_array
+from distforest.sources.graph_distances import MOST_KEPT_DENSE
 from distforest.sources.opening import open_matrix
 from distforest.sources.point_pairs import check_pairs_and_links
 from distforest.sources.readings import AS_IT_IS, check_shape
+from distforest.sources.schema import Schema
 from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_features import bytes_of_sparse
 from distforest.sources.sparse_store import SparseStore
-from distforest.sources.staging import check_scratch
+from distforest.sources.staging import check_scratch, scratch_of
 from distforest.sources.stored import check_stored
 from distforest.sources.truth import TruthKind
+from distforest.sources.wanted import Role
+from distforest.sources.weights import check_feature_weights
 from distforest.stores.addresses import naming
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from distforest.jobs.inputs import Inputs
     from distforest.jobs.spec import Spec
-    from distforest.jobs.wanted import Wanted
+    from distforest.sources.wanted import Wanted
 
+
+FLOAT32_BYTES = 4
+"""Bytes of a staged value."""
 
 ZARR = ("zarr.json", ".zgroup", ".zarray")
 """Files of metadata that make a folder an array or a group."""
@@ -60,6 +76,16 @@ class Seen:
     def is_weight(self) -> bool:
         """Whether it holds weights, of features or of rows."""
         return self.by_feature or self.name == "input.sample_weight"
+
+    @property
+    def by_class(self) -> bool:
+        """Whether it holds distances of classes, not of rows."""
+        return self.name.endswith(".costs")
+
+    @property
+    def is_of_objects(self) -> bool:
+        """Whether it holds the objects that a function is called with."""
+        return self.name.endswith(".objects")
 
     @property
     def is_of_sparse_features(self) -> bool:
@@ -90,6 +116,10 @@ class Preview:
         Warnings about inputs with chunks that are not stored.
     least_bytes
         Memory that a worker needs with one thread and the smallest tasks.
+    cure
+        What would let the trees grow by passes if they do not fit; "" if nothing would.
+    whole_bytes
+        The same as ``least_bytes``, with all rows and distances in memory.
     """
 
     inputs: tuple[Seen, ...]
@@ -99,9 +129,11 @@ class Preview:
     memory_limit: int | None
     told: tuple[str, ...] = ()
     least_bytes: int = 0
+    cure: str = ""
+    whole_bytes: int = 0
 
 
-def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) -> Inputs:
+def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None, n_workers: int | None = None) -> Inputs:
     """Stage the inputs of a job, after their metadata show that it can run.
 
     Parameters
@@ -112,6 +144,8 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) ->
         Address of the job's folder.
     memory_limit
         Memory of a worker in bytes, as its cluster reports it; by default that of the preview.
+    n_workers
+        Number of workers, as their cluster reports it; by default that of the preview.
 
     Raises
     ------
@@ -121,11 +155,14 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) ->
         The job does not fit into the memory of a worker.
     """
     check_scratch(scratch_of(spec.run.scratch))
-    seen = preview(spec)
-    check_memory(seen.least_bytes, memory_limit or seen.memory_limit)
+    seen = preview(spec, memory_limit, n_workers)
+    check_memory(seen.least_bytes, memory_limit or seen.memory_limit, seen.cure)
     for told in seen.told:
         warn_caller(told)
-    return stage_inputs(spec, folder)
+    staged = replace(stage_inputs(spec, folder, seen.plan.n_parts), rows_budget=seen.plan.rows_budget)
+    if staged.passes_distances and staged.n_unobserved:
+        raise InputError(f"{truth_of(spec)[1]}: {NO_PASSES_WITH_HOLES}")
+    return staged
 
 
 def absent_inputs(spec: Spec) -> list[str]:
@@ -146,13 +183,20 @@ def _group_of(address: str) -> str | None:
     return group if name and any(_is_there(f"{group}/{metadata}") for metadata in ZARR) else None
 
 
-def preview(spec: Spec) -> Preview:
+def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None = None) -> Preview:
     """Open the metadata of the inputs and plan the job.
+
+    Trees grow in parts if the spec says so, and by passes if they do not fit into a worker otherwise, even one at a
+    time.
 
     Parameters
     ----------
     spec
         The job.
+    memory_limit
+        Memory of a worker in bytes; None: as in the spec, or an equal share of this machine.
+    n_workers
+        Number of workers; None: those of the embedded cluster.
 
     Raises
     ------
@@ -174,10 +218,45 @@ def preview(spec: Spec) -> Preview:
     if faults:
         raise SpecError(faults)
     size = _size(spec, seen)
-    workers, threads = workers_of(spec), spec.run.threads_per_worker
+    workers, threads, least_batch = n_workers or workers_of(spec), spec.run.threads_per_worker, spec.run.batch or 1
+    own_limit = _limit(spec, workers)
+    limit = memory_limit or own_limit
+    cure, whole = "", projected_bytes(size, least_batch, 1)
+    is_known = not any(relation.functions for relation in spec.input.relations.values())  # on disk, and without holes
+    may_pass = not _found_without_sums(spec, seen) or (
+        size.dense and is_known and METHODS[spec.method].reads == "features"
+    )
+    if spec.run.parts is not None:
+        size, least_batch = _in_parts(spec.run.parts, size, workers), spec.run.batch or TREES_AT_ONCE
+    elif limit and whole > limit and may_pass:
+        size, cure = _by_passes(spec, size, limit)
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
-    least = projected_bytes(size, spec.run.batch or 1, 1)
-    return Preview(tuple(seen), size.n_rows, size.n_trees, planned, _limit(spec, workers), tuple(told), least)
+    least = projected_bytes(size, least_batch, 1)
+    return Preview(tuple(seen), size.n_rows, size.n_trees, planned, own_limit, tuple(told), least, cure, whole)
+
+
+def _in_parts(parts: int | str, size: Size, workers: int) -> Size:
+    """The size of growth in parts, of which every worker has as many, give or take one."""
+    n_parts = min(workers, size.n_rows) if isinstance(parts, str) else parts
+    codes = size.matrix_bytes // FLOAT32_BYTES
+    return replace(size, matrix_bytes=codes, n_parts=n_parts, parts_of_worker=-(-n_parts // workers))
+
+
+def _by_passes(spec: Spec, size: Size, limit: int) -> tuple[Size, str]:
+    """The size of growth by passes within ``limit`` bytes; or the same size, and what would make them possible."""
+    tasks, rows = (spec.run.batch, spec.run.threads_per_worker), sampling(spec.params, size.n_rows)
+    leaves, has_bins = rows.most_leaves(spec.params), size.dense or bool(spec.params["max_bins"])
+    size = replace(size, n_drawn=rows.n_distinct)
+    sized = within(replace(size, most_leaves=leaves), limit, *tasks)
+    if sized and has_bins:
+        return sized, ""
+    if within(replace(size, most_leaves=1), limit, *tasks) is None:
+        return size, ""
+    lacking = (["`max_bins`"] if not has_bins else []) + (_FEWER_NODES if sized is None else [])
+    return size, f", or let trees grow by passes: set {' and '.join(lacking)}"
+
+
+_FEWER_NODES = ["a larger `min_samples_leaf` or a `max_depth`"]
 
 
 def faults_of_metadata(spec: Spec) -> list[str]:
@@ -200,7 +279,36 @@ def faults_of_metadata(spec: Spec) -> list[str]:
 
 
 def _faults_of_what_was_seen(spec: Spec, seen: list[Seen]) -> list[str]:
-    return [*_faults_of_features(spec, seen), *_misfits(spec, seen)]
+    return [*_faults_of_features(spec, seen), *_misfits(spec, seen), *_faults_of_parts(spec, seen)]
+
+
+def _faults_of_parts(spec: Spec, seen: list[Seen]) -> list[str]:
+    """What does not go with rows in parts, as far as metadata tell; see `distforest.growth.parts`."""
+    parts = spec.run.parts
+    if parts is None:
+        return []
+    found = _found_without_sums(spec, seen)
+    if spec.params.get("max_bins", 0) is None:
+        found.append("no `max_bins`")
+    if spec.params.get("feature_weights") == "dependence":
+        found.append("feature_weights='dependence', whose screen stages all rows on each host")
+    found += [f"categories at {array.address}" for array in seen if _has_categories(array)]
+    faults = [f"run.parts: trees grow in parts over {_IN_PARTS}, found {', '.join(found)}; leave it out"] * bool(found)
+    n_rows = next((array.shape[0] for array in seen if array.matrix), None)
+    if isinstance(parts, int) and n_rows is not None and parts > n_rows:
+        faults.append(f"run.parts: at most one part for each of {counted(n_rows, 'row')} was expected, found {parts:,}")
+    return faults
+
+
+def _has_categories(array: Seen) -> bool:
+    """Whether a column of dense features holds categories."""
+    if array.name != "input.features" or array.n_stored is not None:
+        return False
+    schema = Schema.of_array(array.address, open_array(array.address))
+    return schema is not None and any(schema.n_categories)
+
+
+_IN_PARTS = "dense features in bins (`max_bins`), from labels, targets or an embedding"
 
 
 def workers_of(spec: Spec) -> int:
@@ -212,11 +320,13 @@ def _faults_of_functions(spec: Spec) -> list[str]:
     """The faults of functions for similarities; they are imported, but not called."""
     faults: list[str] = []
     for name, relation in spec.input.relations.items():
-        if relation.kind == "lazy":
+        for number, part in relation.functions:
+            place = f"{name}.{number}" if relation.parts else name
             try:
-                Callback.of_relation(relation, spec.output)
+                callback = Callback.of_relation(part, f"{spec.output}.{number}" if relation.parts else spec.output)
+                check_unbounded(spec.params, (callback.budget,))
             except InputError as error:
-                faults += [f"input.{name}: {fault}" for fault in str(error).splitlines()]
+                faults += [f"input.{place}: {fault}" for fault in str(error).splitlines()]
     return faults
 
 
@@ -233,7 +343,7 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
     for array in seen:
         if array.by_feature and matrix is not None:
             try:
-                check_weights(array.address, array.shape, array.dtype, matrix.shape[1])
+                check_feature_weights(array.address, array.shape, array.dtype, matrix.shape[1])
             except InputError as error:
                 faults.append(f"{array.name}: {error}")
     return faults
@@ -267,7 +377,7 @@ def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
     """The faults of inputs that do not describe the same rows, and of samples that are larger than they are."""
     if METHODS[spec.method].reads == "points":
         return _misfits_of_pairs(spec, seen)
-    by_row = [array for array in seen if not array.by_feature]
+    by_row = [array for array in seen if not array.by_feature and not array.by_class]
     rows = {array.shape[0] for array in by_row}
     if len(rows) > 1:
         found = ", ".join(f"{array.shape[0]} at {array.address}" for array in by_row)
@@ -293,6 +403,9 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
     """The faults of points, labels and pairs that do not fit each other, and of samples that are too large."""
     found = {array.name.removeprefix("input."): array for array in seen}
     n, faults = found["features"].shape[0] if "features" in found else None, []
+    if n is not None and n < FEWEST_POINTS:
+        where = found["features"].address
+        faults.append(f"input.features: three points were expected, so that pairs can differ, found {n} at {where}")
     if n is not None and "labels" in found and found["labels"].shape[0] != n:
         labels = found["labels"]
         faults.append(
@@ -333,19 +446,25 @@ def _n_pairs(spec: Spec, seen: list[Seen], n_points: int) -> int:
 
 def _size(spec: Spec, seen: list[Seen]) -> Size:
     """The size of the growth, as `distforest.jobs.train.size_of` will compute it from the staged inputs."""
-    truth = next((array for array in seen if not array.matrix and not array.is_weight), None)
+    others = [array for array in seen if not (array.matrix or array.is_weight or array.by_class)]
+    truth = next((array for array in others if not array.is_of_objects), None)
     matrix = next((array for array in seen if array.matrix), truth)  # without objects it consists of row numbers
     assert matrix is not None  # noqa: S101  (every method reads something)
     truth_kind, _ = truth_of(spec)
     over_pairs = METHODS[spec.method].reads == "points"
+    links = _bytes(truth, 4) if truth is not None and truth.n_stored is not None else 0
+    kept = 4 * matrix.shape[0] ** 2 if links and matrix.shape[0] <= MOST_KEPT_DENSE else 0
     return Size(
         _n_pairs(spec, seen, matrix.shape[0]) if over_pairs else matrix.shape[0],
         int(spec.params["n_estimators"] or 1),
         _bytes(matrix, matrix.item),
         _bytes_of_links(seen)
-        or (_bytes(truth, 4 if truth_kind in {TruthKind.DISTANCES, TruthKind.LABELS} else 8) if truth else 0),
+        or (kept + _bytes(truth, 4 if truth_kind in {TruthKind.DISTANCES, TruthKind.LABELS} else 8) if truth else 0)
+        or (4 * matrix.shape[0] ** 2 if truth_kind == TruthKind.DISTANCES else 0),
         1 if matrix.is_of_sparse_features and _is_narrow(spec, truth_kind) else _width(spec, matrix.shape[-1]),
-        truth_kind == TruthKind.DISTANCES,
+        truth_kind == TruthKind.DISTANCES and not links,
+        links,
+        truth_kind.is_of_vectors,
     )
 
 
@@ -364,7 +483,8 @@ def _bytes(array: Seen, item: int) -> int:
 
 def _is_narrow(spec: Spec, truth_kind: TruthKind) -> bool:
     """Whether a search of sparse features holds the values of one candidate at once."""
-    return truth_kind not in {TruthKind.DISTANCES, TruthKind.NOTHING} and spec.params.get("splitter") == "best"
+    unfused = {TruthKind.DISTANCES, TruthKind.DIFFERENCES, TruthKind.NOTHING}
+    return truth_kind not in unfused and spec.params.get("splitter") == "best"
 
 
 def _width(spec: Spec, n_columns: int) -> int:
@@ -376,6 +496,25 @@ def _width(spec: Spec, n_columns: int) -> int:
     width = n_candidates(spec.params["max_features"], n_columns)
     is_axis = n_combined(spec.params, n_columns) == 1.0 and spec.params["feature_weights"] is None
     return min(width, n_columns) if is_axis else width
+
+
+def _found_without_sums(spec: Spec, seen: list[Seen]) -> list[str]:
+    """What keeps cuts from following from sums over codes, as far as metadata tell.
+
+    It is what `distforest.growth.passes.check_by_sums` refuses when all rows have been read.
+    """
+    truth_kind, _ = truth_of(spec)
+    found = []
+    if METHODS[spec.method].reads != "features" or "max_bins" not in spec.params:
+        found.append(f"method {spec.method!r}")
+    if truth_kind == TruthKind.DISTANCES:
+        found.append("distances")
+    if truth_kind == TruthKind.DIFFERENCES:
+        found.append("absolute differences of targets")
+    if spec.params.get("splitter") == "random":
+        found.append("splitter='random'")
+    found += [f"sparse features at {array.address}" for array in seen if array.is_of_sparse_features]
+    return found + [f"distances of classes at {array.address}" for array in seen if array.by_class]
 
 
 def _limit(spec: Spec, workers: int) -> int | None:

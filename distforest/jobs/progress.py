@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 UNITS = {
     "compile": "parts",
     "grow": "trees",
+    "try": "trees",
     "alone": "trees",
     "ask": "pairs",
     "route": "rows",
+    "judge": "cells",
     "merge": "parts",
     "score": "rows",
 }

@@ -34,6 +34,9 @@ class Question:
         For ``"neighbors"``.
     without_self
         For ``"neighbors"``: whether the queries are the training rows, in their order, and none is its own neighbour.
+    training_ids
+        For ``"neighbors"`` in a table: address of the training rows, beside which `ingest` has kept names; the
+        neighbours are then named, and not numbered.
     callback
         The function that computes similarities; ``queries`` and ``reference`` then hold objects.
     training
@@ -53,6 +56,7 @@ class Question:
     pairs: str | None = None
     n_neighbors: int = 10
     without_self: bool = False
+    training_ids: str | None = None
     callback: Callback | None = None
     training: str | None = None
     strict: bool = False
@@ -72,4 +76,5 @@ class Question:
     def addresses(self) -> dict[str, str]:
         """The addresses of everything that is read, by name."""
         ledger = self.callback.ledger if self.callback else None
-        return {"forest": self.forest, **self.arrays, **({"ledger": ledger} if ledger else {})}
+        others = {"ledger": ledger, "training_ids": self.training_ids}
+        return {"forest": self.forest, **self.arrays, **{name: own for name, own in others.items() if own}}

@@ -129,11 +129,27 @@ def _positive(value: object) -> float:
     return float(value)
 
 
+PER_WORKER = "auto"
+"""The word for as many as there are workers."""
+
+
+def _number_or_auto(value: object) -> int | str:
+    return PER_WORKER if value == PER_WORKER else _whole(value, 1, LARGEST_INTEGER)
+
+
+NUMBER_OR_AUTO = Rule(
+    f"{PER_WORKER!r}, or an integer from 1 to 2^63 - 1",
+    _number_or_auto,
+    {"anyOf": [{"enum": [PER_WORKER]}, integer(1).schema]},
+)
 FLAG = Rule("true or false", _flag, {"type": "boolean"})
 SIZE = Rule(
     "a size such as '4GiB', or a number of bytes from 1",
     _bytes,
     {"anyOf": [{"type": "string", "pattern": "^[0-9]"}, integer(1).schema]},
+)
+NOT_NEGATIVE = Rule(
+    "a finite real number >= 0", lambda value: 0.0 if value == 0 else _positive(value), {"type": "number", "minimum": 0}
 )
 POSITIVE = Rule("a finite real number > 0", _positive, {"type": "number", "exclusiveMinimum": 0})
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import LEAST
+from distforest.jobs.any_spec import JOBS
 from distforest.jobs.input_keys import ADDRESS, INPUTS, LISTED, WEIGHT
 from distforest.jobs.reader import LARGEST_INTEGER, MAX_KEYS, NOT_GIVEN
 from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD
 from distforest.jobs.spec import FIT_HEAD, NONE, RUN_KEYS
+from distforest.jobs.tune_spec import TUNE_KEYS, TUNED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,13 +34,15 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 KEY_TEXTS = {
     "": {
         "format": "Version of the grammar.",
-        "job": "What the job does: train a forest, or score with a sealed one.",
+        "job": "What the job does: train a forest, choose its parameters from a grid, or score with a sealed one.",
         "method": "Method by which the forest is trained.",
         "seed": "Seed of all random numbers.",
         "output": "Address of the new Zarr group.",
         "input": "What the job reads.",
         "params": "What decides the result, beside the input and the seed.",
         "run": "How the job runs; nothing here changes the result.",
+        "scoring": "By which out-of-bag score of pairs the best cell is chosen.",
+        "grid": "Values to try, a list by the name of a parameter; every combination is a cell.",
     },
     "input": {
         "features": "Address of the features, shape (n, p).",
@@ -55,7 +59,13 @@ KEY_TEXTS = {
         "kind": "Where the numbers come from.",
         "matrix": "Address of the matrix, shape (n, n).",
         "values": "Address of the values, a row for each object.",
-        "adjacency": "Address of the adjacency matrix, shape (n, n), entries from 0 to 1.",
+        "costs": "Address of the distances of classes, shape (n_classes, n_classes); 1 for any two unless given.",
+        "metric": "Distance of two targets, half of the squared difference or the absolute one; or of two vectors, the "
+        "square of the Euclidean one, or 1 less the cosine of their angle.",
+        "adjacency": "Address of the adjacency matrix, shape (n, n), entries from 0 to `absent`; it may be sparse.",
+        "absent": "Distance of two nodes without a link.",
+        "diagonal": "Distance of a node to itself; as the matrix has it unless given.",
+        "directed": "How links in one direction count: their mean, either of the two, or both.",
         "features": "Address of the features, shape (n, p).",
         "function": "The function, 'module:function' or the name of an entry point.",
         "gamma": "Width of the kernel; 1 / (p Var X) unless given.",
@@ -77,6 +87,7 @@ KEY_TEXTS = {
         "memory_limit": "Memory of each process, such as '4GiB'.",
         "scheduler": "Address of a Dask scheduler to use instead of the embedded cluster.",
         "batch": "Trees in one task.",
+        "parts": "Number of parts in which the rows of features lie, each on one worker; 'auto': one for each worker.",
         "scratch": "Folder in which inputs are staged, on each host.",
         "retries": "How often a task is retried after a system error.",
         "overwrite": "Whether another output of the same kind may be replaced.",
@@ -96,7 +107,7 @@ KEY_TEXTS = {
     },
     "score params": {
         "answer": "What to ask the forest.",
-        "n_neighbors": "Number of neighbours, for the answer 'neighbors'.",
+        "n_neighbors": "Number of neighbours, for the answers 'neighbors' and 'graph'.",
         "without_self": "Whether the queries are the training rows and none is its own neighbour.",
     },
 }
@@ -114,15 +125,17 @@ def job_schema() -> JSONSchema:
     --------
     >>> schema = job_schema()
     >>> sorted(schema["$defs"])
-    ['rfd', 'run', 'score', 'simforest', 'smerf', 'treerank', 'urerf']
+    ['rfd', 'run', 'score', 'simforest', 'smerf', 'treerank', 'tune-smerf', 'urerf']
     >>> schema["$defs"]["smerf"]["properties"]["params"]["properties"]["max_depth"]["anyOf"]
     [{'type': 'integer', 'minimum': 1, 'maximum': 9223372036854775807}, {'enum': ['none']}]
     """
-    jobs = {**{name: _fit(name) for name in INPUTS}, "score": _scoring()}
+    fits = {name: _fit(name) for name in INPUTS}
+    tunings = {f"tune-{name}": _tuning(name, fits[name]) for name in TUNED}
+    jobs = {**fits, **tunings, "score": _scoring()}
     texts = KEY_TEXTS[""]
     top = {
         "format": _described(FIT_HEAD[0].rule.schema, texts["format"]),
-        "job": {"enum": ["fit", "score"], "default": "fit", "description": texts["job"]},
+        "job": {"enum": list(JOBS), "default": "fit", "description": texts["job"]},
         "method": {"enum": list(INPUTS), "description": texts["method"]},
     }
     return {
@@ -134,7 +147,9 @@ def job_schema() -> JSONSchema:
         "required": ["format", "output", "input"],
         "allOf": [
             {"if": _is_scoring(), "then": _ref("score"), "else": {"required": ["method"]}},
-            *({"if": _is_fit(name), "then": _ref(name)} for name in INPUTS),
+            *({"if": _is("fit", name), "then": _ref(name)} for name in INPUTS),
+            {"if": _is("tune"), "then": {"properties": {"method": {"enum": list(TUNED)}}}},
+            *({"if": _is("tune", name), "then": _ref(f"tune-{name}")} for name in TUNED),
         ],
         "anyOf": [*map(_ref, jobs), True],
         "$defs": {**jobs, "run": _closed(_keys(RUN_KEYS, "run"), texts["run"])},
@@ -149,8 +164,11 @@ def _is_scoring() -> JSONSchema:
     return {"properties": {"job": {"const": "score"}}, "required": ["job"]}
 
 
-def _is_fit(method: str) -> JSONSchema:
-    return {"properties": {"job": {"const": "fit"}, "method": {"const": method}}, "required": ["method"]}
+def _is(job: str, method: str | None = None) -> JSONSchema:
+    """A job of this kind, by this method; without the key it is a fit."""
+    of_method = {"method": {"const": method}} if method else {}
+    required = ["method"] if method else []
+    return {"properties": {"job": {"const": job}, **of_method}, "required": required + ["job"] * (job != "fit")}
 
 
 # --- tables -----------------------------------------------------------------------------------------------
@@ -191,6 +209,25 @@ def _fit(name: str) -> JSONSchema:
         "run": _ref("run"),
     }
     return _closed(properties, f"A fit by {name}.", required=[*_required(FIT_HEAD), "input"])
+
+
+def _tuning(name: str, fit: JSONSchema) -> JSONSchema:
+    """A tuning job by one method: a fit with a grid."""
+    texts = KEY_TEXTS[""]
+    lists = {
+        row.name: {"type": "array", "minItems": 1, "items": _parameter(row), "description": f"{row.text}."}
+        for row in METHODS[name].parameters
+    }
+    own = {
+        **_keys(TUNE_KEYS, ""),
+        "grid": _closed(lists, texts["grid"], minProperties=1),
+    }
+    return {
+        **fit,
+        "description": f"A choice of parameters of {name}.",
+        "properties": {**fit["properties"], **own},
+        "required": [*fit["required"], "job", "grid"],
+    }
 
 
 def _scoring() -> JSONSchema:
@@ -237,7 +274,7 @@ def _one_or_several(name: str, kinds: tuple[Kind, ...]) -> JSONSchema:
 
 def _relation(name: str, kinds: tuple[Kind, ...]) -> JSONSchema:
     """A distance or similarity: an address, or a table with a kind, which is judged by that kind."""
-    tables = {kind.name: _kind(kind) for kind in kinds if not kind.later}
+    tables = {kind.name: _kind(kind) for kind in kinds}
     known = {"required": ["kind"], "properties": {"kind": {"enum": list(tables)}}}
     return {
         "description": KEY_TEXTS["input"][name],

@@ -6,25 +6,27 @@ and no pair is paid for by two of them.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 
 from distforest.errors import warn_caller
-from distforest.forest.leaf_index import LeafIndex
-from distforest.forest.missing import told_of_rows_without_values
+from distforest.forest.missing import told_of_rows_without_values, told_of_unlearned
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.forest.table import route
 from distforest.jobs import answers
 from distforest.jobs.asked import VOTERS, Asked, opened_forest
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
-from distforest.jobs.lockstep import BoundSimilarity, check_origin, warn_of_change
+from distforest.jobs.neighbor_room import Limit, room_for_neighbors
 from distforest.jobs.outline import Outline, outline
-from distforest.sources.arrays import create_array, open_array, row_blocks, writable_array, write_array
+from distforest.sources.arrays import ENCODING, create_array, open_array, row_blocks, writable_array, write_array
 from distforest.sources.files.ids import IDS, TEXT_ENCODING
 from distforest.sources.lazy.source import Objects, joined
 from distforest.sources.staging import read_objects
@@ -35,14 +37,18 @@ from distforest.stores.groups import check_name, seal_group
 from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new, job_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from distforest.forest.forest import Forest
+    from distforest.forest.leaf_index import LeafIndex
     from distforest.jobs.cluster import Watch
     from distforest.jobs.question import Question
     from distforest.sources.lazy.source import LazySource
     from distforest.stores.claims import Claim
 
+
+ROW_STARTS = "indptr"
+"""The array of a sparse matrix that says where the entries of each row begin."""
 
 ANSWERS_PER_TASK = 1 << 22
 """Numbers in the answer of a task, about."""
@@ -56,7 +62,8 @@ class ScoreTask:
     """Answers first to last - 1 of a question, which the task writes into the arrays of ``target``.
 
     ``routed`` is the group with the nodes of all objects, if similarities come from a function; ``done`` the folder
-    that records which tasks are done.
+    that records which tasks are done; ``run`` tells this scoring from all others; ``part_rows`` is how many rows of the
+    leaf index are made at once, None for all.
     """
 
     question: Question
@@ -66,16 +73,18 @@ class ScoreTask:
     last: int
     routed: str | None = None
     done: Folder | None = None
+    run: str = ""
+    part_rows: int | None = None
 
     @property
     def name(self) -> str:
         """The name of the file that marks the task as done."""
-        return f"rows-{self.first}"
+        return f"rows-{self.first}-{self.last}"
 
     @property
     def asked(self) -> Asked:
         """The data of the answers."""
-        return Asked(self.question, self.digest, slice(self.first, self.last), self.routed)
+        return Asked(self.question, self.digest, slice(self.first, self.last), self.routed, self.run, self.part_rows)
 
     def __str__(self) -> str:
         return f"rows {self.first} to {self.last - 1}"
@@ -128,14 +137,18 @@ def score(
         something that is read, or is something else than answers; nothing is written.
     ArtifactError
         The forest is damaged.
+    MemoryLimitError
+        A worker cannot hold the forest, or cannot find neighbours with what memory it has; nothing is written.
     """
     check_name(output)
     check_apart(output, question.addresses())
     with owned(output, "another scoring", claim) as own:
+        limit = Limit(cluster.memory_limit, cluster.threads)
         if question.callback is None:  # else the forest is needed here, to ask
-            [found] = cluster.each(outline, [question], Work("survey"))
+            [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey"))
         else:
             found = outline(question)
+        part_rows, step = _parts_and_step(found, limit)
         for told in found.told:
             warn_caller(told)
         here = folder.within(f"answers-{found.digest[:16]}.zarr") if folder else None
@@ -149,32 +162,62 @@ def score(
         if not (building.is_in_place and said == building.mark):
             check_new(output, ANSWERS_KIND, overwrite)
         with _routed(question, found, output, cluster, watch) as routed:
-            if not names:
-                _prepare(building, found)
-            tasks = (ScoreTask(question, found.digest, building.address, *span, routed, done) for span in _spans(found))
+            of_all, run = (question, found.digest, building.address), uuid4().hex
+            tasks = [ScoreTask(*of_all, *span, routed, done, run, part_rows) for span in _spans(found, step)]
             missing = [task for task in tasks if task.name not in names]
+            if len(missing) == len(tasks):
+                if done:
+                    done.remove()  # marks of tasks of another size
+                _prepare(building, found)
             work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
-            lacking = [row for rows in cluster.each(answer_rows, missing, work) for row in rows]
-            if lacking:
-                told = told_of_rows_without_values(len(lacking), found.n_answers, min(lacking), found.value)
+            for told in _told_of_lacking(cluster.each(answer_rows, missing, work), found):
                 warn_caller(f"{question.called}: {told}")
         own.take()  # another job may have taken the output over, if this one was frozen for long
-        seal_group(building.address, {"distforest": _seal(question, found)})
+        seal_group(building.address, {**_attributes(found), "distforest": _seal(question, found)})
         if not building.is_in_place:
             check_new(output, ANSWERS_KIND, overwrite)
         building.publish()
     return _scored(output, found)
 
 
-def _spans(found: Outline) -> Iterator[tuple[int, int]]:
+def _told_of_lacking(parts: Iterable[Lacking], found: Outline) -> Iterator[str]:
+    """Yield warnings of queries without any value, and of those that lack what no training row lacked."""
+    rows, unlearned = list[int](), Counter[int]()
+    for part in parts:
+        rows += part.rows
+        unlearned.update(part.unlearned)
+    if rows:
+        yield told_of_rows_without_values(len(rows), found.n_answers, min(rows), found.value)
+    if unlearned:
+        yield told_of_unlearned(unlearned, found.n_answers, found.names)
+
+
+def _parts_and_step(found: Outline, limit: Limit) -> tuple[int | None, int]:
+    """Rows of the leaf index that are made at once, None for all, and the answers of a task."""
+    step = _step(found)
+    if found.sizes is None:
+        return None, step
+    room = room_for_neighbors(found.sizes, step, limit)
+    return room.part_rows, max(1, room.task_rows // step) * step  # no two tasks write one chunk
+
+
+def _spans(found: Outline, step: int) -> Iterator[tuple[int, int]]:
     """First and last answer of each task."""
-    step = _step(found.arrays)
     for first in range(0, found.n_answers, step):
         yield first, min(first + step, found.n_answers)
 
 
+def _shape(found: Outline, tail: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an array of answers; the entries of a sparse matrix lie row after row."""
+    if found.columns is not None:
+        return (found.n_answers * math.prod(tail),)
+    return (found.n_answers, *tail)
+
+
 def _scored(output: str, found: Outline) -> Scored:
-    shapes = {name: (found.n_answers, *tail) for name, (_, tail) in found.arrays.items()}
+    shapes = {name: _shape(found, tail) for name, (_, tail) in found.arrays.items()}
+    if found.columns is not None:
+        shapes[ROW_STARTS] = (found.n_answers + 1,)
     ids = {} if found.ids is None else {IDS: tuple(open_array(found.ids).shape)}
     return Scored(output, found.digest, shapes | ids)
 
@@ -182,6 +225,13 @@ def _scored(output: str, found: Outline) -> Scored:
 def _seal(question: Question, found: Outline, is_complete: bool = True) -> dict[str, Any]:
     """What the attributes of the answers say."""
     return {"forest": found.digest, "answer": question.answer, "complete": is_complete}
+
+
+def _attributes(found: Outline) -> dict[str, Any]:
+    """Further attributes: those by which AnnData, and distforest, know a sparse matrix."""
+    if found.columns is None:
+        return {}
+    return {ENCODING: "csr_matrix", "encoding-version": "0.1.0", "shape": [found.n_answers, found.columns]}
 
 
 @contextmanager
@@ -195,6 +245,9 @@ def _routed(
     if question.callback is None:
         yield None
         return
+    # This imports the growth of trees, which takes half a second, and no other question needs it.
+    from distforest.jobs.lockstep import BoundSimilarity, check_origin, warn_of_change  # noqa: PLC0415
+
     about, forest = _about(question), opened_forest(question.forest, found.digest)
     training = read_objects(question.training) if question.training else np.arange(forest.n_columns)
     objects = Objects.of(training, reduce(joined, (part.objects[part.numbers] for part in about)))
@@ -208,7 +261,7 @@ def _routed(
         new_group(folder.address, {})  # before anything is paid for: it can be written
         votes = forest.nearest_votes and answers.ANSWERS[question.answer].is_predicted
         with supplied.source(objects, "scoring", None) as source:
-            _route(forest, source, about, folder.address, LeafIndex.of(forest.training_nodes) if votes else None, watch)
+            _route(forest, source, about, folder.address, forest.training_index if votes else None, watch)
         yield folder.address
     finally:
         folder.remove()
@@ -263,18 +316,25 @@ def _route(
         clock.tick((name, numbers), None)
 
 
-def _step(arrays: dict[str, tuple[str, tuple[int, ...]]]) -> int:
-    """Rows of a task, and of a chunk, so that no two tasks write one chunk."""
-    widest = max(int(np.prod(tail, dtype=np.int64)) for _, tail in arrays.values())
-    return max(1, min(ANSWERS_PER_TASK // max(1, widest), 1 << 16))
+def _step(found: Outline) -> int:
+    """Rows of a task, and of a chunk, so that no two tasks write one chunk, and few read one."""
+    widest = max(int(np.prod(tail, dtype=np.int64)) for _, tail in found.arrays.values())
+    step = max(1, min(ANSWERS_PER_TASK // max(1, widest), 1 << 16))
+    if found.chunk_rows > step:  # a chunk of queries is decoded by one task, unless its answers are many
+        return found.chunk_rows if found.chunk_rows * widest <= ANSWERS_PER_TASK else step
+    return step // found.chunk_rows * found.chunk_rows
 
 
 def _prepare(building: Building, found: Outline) -> None:
     building.begin()
     for name, (dtype, tail) in found.arrays.items():
-        array = create_array(building.address, name, (found.n_answers, *tail), np.dtype(dtype), _step(found.arrays))
+        of_row = 1 if found.columns is None else math.prod(tail)
+        step = _step(found) * of_row
+        array = create_array(building.address, name, _shape(found, tail), np.dtype(dtype), step)
         if found.classes is not None:
             array.attrs["classes"] = list(found.classes)
+    if found.columns is not None:
+        _write_starts(building.address, found)
     if found.ids is not None:
         ids = open_array(found.ids)
         attributes = {name: ids.attrs[name] for name in ("column", TEXT_ENCODING) if name in ids.attrs}
@@ -282,15 +342,34 @@ def _prepare(building: Building, found: Outline) -> None:
         write_array(building.address, IDS, tuple(ids.shape), np.dtype(ids.dtype), blocks, attributes)
 
 
-def answer_rows(task: ScoreTask) -> list[int]:
-    """Compute and write a task's answers; doing it twice changes nothing. Returns the rows without any value."""
+def _write_starts(group: str, found: Outline) -> None:
+    """Write where the entries of each row begin: all rows have as many."""
+    [width] = {math.prod(tail) for _, tail in found.arrays.values()}
+    n, step = found.n_answers + 1, 1 << 20
+    blocks = (np.arange(first, min(first + step, n)) * width for first in range(0, n, step))
+    write_array(group, ROW_STARTS, (n,), np.dtype(np.int64), blocks)
+
+
+class Lacking(NamedTuple):
+    """Numbers of queries without any value; and how many lack a value that no training row lacked, by column."""
+
+    rows: list[int]
+    unlearned: dict[int, int]
+
+
+def answer_rows(task: ScoreTask) -> Lacking:
+    """Compute and write a task's answers; doing it twice changes nothing. Returns which queries lack values."""
     row, asked = answers.ANSWERS[task.question.answer], task.asked
     over_pairs = is_over_pairs(asked.forest)
     work = row.over_pairs if over_pairs else row.work
     assert work is not None  # noqa: S101  (held by outline)
     for (name, _), values in zip(row.arrays, work(asked), strict=True):
         array = writable_array(task.target, name)
-        array[asked.span] = values.astype(array.dtype)
+        if row.is_graph:
+            width = values.shape[1]
+            array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)
+        else:
+            array[asked.span] = values.astype(array.dtype)
     if task.done:
         task.done.write(task.name, b"")
-    return [] if row.of_pairs else asked.lacking
+    return Lacking([], {}) if row.of_pairs else Lacking(asked.lacking, asked.unlearned)

@@ -19,6 +19,7 @@ from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.asked import has_further_columns, opened_forest
 from distforest.jobs.score import score
+from distforest.jobs.training_names import training_names
 from distforest.sources.arrays import open_array, row_blocks, write_array, write_growing
 from distforest.sources.files.ids import IDS, ids_beside, names_of_rows
 from distforest.sources.files.queries import (
@@ -112,6 +113,7 @@ def score_table(
     check_output(question, output, options, overwrite)
     with owned(output, "another scoring", claim) as own, working_folder(output) as folder:
         forest = opened_forest(question.forest, str(read_manifest(question.forest)["digest"]))
+        names = training_names(question, forest)
         queries = None
         if options is not None:
             queries = open_queries(question.queries, _wanted(forest, question), options)
@@ -122,7 +124,7 @@ def score_table(
             return score(question, output, cluster, overwrite, watch, claim=own)
         done = score(question, folder.within("answers.zarr").address, cluster, watch=watch, claim=own)
         table = str(Path(folder.address, f"answers{written_suffix(output)}"))
-        columns = _write(_Flat(question, done, forest.meaning.classes, queries), table)
+        columns = _write(_Flat(question, done, forest.meaning.classes, queries, names), table)
         own.take()  # another job may have taken the output over, if this one was frozen for long
         check_new_file(output, overwrite)
         os.replace(table, output)
@@ -139,6 +141,9 @@ def check_output(question: Question, output: str, options: QueryOptions | None, 
         _check_flat(question, output)
         if options is not None and options.id == ROW_NUMBER:
             raise InputError(f"`id`: a column called {ROW_NUMBER!r} would be taken for the numbers of rows; rename it")
+    elif question.training_ids:
+        expected = "`training_ids` names the neighbours in a table, such as out.csv"
+        raise InputError(f"{expected}, found the Zarr group {output}; its row numbers are the places in `read_ids`")
     elif "://" not in output:  # there, answers that were begun in place may go on
         check_new(output, ANSWERS_KIND, overwrite)
     of_pairs = ANSWERS[question.answer].of_pairs
@@ -149,6 +154,11 @@ def check_output(question: Question, output: str, options: QueryOptions | None, 
 
 def _check_flat(question: Question, output: str) -> None:
     """Refuse answers that no table holds: those with a column for each row with which queries are compared."""
+    if ANSWERS[question.answer].is_graph:
+        raise InputError(
+            f"{output}: answers with a few columns were expected, found {question.answer!r}, a sparse matrix; "
+            "name a Zarr group, such as out.zarr, or ask for 'neighbors'"
+        )
     if "reference" in ANSWERS[question.answer].takes:
         cure = "name a Zarr group, such as out.zarr, or ask for 'neighbors' or 'pairs'"
         raise InputError(
@@ -221,6 +231,7 @@ class _Flat:
     done: Scored
     classes: Sequence[ClassName] | None
     queries: Queries | None
+    training_names: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -238,13 +249,17 @@ class _Flat:
                     self._names(arrays, rows),
                     {name: own.slice(start, step) for name, own in kept.items()},
                     *(
-                        flat_columns(name, np.asarray(own[rows]), self.classes)
+                        flat_columns(name, self._named(name, np.asarray(own[rows])), self.classes)
                         for name, own in arrays.items()
                         if name != IDS
                     ),
                 ]
                 yield _side_by_side(parts)
             first += n_kept
+
+    def _named(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Numbers of training rows as their names, if these are known; all other values as they are."""
+        return self.training_names[values] if name == "indices" and self.training_names is not None else values
 
     def _kept(self) -> Iterator[tuple[dict[str, Sliced], int]]:
         """Blocks of kept columns with their number of rows; all rows at once if there are none."""

@@ -23,11 +23,11 @@ from distforest.growth.draws.dependence import (
 )
 from distforest.growth.methods import GROWTH, check_sparse
 from distforest.jobs.cluster import Cluster, Work
-from distforest.jobs.inputs import scratch_of
-from distforest.jobs.staging import StagingPlace
 from distforest.jobs.versions import check_own_growth
+from distforest.sources.row_kinds import Features, RowKind
 from distforest.sources.sparse_features import SparseFeatures
-from distforest.sources.staging import Staged
+from distforest.sources.staged_arrays import StagingPlace
+from distforest.sources.staging import Staged, scratch_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,6 +50,10 @@ class ScreenedMatrix(Protocol):
     """Features that a task can open on its host."""
 
     @property
+    def n_categories(self) -> tuple[int, ...]:
+        """Number of categories of each column, 0 for a column of numbers; empty if all hold numbers."""
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Rows and columns."""
 
@@ -62,6 +66,7 @@ class InMemory:
     """Features in the memory of this process."""
 
     matrix: NDArray[np.generic]
+    n_categories: tuple[int, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,9 +105,9 @@ def screen_block(task: BlockTask) -> tuple[Floats, Floats]:
 
 def _statistics(task: BlockTask, matrix: np.ndarray) -> tuple[Floats, Floats]:
     rows = screened_rows(task.seed, len(matrix), NEAR_ROWS) if task.near else screened_rows(task.seed, len(matrix))
-    own = ranks(matrix, rows, np.array(task.own, np.int32), task.seed)
-    same = task.own == task.others
-    others = own if same else ranks(matrix, rows, np.array(task.others, np.int32), task.seed)
+    sizes, same = task.matrix.n_categories, task.own == task.others
+    own = ranks(matrix, rows, np.array(task.own, np.int32), task.seed, sizes)
+    others = own if same else ranks(matrix, rows, np.array(task.others, np.int32), task.seed, sizes)
     if not task.near:
         codes = bins(own)
         return largest_dependence(codes, codes if same else bins(others))
@@ -120,13 +125,14 @@ class OnHosts:
     scratch: str | None
     sample_weight: Staged | None = None
     n_absent: int = 0
+    n_categories: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, inputs: Inputs) -> OnHosts:
         """The features of a job."""
         assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features are never sparse)
         weights = inputs.sample_weight if inputs.n_absent else None
-        return cls(inputs.matrix, inputs.scratch, weights, inputs.n_absent)
+        return cls(inputs.matrix, inputs.scratch, weights, inputs.n_absent, n_categories_of(inputs.rows))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -146,7 +152,7 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
     if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
         return inputs
     assert isinstance(inputs.matrix, Staged)  # noqa: S101  (refused when they were staged)
-    place = StagingPlace(folder.address, scratch_of(inputs.scratch))
+    place = StagingPlace.of(folder.address, inputs.scratch)
     found = screen(OnHosts.of(inputs), inputs.seed, cluster, work)
     weights = place.array("feature_weights", found.weights)
     dependence = place.array("dependence", found.dependence)
@@ -157,8 +163,13 @@ def screened_data(data: Data, seed: int, cluster: Cluster, watch: Watch | None =
     """Data in memory with the feature weights that a screen finds."""
     if isinstance(data.matrix, SparseFeatures):
         check_sparse({"feature_weights": "dependence"})
-    found = screen(InMemory(data.present), seed, cluster, replace(SCREENING, watch=watch))
+    found = screen(InMemory(data.present, n_categories_of(data.rows)), seed, cluster, replace(SCREENING, watch=watch))
     return replace(data, feature_weights=found.weights, dependence=found.dependence)
+
+
+def n_categories_of(rows: RowKind) -> tuple[int, ...]:
+    """The number of categories of each feature; empty if all are numbers."""
+    return rows.n_categories if isinstance(rows, Features) else ()
 
 
 def screen(matrix: ScreenedMatrix, seed: int, cluster: Cluster, work: Work = SCREENING) -> Screen:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from distforest.errors import JobError
 from distforest.forest.forest import canonical
 from distforest.forest.roots import Stayed
 from distforest.forest.table import n_roots_of
@@ -146,6 +147,23 @@ def committed_shards(folder: Folder) -> list[Receipt]:
         if not kept or receipt.first > kept[-1].last:
             kept.append(receipt)
     return kept
+
+
+def committed_parts(folder: Folder, n_trees: int, of: str) -> list[dict[str, np.ndarray]]:
+    """The arrays of all shards in a folder, in tree order.
+
+    Raises
+    ------
+    JobError
+        They do not hold ``n_trees`` trees; the message says that they are shards of ``of``.
+    """
+    receipts, parts = committed_shards(folder), []
+    if sum(receipt.n_trees for receipt in receipts) != n_trees:
+        raise JobError(f"shards of {of} are damaged or were removed; run the job again")
+    for receipt in receipts:
+        with opened_shard(folder, receipt.shard) as shard:
+            parts.append({name: shard[name] for name in receipt.rows})
+    return parts
 
 
 def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, int | str]]:

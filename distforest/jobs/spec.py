@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter, Value, complete, faults
-from distforest.jobs.input_keys import ADDRESS, INPUTS, LISTED, WEIGHT, InputKeys, Kind
+from distforest.jobs.input_keys import ADDRESS, FURTHER_ADDRESSES, INPUTS, LISTED, WEIGHT, InputKeys, Kind
 from distforest.jobs.reader import (
     FLAG,
     LARGEST_INTEGER,
     MAX_KEYS,
     NOT_GIVEN,
+    NUMBER_OR_AUTO,
     SIZE,
     Key,
     Place,
@@ -50,6 +51,9 @@ NONE = "none"
 SEVERAL = "several"
 """The kind of relation that a list of similarities is."""
 
+LAZY_KIND = "lazy"
+"""The kind of relation that a function computes."""
+
 
 # --- the grammar ------------------------------------------------------------------------------------------
 
@@ -61,6 +65,8 @@ FIT_HEAD = (
     Key("output", text("an address (path or URL) that ends in .zarr", end=".zarr")),
 )
 SPEC_TABLES = ("input", "params", "run")
+OF_TUNING = dict.fromkeys(("grid", "scoring"), 'it goes with job = "tune"')
+"""What to write for the keys of tuning jobs."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,21 @@ class Relation:
     def weights(self) -> tuple[float, ...]:
         """How often a candidate draws each of several similarities."""
         return tuple(float(str(part.options["weight"])) for part in self.parts)
+
+    @property
+    def input_address(self) -> str | None:
+        """The address of its numbers; None for a function, which is named instead."""
+        return None if self.kind == LAZY_KIND else self.address
+
+    @property
+    def functions(self) -> tuple[tuple[int, Relation], ...]:
+        """The similarities that functions compute, each with its place in a list of several."""
+        return tuple((place, part) for place, part in enumerate(self.each) if part.kind == LAZY_KIND)
+
+    @property
+    def measure(self) -> str:
+        """Whether a matrix or a function gives similarities or distances."""
+        return str(self.options["measure"])
 
     def to_table(self, kinds: tuple[Kind, ...]) -> object:
         """The relation as a spec has it: a table, or a list of them."""
@@ -119,6 +140,8 @@ class Run:
         Address of a Dask scheduler to run on.
     batch : int
         Trees in one task.
+    parts : int or "auto"
+        Number of parts in which rows lie, so that no worker holds all of them; "auto": one for each worker.
     scratch : str
         Directory for staged arrays.
     retries : int
@@ -140,6 +163,7 @@ class Run:
         default=None, metadata=_key(text("the address of a Dask scheduler such as 'tcp://127.0.0.1:8786'"))
     )
     batch: int | None = field(default=None, metadata=_key(integer(1)))
+    parts: int | str | None = field(default=None, metadata=_key(NUMBER_OR_AUTO))
     scratch: str | None = field(default=None, metadata=_key(text("the path of a directory")))
     retries: int = field(default=3, metadata=_key(integer(0)))
     overwrite: bool = field(default=False, metadata=_key(FLAG))
@@ -171,8 +195,8 @@ class Spec:
     ... [run]
     ... memory_limit = "4GiB"
     ... ''')
-    >>> spec.input.addresses["features"], spec.input.relations["distances"]
-    ('lazega.zarr/X', Relation(kind='graph', address='lazega.zarr/A', options={}, parts=()))
+    >>> spec.input.addresses["features"], spec.input.relations["distances"].kind
+    ('lazega.zarr/X', 'graph')
     >>> spec.params["n_estimators"], spec.params["min_samples_split"], spec.run.memory_limit
     (500, 4, 4294967296)
     >>> Spec.from_json(spec.to_json()) == spec
@@ -304,7 +328,7 @@ def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
     """Make a spec of a parsed table; raises SpecError with all its faults."""
     _check_format(table, lines)
     reader = Reader(lines)
-    top = reader.table((), table, [*(key.name for key in FIT_HEAD), *SPEC_TABLES])
+    top = reader.table((), table, [*(key.name for key in FIT_HEAD), *SPEC_TABLES], OF_TUNING)
     if top is None:
         raise reader.error()
     head = reader.values((), top, FIT_HEAD)
@@ -363,25 +387,27 @@ def _several(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ...
     parts = tuple(_relation(reader, (*place, str(number)), item, allowed) for number, item in enumerate(items))
     if not 1 < len(parts) <= MAX_KEYS:
         reader.fault(place, f"must be a similarity, or a list of 2 to {MAX_KEYS} of them, found {len(parts)}")
-    read = {"matrices" if part.kind == LISTED[0] else "features" for part in parts if part.kind}
-    if len(read) > 1:
-        reader.fault(place, "must be a list of matrices, or of similarities of the same features, found both")
-    elif read == {"features"} and len({part.address for part in parts if part.address}) > 1:
+    listed_are = {LISTED[part.kind] for part in parts if part.kind}
+    if len(listed_are) > 1:
+        what = "must be a list of matrices and functions, or of similarities of the same features, found both"
+        reader.fault(place, what)
+    elif listed_are == {LISTED["rbf"]} and len({part.address for part in parts if part.address}) > 1:
         reader.fault(place, "must be a list of similarities of the same features, found several arrays of features")
+    ledgers = [ledger for part in parts if (ledger := part.options.get("ledger")) is not None]
+    for ledger in {ledger for ledger in ledgers if ledgers.count(ledger) > 1}:
+        reader.fault(place, f"must name a ledger for each function, found {shown(ledger)} twice")
+    if len({part.options["share"] for part in parts if part.kind == LAZY_KIND}) > 1:
+        reader.fault(place, "must have functions of one 'share', found 'all' and 'worker'")
     return Relation(SEVERAL, "", {}, parts)
 
 
 def _relation(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ...]) -> Relation:
     """Read a distance or similarity: an address, which stands for the first kind, or a table with a kind."""
-    ready = {kind.name: kind for kind in kinds if not kind.later}
+    ready = {kind.name: kind for kind in kinds}
     if isinstance(value, str):
         value = {"kind": kinds[0].name, kinds[0].address: value}
     given = reader.mapping(place, value, f"an address, or a table with a kind of {listed(ready)}")
     name = given.get("kind") if given is not None else None
-    if isinstance(name, str) and any(kind.name == name for kind in kinds if kind.later):
-        what = f"{name!r} comes with a later version; the kinds of this one are {listed(ready)}"
-        reader.fault((*place, "kind"), what)
-        return Relation("", "")
     keys = [Key("kind", word(ready))]
     if not isinstance(name, str) or name not in ready:
         reader.values(place, given, keys)
@@ -402,7 +428,9 @@ def _params(reader: Reader, parameters: tuple[Parameter, ...], value: object) ->
     known: dict[str, Value] = {}
     for name, held in given.items():
         try:
-            known[name if isinstance(name, str) else shown(name)] = _value(rows[name], held) if name in rows else None
+            known[name if isinstance(name, str) else shown(name)] = (
+                parameter_value(rows[name], held) if name in rows else None
+            )
         except (ValueError, OverflowError):
             reader.fault((*place, name), f"must be {rows[name].allowed()}, found {shown(held)}")
     found = faults(rows.values(), known)
@@ -428,7 +456,7 @@ def _check_pairs(reader: Reader, found: Input) -> None:
         reader.fault(("input",), f"must have 'pairs' and 'similar' together, found only {named[0]!r}")
 
 
-def _value(parameter: Parameter, held: object) -> Value:
+def parameter_value(parameter: Parameter, held: object) -> Value:
     """Read a parameter; "none" means None if that is allowed, because TOML has no null."""
     return None if held == NONE and None in parameter.words else _plain(held)
 
@@ -462,9 +490,9 @@ def _check_apart(reader: Reader, output: str | None, found: Input) -> None:
     """Refuse an output that is, contains or is inside an input, because it would overwrite it."""
     inputs = [*found.addresses.values()]
     for relation in found.relations.values():
-        files = (relation.options.get(name) for name in ("objects", "ledger"))
-        addresses = [part.address for part in relation.each]
-        inputs += map(str, filter(None, files if relation.kind == "lazy" else addresses))
+        for part in relation.each:
+            files = (part.options.get(name) for name in FURTHER_ADDRESSES)
+            inputs += map(str, filter(None, (part.input_address, *files)))
     spoiled = in_the_way(output, {address: address for address in inputs if address}) if output is not None else {}
     if spoiled:
         what = f"must not be, hold or lie in an input, found {shown(output)} and {listed(spoiled)}"

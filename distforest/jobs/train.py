@@ -11,9 +11,10 @@ again: the plan contains only trees that no shard holds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -23,19 +24,22 @@ from distforest.forest.roots import Roots, Stayed
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.earlier_trees import as_part
 from distforest.growth.methods import GROWTH, Bound
+from distforest.growth.problem import Problem
 from distforest.growth.standstill import told_of_roots
+from distforest.jobs.asked_distances import with_asked_distances
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
 from distforest.jobs.earlier_trees import EarlierTrees, keep_trees, trees_of_same_job
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, merge
-from distforest.jobs.plan import Size, check_memory, check_worker_memory, plan
+from distforest.jobs.plan import TREES_AT_ONCE, Size, check_memory, check_worker_memory, plan
+from distforest.jobs.rounds import check_linking, grow_in_parts
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name, told_of_versions
 from distforest.jobs.stop import Stop
-from distforest.jobs.versions import check_growth, check_own_growth, versions
+from distforest.jobs.trial_forests import with_chosen_cut
+from distforest.jobs.versions import VERSIONS, check_growth, check_own_growth
 from distforest.sources.array_files import untouched
-from distforest.sources.truth import TruthKind
 from distforest.stores.building import Building, is_begun
 from distforest.stores.claims import CLAIM, Claim, owned
 from distforest.stores.folder import Folder
@@ -72,7 +76,8 @@ class Options:
     ``on_answer`` is called with the receipt of each task, and with `Lost` for a task that is lost with its workers.
     ``stop`` is the address of the folder of the stop sign. ``claim`` is the job's claim on its output, if it has made
     one. ``earlier`` is the address of a forest of the same data, parameters and seed with fewer trees, which are not
-    grown again; if nothing is there, all trees are grown.
+    grown again; if nothing is there, all trees are grown. ``provenance`` are further entries of the forest's
+    provenance: a sealed forest without them is another one.
     """
 
     batch: int | None = None
@@ -84,6 +89,7 @@ class Options:
     stop: str | None = None
     claim: Claim | None = None
     earlier: str | None = None
+    provenance: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -191,24 +197,12 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
         folder.clear(CLAIM)
         return sealed
     check_worker_memory(cluster.memory_limit)
+    inputs = with_asked_distances(inputs, folder, cluster, partial(fit_here, threads=cluster.threads), options.watch)
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
-    shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
-    [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
-    if options.earlier and not (inputs.callback and inputs.callback.share == "all"):  # whose pairs a ledger keeps
-        cluster.each(keep_trees, [EarlierTrees(inputs, options.earlier, shards)], Work("resume", options.retries))
-    done, slots = _committed_receipts(shards, cluster, options), cluster.slots
-    trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
-    planned = plan(size, trees, slots, options.batch, cluster.threads)
-    check_memory(planned.projected_bytes, cluster.memory_limit)
-    if inputs.callback and inputs.callback.share == "all":
-        grown = [grow_together(inputs, shards, cluster, options.watch)] if planned.tasks else []
-        done = [] if grown else done
-        if options.on_answer and grown:
-            options.on_answer(grown[0])
-    else:
-        tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
-        grown = _grow(tasks, len(trees), cluster, options)
-    receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
+    inputs = with_chosen_cut(inputs, trials_in(folder, cluster, options), cluster, Work("judge", options.retries))
+    shards = shards_of(inputs, folder)
+    committed = grow_trees(inputs, shards, cluster, options)
+    receipts, grown = committed.receipts, committed.grown
     warnings = (*_warnings_of_roots(inputs, receipts, cluster, options), *filter(None, [told_of_versions(receipts)]))
     merging = Work("merge", options.retries, watch=options.watch)
     try:
@@ -226,11 +220,58 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
         time.perf_counter() - start,
         sum(receipt.seconds for receipt in grown),
         max((receipt.peak_bytes for receipt in grown), default=0),
-        planned.projected_bytes,
-        sum(receipt.evaluations for receipt in receipts),
+        committed.projected_bytes,
+        sum(receipt.evaluations for receipt in receipts) + inputs.evaluations,
         sum(receipt.closed for receipt in receipts),
         warnings,
     )
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The receipts of all trees of a forest, those of this run among them, and the memory that it was planned with."""
+
+    receipts: list[Receipt]
+    grown: list[Receipt]
+    projected_bytes: int
+
+
+def grow_trees(inputs: Inputs, shards: Folder, cluster: Cluster, options: Options, name: str = "grow") -> Committed:
+    """Grow the trees of a job that no shard holds, as a run of tasks of this name."""
+    [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
+    if inputs.parts is not None:
+        count = inputs.parts.count
+        size = replace(size, n_parts=count, parts_of_worker=-(-count // check_linking(cluster).n_workers))
+    if options.earlier and not inputs.grows_together:  # as a ledger keeps its pairs
+        cluster.each(keep_trees, [EarlierTrees(inputs, options.earlier, shards)], Work("resume", options.retries))
+    done, slots = committed_receipts(shards, cluster, options), cluster.slots
+    trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
+    planned = plan(size, trees, slots, options.batch, cluster.threads)
+    check_memory(planned.projected_bytes, cluster.memory_limit)
+    if inputs.grows_together:
+        grown = [grow_together(inputs, shards, cluster, options.watch)] if planned.tasks else []
+        done = [] if grown else done
+        if options.on_answer and grown:
+            options.on_answer(grown[0])
+    elif inputs.parts is not None:
+        wanted, work = [tree for tree in range(size.n_trees) if tree not in trees], _growing(name, len(trees), options)
+        grown = grow_in_parts(inputs, wanted, shards, cluster, work, options.batch or TREES_AT_ONCE, options.stop)
+    else:
+        tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
+        grown = grow(tasks, len(trees), cluster, options, name)
+    receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
+    return Committed(receipts, grown, planned.projected_bytes)
+
+
+def trials_in(folder: Folder, cluster: Cluster, options: Options) -> Callable[[Inputs], tuple[Folder, list[Receipt]]]:
+    """What grows trial forests into shards in a job's folder, beside those of its forest; resumed as these are."""
+    own = replace(options, earlier=None, on_answer=None)
+
+    def grown(trial: Inputs) -> tuple[Folder, list[Receipt]]:
+        shards = shards_of(trial, folder)
+        return shards, grow_trees(trial, shards, cluster, own, "try").receipts
+
+    return grown
 
 
 @dataclass(frozen=True)
@@ -278,11 +319,11 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
         if _already_sealed(inputs, output, options):  # by another run of the same job
             check_new(output, FOREST_KIND, overwrite=True)
 
-    building = Building.of(output, FOREST_KIND, _mark(inputs), folder.within("forest.zarr"))
-    return Target(building, shards, hold)
+    building = Building.of(output, FOREST_KIND, mark_of_job(inputs), folder.within("forest.zarr"))
+    return Target(building, shards, hold, options.provenance)
 
 
-def _mark(inputs: Inputs) -> dict[str, object]:
+def mark_of_job(inputs: Inputs) -> dict[str, object]:
     """What says of a forest that is begun in place which job builds it."""
     return {"fingerprint": inputs.fingerprint}
 
@@ -292,7 +333,7 @@ def survey(inputs: Inputs) -> Size:
     return size_of(inputs.problem())
 
 
-def _committed_receipts(shards: Folder, cluster: Cluster, options: Options) -> list[Receipt]:
+def committed_receipts(shards: Folder, cluster: Cluster, options: Options) -> list[Receipt]:
     """The receipts of an earlier run, whose shards are read on the cluster."""
     if not shards.names():
         return []
@@ -300,19 +341,13 @@ def _committed_receipts(shards: Folder, cluster: Cluster, options: Options) -> l
     return done
 
 
-def _grow(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options) -> list[Receipt]:
+def grow(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options, name: str = "grow") -> list[Receipt]:
     """Run the tasks and return their receipts; ``before`` trees are committed already.
 
     A task whose workers die again and again is set aside. When all others are done, its trees are tried once more, one
     at a time. So a tree that kills its worker costs no other tree, and is known by its number.
     """
-
-    def on_answer(receipt: Receipt) -> None:
-        check_growth(receipt.growth, GROWTH)  # a worker from before versions does not check
-        if options.on_answer:
-            options.on_answer(receipt)
-
-    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, on_answer, before, True)
+    work = _growing(name, before, options)
     answers: list[Receipt | Lost] = cluster.each(grow_shard, tasks, work)
     aside = [(task, answer) for task, answer in zip(tasks, answers, strict=True) if isinstance(answer, Lost)]
     for task, answer in aside:
@@ -326,21 +361,44 @@ def _grow(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options
     return [answer for answer in answers if not isinstance(answer, Lost)]
 
 
+def _growing(name: str, before: int, options: Options) -> Work:
+    """How a run of this name grows trees where ``before`` of them are committed already."""
+
+    def on_answer(receipt: Receipt) -> None:
+        check_growth(receipt.growth, GROWTH)  # a worker from before versions does not check
+        if options.on_answer:
+            options.on_answer(receipt)
+
+    return Work(name, options.retries, lambda task: task.n_trees, options.watch, on_answer, before, True)
+
+
+def shards_of(inputs: Inputs, folder: Folder) -> Folder:
+    """Where the shards of a forest lie in a job's folder; its features are screened, if the parameters call for it."""
+    return folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
+
+
 def _drawn_by(inputs: Inputs) -> str:
-    """The result of a screen as a part of the shards' name, so that trees from other weights grow again."""
-    return f"-{inputs.feature_weights.sha256[:16]}" if inputs.feature_weights and inputs.dependence else ""
+    """What was asked, screened or chosen, in the shards' name: trees of other distances, weights or cuts grow again."""
+    screened_by = f"-{inputs.feature_weights.sha256[:16]}" if inputs.feature_weights and inputs.dependence else ""
+    taught_by = f"-{inputs.truth.sha256[:16]}" if inputs.asked else ""
+    return f"{taught_by}{screened_by}{f'-{inputs.chosen_cut.cut}' if inputs.chosen_cut else ''}"
 
 
 def size_of(problem: Bound) -> Size:
     """The size of a problem for the plan."""
-    data = problem.data
+    data, passes = problem.data, problem.passes if isinstance(problem, Problem) else None
     return Size(
         problem.n_rows,
         problem.n_trees,
         data.matrix.nbytes,
-        data.truth.nbytes + (0 if data.pairs is None else data.pairs.nbytes),
+        data.truth.nbytes + sum(part.nbytes for part in (data.pairs, data.graph) if part is not None),
         problem.width,
-        data.truth_kind == TruthKind.DISTANCES,
+        data.is_of_distances,
+        0 if data.graph is None else data.graph.nbytes,
+        isinstance(problem, Problem) and data.truth_kind.is_of_vectors,
+        problem.most_leaves if isinstance(problem, Problem) else 1,
+        None if passes is None else passes.budget,
+        problem.sampling.n_distinct if isinstance(problem, Problem) else 1,
     )
 
 
@@ -351,10 +409,11 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
     try:
         manifest = read_manifest(output)
     except ArtifactError:  # from another version, or begun in place
-        if not is_begun(output, FOREST_KIND, _mark(inputs)):
+        if not is_begun(output, FOREST_KIND, mark_of_job(inputs)):
             check_new(output, FOREST_KIND, options.overwrite)
         return None
-    if manifest["provenance"].get("fingerprint") == inputs.fingerprint:
+    expected = {"fingerprint": inputs.fingerprint, **options.provenance}
+    if all(manifest["provenance"].get(name) == entry for name, entry in expected.items()):
         n_trees = manifest["arrays"]["tree_size"]["shape"][0]
         costs = manifest["provenance"].get("similarity", {})
         evaluations, closed = (int(costs.get(name, 0)) for name in ("evaluations", "closed"))
@@ -367,7 +426,11 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         check_new(output, FOREST_KIND, overwrite=True)
         return None
     if n_there is not None:
-        cure = f"grow the others on (`run.grow_on`, `--trees {wanted}`)" if is_smaller else f"ask for {n_there}"
+        cure = (
+            f"grow the others on (`run.grow_on`, `--trees {wanted}`)"
+            if is_smaller
+            else f"ask for {n_there}, or choose another output"
+        )
         raise InputError(f"{output} is a forest of this job with {n_there} trees, found {wanted} in the spec; {cure}")
     raise InputError(
         f"{output} is a forest of another job, or of another version; choose another output or allow overwriting "
@@ -399,4 +462,6 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None, earli
     planned = plan(size_of(problem), range(n_earlier), threads, threads=threads)
     spans = [np.arange(first, last + 1) for first, last in planned.tasks]
     parts += Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch, before=n_earlier))
-    return replace(problem.forest(parts), provenance={"versions": versions()})
+    forest = problem.forest(parts)
+    lacking = {} if forest.table.missing_right is None else problem.data.lacking
+    return replace(forest, provenance={"versions": dict(VERSIONS), **lacking})

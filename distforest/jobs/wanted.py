@@ -1,53 +1,34 @@
-"""The inputs that a spec names: which arrays it wants, at which addresses, and how each is read."""
+"""What a spec wants: which arrays, at which addresses, how each is read, and what is said of it if in doubt."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.growth.methods import METHODS
+from distforest.jobs.spec import LAZY_KIND
+from distforest.sources.factors import ABSOLUTE, COSINE, Graph
 from distforest.sources.kernels import KERNELS
 from distforest.sources.readings import (
     AS_IT_IS,
     DISSIMILARITIES,
     DISTANCES,
     FEATURES,
-    GRAPH,
     SIMILARITIES,
     Reading,
 )
 from distforest.sources.truth import TruthKind
+from distforest.sources.wanted import Role, Wanted, WantedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.jobs.spec import Relation, Spec
 
-
-class Role(StrEnum):
-    """What an input is for."""
-
-    MATRIX = "matrix"
-    TRUTH = "truth"
-    PAIRS = "pairs"
-    FEATURE_WEIGHTS = "feature_weights"
-    SAMPLE_WEIGHT = "sample_weight"
-
+OF_METRICS = {COSINE: TruthKind.DIRECTIONS, ABSOLUTE: TruthKind.DIFFERENCES}
+"""The kinds of truth that a metric makes of vectors and of targets."""
 
 _ROLES = {role.value: role for role in (Role.PAIRS, Role.FEATURE_WEIGHTS, Role.SAMPLE_WEIGHT)}
-
-
-class Wanted(NamedTuple):
-    """An input by its place in a spec: its role, its reading, whether it has one value per row, or may be sparse."""
-
-    place: str
-    address: str
-    role: Role
-    reading: Reading
-    is_vector: bool = False
-    may_be_sparse: bool = False
 
 
 def wanted_inputs(spec: Spec) -> list[Wanted]:
@@ -64,30 +45,54 @@ def input_addresses(spec: Spec) -> list[str]:
 
 
 def _by_address(spec: Spec, name: str, address: str) -> Wanted:
+    reads = METHODS[spec.method].reads
     if name == "features":
-        may_be_sparse = METHODS[spec.method].reads == "features"
-        return Wanted("input.features", address, Role.MATRIX, FEATURES, may_be_sparse=may_be_sparse)
+        return Wanted("input.features", address, Role.MATRIX, FEATURES, may_be_sparse=reads in {"features", "points"})
     role = _ROLES.get(name, Role.TRUTH)
-    return Wanted(f"input.{name}", address, role, AS_IT_IS, is_vector=name in {"labels", "similar", "sample_weight"})
+    cure = "cut them into classes, or say of pairs whether they are alike: similar and pairs"
+    if reads != "points":
+        cure = f"name them as targets: targets = {address!r}"
+    is_vector = name in {"labels", "similar", "sample_weight"}
+    return Wanted(f"input.{name}", address, role, AS_IT_IS, is_vector, if_amounts=cure)
 
 
 def _by_relation(name: str, relation: Relation) -> Iterator[Wanted]:
-    if relation.kind == "lazy":
-        if objects := relation.options["objects"]:
-            yield Wanted(f"input.{name}.objects", str(objects), Role.MATRIX, AS_IT_IS)
-        return
+    for place, part in relation.functions:
+        if objects := part.options["objects"]:
+            role = Role.MATRIX if name == "similarity" and not relation.parts else Role.OBJECTS
+            where = f"{name}.{place}" if relation.parts else name
+            yield Wanted(f"input.{where}.objects", str(objects), role, AS_IT_IS)
     role = Role.MATRIX if name == "similarity" else Role.TRUTH
-    reads_alike = relation.each[0].kind in KERNELS  # several built-in similarities read the same features
-    for part in relation.each[:1] if reads_alike else relation.each:
-        reading, is_vector = _reading_of(name, part), part.kind == "labels"
-        may_be_sparse = reading.precise and not relation.parts
-        yield Wanted(f"input.{name}", part.address, role, reading, is_vector, may_be_sparse)
+    kernels = tuple(_kernel(part) for part in relation.each if part.kind in KERNELS)
+    numbers = [part for part in relation.each if part.input_address is not None]
+    for part in numbers[:1] if kernels else numbers:  # built-in similarities read the same features
+        reading = _reading_of(name, part)
+        yield Wanted(
+            *(f"input.{name}", part.address, role, reading, part.kind == "labels"),
+            may_be_sparse=(reading.precise and not relation.parts) or part.kind == "graph",
+            kernels=kernels,
+            numbers_for=f"similarity {part.kind!r}" if kernels else "",
+            if_amounts=f"name them as targets: distances = {{ kind = 'targets', values = {part.address!r} }}",
+        )
+    if costs := relation.options.get("costs"):
+        yield Wanted(f"input.{name}.costs", str(costs), Role.COSTS, AS_IT_IS)
+
+
+def _kernel(similarity: Relation) -> WantedKernel:
+    gamma = similarity.options.get("gamma")
+    return WantedKernel(similarity.kind, float(gamma) if isinstance(gamma, (int, float)) else None)
 
 
 def _reading_of(name: str, relation: Relation) -> Reading:
     if name == "similarity" and relation.kind == "dense":
-        return DISSIMILARITIES if relation.options["measure"] == "distance" else SIMILARITIES
-    readings = {"dense": DISTANCES, "graph": GRAPH, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
+        return DISSIMILARITIES if relation.measure == "distance" else SIMILARITIES
+    if relation.kind == "graph":
+        try:
+            options: dict[str, Any] = dict(relation.options)  # of the types that `input_keys` allows
+            return Graph(relation.address, **options).reading
+        except InputError as error:
+            raise InputError(f"input.{name}: {error}") from error
+    readings = {"dense": DISTANCES, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
     return readings.get(relation.kind, AS_IT_IS)
 
 
@@ -95,16 +100,11 @@ def truth_of(spec: Spec) -> tuple[TruthKind, str]:
     """The kind of a job's truth, and its address; without truth, that of its features."""
     relation = spec.input.relations.get("distances")
     if relation is not None:
-        is_matrix = relation.kind in {"dense", "graph"}
+        if kind := OF_METRICS.get(str(relation.options.get("metric"))):
+            return kind, relation.address
+        is_matrix = relation.kind in {"dense", "graph", LAZY_KIND}
         return TruthKind.DISTANCES if is_matrix else TruthKind(relation.kind), relation.address
     for kind, key in ((TruthKind.LINKS, "similar"), (TruthKind.LABELS, "labels"), (TruthKind.TARGETS, "targets")):
         if key in spec.input.addresses:
             return kind, spec.input.addresses[key]
     return TruthKind.NOTHING, spec.input.addresses["features"]
-
-
-def check_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: int) -> None:
-    """Refuse feature weights that are not a vector with a number for each feature; raises InputError."""
-    if shape != (n_features,) or not dtype.startswith(("float", "int", "uint", "bool")):
-        expected = f"{address}: a number for each of {counted(n_features, 'feature')} was expected"
-        raise InputError(f"{expected}, found {dtype} of shape {shape}")

@@ -16,12 +16,19 @@ if TYPE_CHECKING:
         OutlierScoresDisplay,
         ProximityDisplay,
     )
-    from distforest.pictures.forest_displays import BudgetDisplay, ImportancesDisplay, ROCDisplay
+    from distforest.pictures.forest_displays import (
+        BudgetDisplay,
+        ExplanationDisplay,
+        ImportancesDisplay,
+        ROCDisplay,
+        TuningDisplay,
+    )
     from distforest.pictures.tree_display import TreeDisplay
 
 __all__ = [
     "BudgetDisplay",
     "DistancesDisplay",
+    "ExplanationDisplay",
     "GeodesicPrecisionDisplay",
     "ImportancesDisplay",
     "MapDisplay",
@@ -29,10 +36,13 @@ __all__ = [
     "ProximityDisplay",
     "ROCDisplay",
     "TreeDisplay",
+    "TuningDisplay",
 ]
 
 _HOME = {
-    **dict.fromkeys(("BudgetDisplay", "ImportancesDisplay", "ROCDisplay"), "forest_displays"),
+    **dict.fromkeys(
+        ("BudgetDisplay", "ExplanationDisplay", "ImportancesDisplay", "ROCDisplay", "TuningDisplay"), "forest_displays"
+    ),
     **dict.fromkeys(
         (
             *("DistancesDisplay", "GeodesicPrecisionDisplay", "MapDisplay", "OutlierScoresDisplay"),

@@ -61,7 +61,7 @@ def closeness_of_some(forest: Any) -> Floats:
     if isinstance(forest, OnRows):
         nodes = np.ascontiguousarray(own.training_nodes[:, rows])
         return proximity(nodes, nodes)
-    points = own.points[rows]
+    points = pair_scores.points_at(pair_scores.training_points(own), rows)
     return 1.0 - pair_scores.distance(own, points, points)
 
 

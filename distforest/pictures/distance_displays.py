@@ -16,6 +16,11 @@ from distforest.pictures.clusters import clustered
 from distforest.pictures.display import Display
 from distforest.pictures.pictured import Classes, Clusters, Precisions, RowMap, check_drawn
 from distforest.pictures.plotting import BINS, BLUE, GREY, ORANGE, add_bar, draw_map, draw_spread, principal_coordinates
+from distforest.sources.arrays import are_targets
+from distforest.sources.doubts import told_of_amounts
+from distforest.sources.factors import named_classes, names_of_classes
+from distforest.sources.given import in_memory
+from distforest.sources.opening import opened_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +119,8 @@ class MapDisplay(Display):
         X
             Rows, as `distance` takes them; None: the training rows.
         y
-            Labels of the rows, or fractional numbers, by which they are coloured; None: all alike.
+            Labels of the rows, or amounts, by which they are coloured, or the address of an array of them; None: all
+            alike. Whole numbers are amounts if `fit` would doubt that they are labels.
         ax
             As of `plot`.
 
@@ -342,14 +348,21 @@ class OutlierScoresDisplay(Display):
 
 
 def _coded(y: Any) -> tuple[np.ndarray, list[str]]:
-    """Labels as codes, and their names."""
-    names, codes = np.unique(np.asarray(y), return_inverse=True)
-    return codes, [*map(str, names)]
+    """Labels as codes, and their names; at an address, those that `ingest` has kept."""
+    opened = opened_array(y)
+    values, codes = np.unique(in_memory(opened), return_inverse=True)
+    return codes, [*map(str, named_classes(values.tolist(), names_of_classes(opened)))]
 
 
 def _amounts_or_codes(y: Any) -> tuple[np.ndarray | Floats, list[str]]:
-    """Fractional numbers as they are, all else as codes of classes with their names."""
-    values = np.asarray(y)
-    if values.dtype.kind == "f" and (values != np.round(values)).any():
+    """Amounts as they are, all else as codes of classes with their names.
+
+    Amounts are fractional numbers, targets that say so, and whole numbers that `fit` would doubt as labels.
+    """
+    opened = opened_array(y)
+    values = in_memory(opened)
+    are_fractional = values.dtype.kind == "f" and bool((values != np.round(values)).any())
+    are_named = names_of_classes(opened) is not None
+    if not are_named and (are_fractional or are_targets(opened) or (values.ndim == 1 and told_of_amounts(values))):
         return values, []
-    return _coded(values)
+    return _coded(opened)

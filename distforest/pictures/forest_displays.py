@@ -12,12 +12,13 @@ from sklearn.base import clone
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.estimators.tree_rank import TreeRank
+from distforest.evaluation.grids import ScoredGrid
 from distforest.evaluation.roc import ROC, roc_curve
 from distforest.pictures.closeness import check_forest
 from distforest.pictures.curves import OperatingPoint, draw_curves, draw_points, operating_points
 from distforest.pictures.display import Display
-from distforest.pictures.importances import importances_of
-from distforest.pictures.pictured import Budgets, Importances, check_drawn
+from distforest.pictures.importances import importances_of, permutation_importances_of
+from distforest.pictures.pictured import Budgets, Contributions, Importances, check_drawn
 from distforest.pictures.plotting import BLUE, GREY, MOST_FEATURES, ORANGE, name_features
 from distforest.sources.lazy.callbacks import Lazy
 
@@ -52,13 +53,18 @@ class ImportancesDisplay(Display):
         self.importances = importances
 
     @classmethod
-    def from_estimator(cls, forest: Any, *, names: Sequence[str] = (), ax: Axes | None = None) -> Self:
-        """Draw the importances of a forest.
+    def from_estimator(
+        cls, forest: Any, X: Any = None, y: Any = None, *, names: Sequence[str] = (), ax: Axes | None = None
+    ) -> Self:
+        """Draw the importances of a forest, with their standard errors over the trees.
 
         Parameters
         ----------
         forest
             A fitted estimator whose splits read features.
+        X, y
+            The training rows of a `SMERF` and their ground truth: importances by permutation. Without them, by what
+            the splits of a feature give.
         names
             Names of the features; if empty, those of the forest, or their numbers.
         ax
@@ -69,7 +75,9 @@ class ImportancesDisplay(Display):
         InputError
             Splits read similarities, no split gains anything, or there is not one name for each feature.
         """
-        return cls(importances_of(check_forest(forest), names)).plot(ax)
+        own = check_forest(forest)
+        found = importances_of(own, names) if X is None else permutation_importances_of(own, X, y, names)
+        return cls(found).plot(ax)
 
     def _draw(self, axes: Axes, is_given: bool) -> None:  # noqa: ARG002
         drawn = self.importances
@@ -79,11 +87,92 @@ class ImportancesDisplay(Display):
         for (part, shares), colour in zip(drawn.parts.items(), (BLUE, ORANGE), strict=False):
             axes.barh(np.arange(len(most)), shares[most], left=begin, color=colour, label=part)
             begin = begin + shares[most]
-        axes.axvline(1.0 / len(total), color=GREY, linestyle="--", linewidth=1.5, label="all equal")
+        if drawn.errors is not None:
+            places, errors = np.arange(len(most)), drawn.errors[most]
+            axes.errorbar(total[most], places, xerr=errors, fmt="none", ecolor="black", label="standard error")
+        if drawn.is_share:
+            axes.axvline(1.0 / len(total), color=GREY, linestyle="--", linewidth=1.5, label="all equal")
+            axes.set_xlim(left=0.0)
         name_features(axes, most, drawn.names)
-        axes.set(xlabel=f"share of {drawn.of}", ylabel="feature", xlim=(0.0, None))
+        axes.set(xlabel=f"share of {drawn.of}" if drawn.is_share else drawn.of, ylabel="feature")
         shown_of_all = f", {len(most)} of {len(total):,}" if len(most) < len(total) else ""
         axes.set_title(f"{drawn.title}{shown_of_all}")
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+class ExplanationDisplay(Display):
+    """Why two rows are near or far: what each feature adds to the mean distance, or takes from it.
+
+    Parameters
+    ----------
+    contributions : Contributions
+        What each feature contributes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import SMERF
+    >>> data = load_iris()
+    >>> forest = SMERF(20, random_state=0).fit(data.data, data.target)
+    >>> display = ExplanationDisplay.from_estimator(forest, data.data[0], data.data[100], names=data.feature_names)
+    >>> display.ax_.get_xlabel()
+    'distance: 1, mean 0.662'
+    """
+
+    def __init__(self, contributions: Contributions) -> None:
+        check_drawn(contributions, Contributions)
+        self.contributions = contributions
+
+    @classmethod
+    def from_estimator(
+        cls, forest: Any, left: Any, right: Any, *, names: Sequence[str] = (), ax: Axes | None = None
+    ) -> Self:
+        """Draw why a forest says that two rows are this near or far.
+
+        Parameters
+        ----------
+        forest
+            A fitted estimator with a method ``explain``: `SMERF`, `URerF`, `RFD` or `TreeRank`.
+        left, right
+            The two rows, shape (n_features,) or (1, n_features); a data frame of one row keeps its names.
+        names
+            Names of the features, or of RFD's columns of a pair; if empty, those of the forest.
+        ax
+            As of `plot`.
+
+        Raises
+        ------
+        InputError
+            The forest explains nothing, there is more than one row on a side, or the rows cannot be read.
+        """
+        own = check_forest(forest)
+        if not hasattr(own, "explain"):
+            expected = "forest: SMERF, URerF, RFD or TreeRank was expected"
+            raise InputError(f"{expected}, as {type(own).__name__} explains no distance")
+        found = own.explain(_one_row("left", left), _one_row("right", right))
+        return cls(
+            Contributions(found.contributions[0], float(found.baselines[0]), list(names) or [*found.columns])
+        ).plot(ax)
+
+    def _draw(self, axes: Axes, is_given: bool) -> None:  # noqa: ARG002
+        drawn = self.contributions
+        order = np.argsort(-np.abs(drawn.contributions), kind="stable")
+        most = order[: MOST_FEATURES - 1] if len(order) > MOST_FEATURES else order
+        sizes, names = drawn.contributions[most], [drawn.names[k] if drawn.names else str(k) for k in most]
+        if len(most) < len(order):
+            sizes = np.append(sizes, drawn.contributions[order[len(most) :]].sum())
+            names.append(f"the other {len(order) - len(most):,}")
+        ends = drawn.baseline + np.cumsum(sizes)
+        for label, colour, own in (("farther", ORANGE, sizes > 0.0), ("nearer", BLUE, sizes < 0.0)):
+            if own.any():
+                places = np.flatnonzero(own)
+                axes.barh(places, sizes[own], left=(ends - sizes)[own], color=colour, label=label)
+        axes.use_sticky_edges = False  # so that the line of the mean is off the spine
+        axes.axvline(drawn.baseline, color=GREY, linestyle="--", linewidth=1.5, label="mean distance")
+        axes.axvline(drawn.distance, color="black", linewidth=1.5, label="distance")
+        name_features(axes, np.arange(len(names)), names)
+        axes.set(xlabel=f"distance: {drawn.distance:.3g}, mean {drawn.baseline:.3g}", ylabel="feature")
+        axes.set_title(drawn.title)
         axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -216,6 +305,64 @@ class ROCDisplay(Display):
         draw_points(axes, self.points)
 
 
+class TuningDisplay(Display):
+    """The score of each cell of a grid.
+
+    Parameters
+    ----------
+    tuned : ScoredGrid
+        What `distforest.estimators.tuning.tune` has found, or a sealed forest says of the grid from which it was
+        chosen. The first parameter of the grid is drawn along the axis, and each combination of the others as a line.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import SMERF, tune
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = tune(SMERF(30, random_state=0), {"min_samples_split": [2, 20, 80]}, X, y)
+    >>> TuningDisplay(found).plot().ax_.get_xlabel()
+    'min_samples_split'
+    """
+
+    def __init__(self, tuned: ScoredGrid) -> None:
+        check_drawn(tuned, ScoredGrid)
+        self.tuned = tuned
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
+        """Draw the grid from which ``distforest tune`` has chosen a forest that was loaded.
+
+        Raises
+        ------
+        InputError
+            The forest was not chosen from a grid by a job.
+        ArtifactError
+            What is stored of its grid is no grid.
+        """
+        check_forest(estimator)
+        tuned = ScoredGrid.of_provenance(estimator.forest_.provenance)
+        if tuned is None:
+            raise InputError("the forest was not chosen from a grid by a tuning job; draw what `tune` has returned")
+        return cls(tuned).plot(ax)
+
+    def _draw(self, axes: Axes, is_given: bool) -> None:  # noqa: ARG002
+        drawn = self.tuned
+        cells, scores = drawn.cv_results_["params"], np.array(drawn.cv_results_[drawn.scoring])
+        first, *others = cells[0]
+        along = [*dict.fromkeys(str(cell[first]) for cell in cells)]
+        place = np.array([along.index(str(cell[first])) for cell in cells])
+        lines: dict[str, list[int]] = {}
+        for number, cell in enumerate(cells):
+            lines.setdefault(", ".join(f"{name}={cell[name]}" for name in others), []).append(number)
+        for label, numbers in lines.items():
+            axes.plot(place[numbers], scores[numbers], "o-", linewidth=2, label=label or "score")
+        best = drawn.best_index_
+        axes.plot(place[best], scores[best], "o", markersize=13, fillstyle="none", color="black", label="best")
+        axes.set_xticks(np.arange(len(along)), along, parse_math=False)
+        axes.set(xlabel=first, ylabel=drawn.scoring.replace("_", " "), title="Out-of-bag scores of the grid")
+        axes.spines[["top", "right"]].set_visible(False)
+
+
 class BudgetDisplay(Display):
     """The accuracy of forests against the number of similarities that they paid for.
 
@@ -297,6 +444,16 @@ class BudgetDisplay(Display):
         axes.set_xlim(left=0)
         axes.set_title(drawn.title)
         axes.spines[["top", "right"]].set_visible(False)
+
+
+def _one_row(name: str, row: Any) -> Any:
+    """A row as a table of one; raises InputError if there are several."""
+    shape = np.shape(row)
+    if len(shape) == 2 and shape[0] == 1:
+        return row
+    if len(shape) != 1:
+        raise InputError(f"{name}: one row was expected, shape (n_features,), found shape {shape}")
+    return np.asarray(row)[None]
 
 
 def _pairs(y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
 from distforest.estimators.rfd import RFD
+from distforest.estimators.smerf import SMERF
 from distforest.estimators.urerf import URerF
 from distforest.forest import scoring
+from distforest.forest.importances import gain_importances
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.pictures.pictured import Importances
 from distforest.sources.point_pairs import named
@@ -45,16 +47,40 @@ def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
     if not reads_features(forest):
         kind = forest.forest_.meaning.rows.kind
         raise InputError(f"importances are of features, but the splits of this forest read {kind} similarities")
-    listed = list(names) or [*map(str, getattr(forest, "feature_names_in_", ()))]
+    listed, errors = _names_of(forest, names), None
     if isinstance(forest, RFD):
         parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
     else:
         parts = {"importance": scoring.feature_importances(forest.forest_)}
+        if forest.forest_.n_trees > 1:
+            errors = gain_importances(forest.forest_, ()).standard_errors
         listed = _columns_of_pairs(forest, listed) if is_over_pairs(forest.forest_) else listed
     if not sum(shares.sum() for shares in parts.values()):
         raise InputError("no tree has a split that gains anything, so no feature has given anything")
     of = "the nodes that were split, by their rows" if isinstance(forest, URerF) else "the gain of all splits"
-    return Importances(parts, listed, of)
+    return Importances(parts, listed, of, errors=errors)
+
+
+def permutation_importances_of(forest: Any, X: Any, y: Any, names: Sequence[str] = ()) -> Importances:
+    """Compute what is lost out of bag when a feature is permuted; arguments as of `SMERF.permutation_importances`.
+
+    Raises
+    ------
+    InputError
+        The forest is no `SMERF`, or ``X`` and ``y`` are not what it has learned.
+    """
+    if not isinstance(forest, SMERF):
+        raise InputError(f"X, y: none were expected, as {type(forest).__name__} has no importances by permutation")
+    found = forest.permutation_importances(X, y)
+    errors = found.standard_errors if forest.forest_.n_trees > 1 else None
+    of, title = "increase of the squared error out of bag", "Features by permutation"
+    parts = {"importance": found.importances}
+    return Importances(parts, _names_of(forest, names), of, title, errors=errors, is_share=False)
+
+
+def _names_of(forest: Any, names: Sequence[str]) -> list[str]:
+    """The names that were given, or those of the forest; empty if there are none."""
+    return list(names) or [*map(str, getattr(forest, "feature_names_in_", ()))]
 
 
 def _columns_of_pairs(forest: Any, names: list[str]) -> list[str]:

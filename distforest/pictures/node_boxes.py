@@ -16,7 +16,9 @@ from distforest.forest.missing import ALL_OBSERVED
 from distforest.forest.pairs.pair_leaves import Votes
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.table import LEAF
+from distforest.forest.target_leaves import TargetMembers
 from distforest.pictures.boxes import DRAWN_DEPTH, Box, DrawnTree
+from distforest.pictures.category_words import set_in_words
 from distforest.pictures.pictured import listed_names
 from distforest.pictures.plotting import CLASS_COLOURS, shortened
 from distforest.pictures.ranking_plots import SIDES, counts_in_words
@@ -133,22 +135,13 @@ class _Nodes:
             return ""
         read = [self.columns[k] for k in table.columns[first : first + width].tolist()]
         if table.category_size is not None and table.category_size[own]:
-            return f"{read[0]} {self._categories(own, int(table.columns[first]))}"
+            return f"{read[0]} {set_in_words(self.forest, own)}"
         weights = table.weights[first : first + width].tolist()
         if table.threshold[own] == ALL_OBSERVED:
             return f"{_in_words(read, weights)} is there"
         threshold = f"{table.threshold[own]:.4g}".replace("-", "\N{MINUS SIGN}")
         with_missing = table.missing_right is not None and not table.missing_right[own]
         return f"{_in_words(read, weights)} ≤ {threshold}{' or missing' if with_missing else ''}"
-
-    def _categories(self, own: int, column: int) -> str:
-        """The categories that go left at a node of the whole table, in words; the others are named if these do."""
-        sets, schema = self.forest.table.category_sets, self.forest.schema
-        codes = sets.codes[sets.start[own] : sets.start[own + 1]].tolist()
-        names = schema.columns[column].categories if schema else ()
-        listed = [shortened(names[code], 12) if names else str(code) for code in codes]
-        more = f", \N{HORIZONTAL ELLIPSIS} ({len(listed)})" if listed[3:] else ""
-        return f"{'in' if sets.others_right[own] else 'not in'} {{{', '.join(listed[:3])}{more}}}"
 
     def held(self, node: int) -> str:
         """What a node holds and says, in words."""
@@ -160,6 +153,8 @@ class _Nodes:
             shares = leaf_table.outputs(self.tree, np.array([node]))[0]
             label = shortened(str((self.forest.meaning.classes or range(len(shares)))[int(shares.argmax())]), 12)
             return f"{rows}\n{label}: {shares.max():.0%}"
+        if isinstance(leaf_table, TargetMembers):
+            return f"{rows}\nmedian {leaf_table.outputs(self.tree, np.array([node]))[0, 0]:.4g}"
         if isinstance(leaf_table, Means) and leaf_table.n_outputs == 1:
             return f"{rows}\nmean {leaf_table.means[own, 0]:.4g}"
         return rows

@@ -16,7 +16,6 @@ from distforest.errors import InputError
 from distforest.evaluation.roc import roc_curve
 from distforest.forest import scoring
 from distforest.forest.leaf_kinds import KeepsVotes
-from distforest.forest.leaves import ClassCounts, Means
 from distforest.forest.pairs import pair_scores
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
@@ -74,7 +73,7 @@ def error_curve(forest: Forest, truth: Truth) -> ErrorCurve:
     -------
     ErrorCurve
         A forest that predicts is judged by its predictions; one that was taught distances by those; a vote on pairs by
-        the share of pairs that are told wrongly; any other by the area above the ROC curve of its distances, for which
+        the share of misclassified pairs; any other by the area above the ROC curve of its distances, for which
         a pair of one label is similar.
 
     Raises
@@ -85,7 +84,7 @@ def error_curve(forest: Forest, truth: Truth) -> ErrorCurve:
     if len(truth.values) != forest.n_training:
         found = f"found {len(truth.values):,}"
         raise InputError(f"truth: one for each of {counted(forest.n_training, 'training row')} was expected, {found}")
-    if isinstance(forest.leaf_table, (ClassCounts, Means)) and not forest.nearest_votes:
+    if isinstance(forest.leaf_table, scoring.Predicting) and not forest.nearest_votes:
         return _curve(forest, _predictions(forest), *_judge_of_rows(forest, truth), "row")
     left, right = judged_pairs(forest.n_training)
     if truth.n_unobserved:
@@ -170,7 +169,9 @@ def _judge_of_rows(forest: Forest, truth: Truth) -> tuple[Judge, str]:
             raise InputError(f"truth: the classes {forest.meaning.classes} were expected, found {truth.classes}")
         return lambda said, known: float(
             np.mean(said.argmax(axis=1) != truth.values[known])
-        ), "share of rows told wrongly"
+        ), "share of rows misclassified"
+    if truth.kind is TruthKind.DIFFERENCES:
+        return lambda said, known: float(np.abs(said - truth.values[known]).mean()), "mean absolute error of targets"
     return lambda said, known: _root_mean_square(said - truth.values[known]), f"root mean squared error of {learned}"
 
 
@@ -211,7 +212,7 @@ def _judge_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tu
     if truth.kind is not TruthKind.LABELS:
         raise InputError(f"truth: labels were expected for a forest that was taught {learned}, found {truth.kind}")
     if isinstance(forest.meaning.leaf, KeepsVotes):
-        return lambda found, known: float(np.mean((found > 0.5) != (true[known] > 0.0))), "share of pairs told wrongly"
+        return lambda found, known: float(np.mean((found > 0.5) != (true[known] > 0.0))), "share of pairs misclassified"
     return lambda found, known: _area_above(found, true[known] == 0.0), "area above the ROC curve of pairs"
 
 

@@ -306,32 +306,80 @@ class Importances:
     names : sequence of str
         Names of the features; if empty, their numbers are shown.
     of : str
-        The total that the shares are shares of.
+        The total that the shares are shares of; or what importances are that are no shares.
     title : str
         Title of the picture.
+    errors : ndarray of shape (n_features,), or None
+        Standard error of each importance; None: they are not drawn.
+    is_share : bool
+        Whether the importances are shares of a total. If not, one may be negative, and there is one part.
 
     Raises
     ------
     InputError
-        A number is negative or not finite, there is not one for each feature, or there are too many parts.
+        A share is negative, a number is not finite, there is not one for each feature, or there are too many parts.
     """
 
     parts: Mapping[str, np.ndarray]
     names: Sequence[str] = ()
     of: str = "the gain of all splits"
     title: str = "Features by importance"
+    errors: np.ndarray | None = None
+    is_share: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.parts, Mapping) or not 1 <= len(self.parts) <= MOST_PARTS:
+        most = MOST_PARTS if self.is_share else 1
+        if not isinstance(self.parts, Mapping) or not 1 <= len(self.parts) <= most:
             found = f"{len(self.parts)}" if isinstance(self.parts, Mapping) else type(self.parts).__name__
-            raise InputError(f"parts must be a dict of 1 to {MOST_PARTS} parts of an importance, found {found}")
-        parts = {str(part): _shares(f"parts[{part!r}]", shares) for part, shares in self.parts.items()}
+            raise InputError(f"parts must be a dict of 1 to {most} parts of an importance, found {found}")
+        read = _shares if self.is_share else _row
+        parts = {str(part): read(f"parts[{part!r}]", shares) for part, shares in self.parts.items()}
         lengths = [len(shares) for shares in parts.values()]
         if len(set(lengths)) > 1:
             raise InputError(
                 f"parts must have a number for each feature, found {lengths[0]} and {counted(lengths[1], 'number')}"
             )
         _set_fields(self, parts=parts, names=_names_of_features(self.names, lengths[0]))
+        if self.errors is not None:
+            _set_fields(self, errors=_shares("errors", self.errors, lengths[0]))
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What each feature adds to the distance of two rows, or takes from it.
+
+    Attributes
+    ----------
+    contributions : ndarray of shape (n_features,)
+        By how much each feature raises the distance above the baseline, or lowers it.
+    baseline : float
+        The mean distance of the training rows; the distance is the baseline and all contributions.
+    names : sequence of str
+        Names of the features; if empty, their numbers are shown.
+    title : str
+        Title of the picture.
+
+    Raises
+    ------
+    InputError
+        A number is not finite, or there are names but not one for each feature.
+    """
+
+    contributions: np.ndarray
+    baseline: float
+    names: Sequence[str] = ()
+    title: str = "Why this far?"
+
+    def __post_init__(self) -> None:
+        contributions = _row("contributions", self.contributions)
+        baseline: Any = [self.baseline]
+        names = _names_of_features(self.names, len(contributions))
+        _set_fields(self, contributions=contributions, baseline=float(_row("baseline", baseline)[0]), names=names)
+
+    @property
+    def distance(self) -> float:
+        """The distance of the two rows."""
+        return self.baseline + float(self.contributions.sum())
 
 
 def check_drawn(value: object, kind: type) -> None:

@@ -47,6 +47,9 @@ __all__ = [
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
 CLASS_COLOURS = (ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+LEGEND_ENTRIES = 15
+"""The most classes that a legend names."""
+
 BINS = 40
 LETTERS_OF_LEGEND, LETTERS_OF_HANDLE = 13, 6
 """Letters of a legend that fit into an inch; and the place of a line or marker, in letters."""
@@ -425,5 +428,7 @@ def _draw_classes_of_map(axes: Axes, mapped: RowMap) -> None:
         x, y = mapped.places[mapped.values == code].T
         colour = CLASS_COLOURS[code % len(CLASS_COLOURS)]
         marker = MARKERS[(code + code // len(CLASS_COLOURS)) % len(MARKERS)]
-        axes.scatter(x, y, s=28, color=colour, marker=marker, alpha=0.7, linewidths=0, label=name)
-    axes.legend(frameon=False)
+        label = name if code < LEGEND_ENTRIES else None
+        axes.scatter(x, y, s=28, color=colour, marker=marker, alpha=0.7, linewidths=0, label=label)
+    n_more = len(mapped.names) - LEGEND_ENTRIES
+    axes.legend(frameon=False, title=f"and {n_more} more" if n_more > 0 else None)

@@ -22,6 +22,7 @@ from distforest.forest.pairs.cells import Cells
 from distforest.forest.pairs.pair_scores import columns_of, ranks_of
 from distforest.forest.table import LEAF
 from distforest.pictures.boxes import DRAWN_DEPTH, Box, DrawnTree
+from distforest.pictures.category_words import set_in_words
 from distforest.pictures.curves import draw_curves
 from distforest.pictures.pictured import listed_names
 from distforest.pictures.plotting import Picture, blank, legend_below, shortened
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from distforest.forest.forest import Forest
     from distforest.forest.pairs.pair_leaves import Ranks
 
 DEPTH = 3
@@ -193,6 +195,7 @@ def _leaves_below(cells: Cells) -> NDArray[np.int64]:
 class _Words:
     """Names of the features of a point and of the columns of a pair."""
 
+    forest: Forest
     columns: PairColumns
     features: list[str]
     named: list[str]
@@ -207,6 +210,8 @@ class _Words:
             condition = f"{threshold} separates the two" if not holds else f"both on one side of {threshold}"
             return f"{self.features[column]}\n{condition}"
         name = self.named[column] if width == 1 else f"a sum of {width:,} columns"
+        if len(inner) == 1 and table.category_size is not None and table.category_size[first]:
+            return f"{name}\n{set_in_words(self.forest, first, holds)}"
         if len(inner) == 1:
             return f"{name} {'≤' if holds else '>'} {threshold}"
         return f"{len(inner):,} nodes, the first by\n{name}"
@@ -233,7 +238,7 @@ def _words(forest: TreeRank, names: Sequence[str]) -> _Words:
         raise InputError(f"names: one for each of {n_features} was expected, found {len(listed)}")
     features = [shortened(name) for name in listed]
     further = [f"further column {k}" for k in range(len(columns.blocks))]
-    return _Words(columns, features, named(columns, features, further))
+    return _Words(forest.forest_, columns, features, named(columns, features, further))
 
 
 def _small_tree(ranks: Ranks, start: int, cell: int) -> list[int]:

@@ -9,16 +9,19 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.estimators.smerf import SMERF
+from distforest.forest.tree_spans import merged_in_words
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
 
 TAUGHT = {
-    TruthKind.LABELS: ("y", "labels", "Labels"),
-    TruthKind.TARGETS: ("y", "targets", "Targets"),
-    TruthKind.EMBEDDING: ("Z", "an embedding", "Embedding"),
-    TruthKind.DISTANCES: ("Z", "distances, or the Graph from which they follow", "Distances"),
+    TruthKind.LABELS: ("y", "labels", "Labels(y)"),
+    TruthKind.TARGETS: ("y", "targets", "Targets(y)"),
+    TruthKind.DIFFERENCES: ("y", "targets", "Targets(y, metric='absolute')"),
+    TruthKind.EMBEDDING: ("Z", "an embedding", "Embedding(Z)"),
+    TruthKind.DIRECTIONS: ("Z", "an embedding", "Embedding(Z, metric='cosine')"),
+    TruthKind.DISTANCES: ("Z", "distances, or the Graph from which they follow", "Distances(Z)"),
 }
 """The name of each kind of truth in these lines, what it is, and how SMERF is told that it is this."""
 
@@ -53,11 +56,13 @@ def _in_python(estimator: Any, forest: Forest) -> list[str]:
         name, what, relation = TAUGHT[learned]
         data.append(_datum(name, forest, str(learned), what))
         is_told = isinstance(estimator, SMERF)
-        imported += [relation] if is_told else []
-        names.append(f"{relation}({name})" if is_told else name)
+        imported += [relation.partition("(")[0]] if is_told else []
+        names.append(relation if is_told else name)
     elif learned is TruthKind.LINKS:
         data.append(_datum("y", forest, "labels", "labels; known pairs go into fit_pairs(X, pairs, similar)"))
         names.append("y")
+    if told := merged_in_words(forest.provenance):
+        data.append(f"# {told}: one fit for each seed, and distforest.merge of them all")
     if "similarity" in forest.provenance:
         data.append("# similarities were asked of a function: similarity=Lazy(...) gives it again")
     grown = f"forest = {kind}({_arguments(estimator)}).fit({', '.join(names)})"

@@ -5,6 +5,7 @@ It says what the forest itself says; what a forest does not hold, its ground tru
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,9 @@ from distforest.amounts import counted, in_bytes
 from distforest.errors import InputError
 from distforest.estimators.loading import load
 from distforest.estimators.tree_rank import TreeRank
+from distforest.evaluation.grids import ScoredGrid
 from distforest.evaluation.roc import ROC
+from distforest.forest import scoring
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
 from distforest.pictures.closeness import closeness_of_some
@@ -111,6 +114,7 @@ def report_page(
     sections = [
         _data(forest),
         ReportSection("Parameters", facts=_parameters(forest)),
+        *_grid(forest),
         _run(forest, run),
         _error(forest, known),
         *_curve(estimator, known),
@@ -139,7 +143,9 @@ def report_page(
 def _truth(forest: Forest, given: object) -> Truth:
     """Read a truth as the forest has learned; labels if it was taught pairs or nothing."""
     learned = forest.meaning.leaf.learned
-    return Truth.of(given, TruthKind.LABELS if learned in (TruthKind.LINKS, TruthKind.NOTHING) else learned)
+    if learned in (TruthKind.LINKS, TruthKind.NOTHING):
+        return Truth.of(given, TruthKind.LABELS)
+    return scoring.truth_as_learned(forest, given)
 
 
 def _noun(forest: Forest) -> str:
@@ -168,6 +174,33 @@ def _data(forest: Forest) -> ReportSection:
 
 def _parameters(forest: Forest) -> Facts:
     return [(name, repr(value)) for name, value in forest.meaning.params.items()] + [("seed", f"{forest.meaning.seed}")]
+
+
+def _grid(forest: Forest) -> list[ReportSection]:
+    """The grid from which the parameters were chosen, if they were."""
+    found = ScoredGrid.of_provenance(forest.provenance)
+    if found is None:
+        return []
+    best = ", ".join(f"{name}={value}" for name, value in found.best_params_.items())
+    told = f"The best of {counted(len(found.rows()), 'cell')} by {_spoken(found.scoring)}, out of bag: {best}."
+    rank = found.columns[-1]
+    names = [name for name in found.columns[:-1] if not all(_is_nan(value) for value in found.cv_results_[name])]
+    order = np.argsort(found.cv_results_[rank], kind="stable")[:MOST_TOLD].tolist()
+    lines = [tuple(_in_short(found.cv_results_[name][number]) for name in (rank, *names)) for number in order]
+    headings = ("rank", *(_spoken(name.removeprefix("param_")) for name in names))
+    return [ReportSection("Grid", (told,), table=ReportTable(headings, lines))]
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _in_short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _run(forest: Forest, run: Sequence[tuple[str, str]]) -> ReportSection:
@@ -267,14 +300,16 @@ def _table_of_importances(found: Importances) -> ReportTable:
     lines = []
     for k in most:
         parts = [f"{100 * shares[k]:.1f}%" for shares in found.parts.values()] if several else []
+        if found.errors is not None:
+            parts.append(f"{100 * found.errors[k]:.1f}%")
         lines.append((found.names[k] if found.names else f"feature {k}", f"{100 * total[k]:.1f}%", *parts))
     rest = total.sum() - total[most].sum()
     if len(total) > len(most):
-        lines.append(
-            (f"the other {len(total) - len(most):,}", f"{100 * rest:.1f}%", *[""] * (len(found.parts) * several))
-        )
+        n_more = len(found.parts) * several + (found.errors is not None)
+        lines.append((f"the other {len(total) - len(most):,}", f"{100 * rest:.1f}%", *[""] * n_more))
     bars = [float(total[k] / total.max()) for k in most]
-    return ReportTable(("feature", "share", *(found.parts if several else ())), lines, bars)
+    errors = () if found.errors is None else ("standard error",)
+    return ReportTable(("feature", "share", *(found.parts if several else ()), *errors), lines, bars)
 
 
 def _shapes(forest: Forest) -> list[ReportSection]:

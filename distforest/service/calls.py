@@ -63,8 +63,8 @@ class BrokenOffError(UnreachableError):
 
 
 CALL_PATIENCE: dict[type[UnreachableError], float] = {AwayError: 60.0, BrokenOffError: 10.0}
-"""Seconds for which a call that changes something is repeated: if the service says that it is starting or closing, and
-if the error may come from one that is."""
+"""Seconds for which a call that changes something is repeated: if the service says that it is away, and if the
+error may come from one that is."""
 
 AGAIN_SECONDS = 0.5
 """Seconds between two such calls."""

@@ -19,7 +19,7 @@ from dask.system import CPU_COUNT
 
 from distforest.errors import InputError
 from distforest.growth import rng
-from distforest.jobs.versions import versions
+from distforest.jobs.versions import VERSIONS
 from distforest.service.slot import TakenError, slot
 from distforest.sources.staging import check_scratch, default_scratch
 from distforest.stores.folder import Folder
@@ -82,7 +82,7 @@ def examined() -> Checkup:
     >>> found.cores >= 1, "numba" in found.versions
     (True, True)
     """
-    known = {**versions(), **{name: version(name) for name in OF_DASK}}
+    known = {**VERSIONS, **{name: version(name) for name in OF_DASK}}
     return Checkup(platform.node(), int(CPU_COUNT), known, _kernels(), _scratch())
 
 

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
+from distforest.jobs.any_spec import kind_of_job
 from distforest.service.registry import (
     CANCELLED,
     CANCELLING,
@@ -42,9 +43,11 @@ MOST_WORDS = 20_000
 
 PHASE_STATES = {
     "grow": RUNNING,
+    "try": RUNNING,
     "alone": RUNNING,
     "ask": RUNNING,
     "screen": RUNNING,
+    "judge": RUNNING,
     "score": RUNNING,
     "merge": MERGING,
 }
@@ -62,7 +65,7 @@ def first_state(job: str, spec: AnySpec, now: float) -> JobState:
         "state": QUEUED,
         "waiting": None,
         "revision": 0,
-        "kind": "fit" if method else "score",
+        "kind": kind_of_job(spec),
         "method": method,
         "output": spec.output,
         "service": None,

@@ -27,7 +27,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service.claims import give_back, take_again, take_in
 from distforest.service.job import Job, first_state
-from distforest.service.lease import Lease
+from distforest.service.lease import Lease, NotHeldError
 from distforest.service.records import STATE_VALUES
 from distforest.service.registry import (
     CANCELLED,
@@ -353,13 +353,16 @@ class JobService:
     # --- calls over the comm ------------------------------------------------------------------------------------
 
     def _when_ready(self, call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        """A call that is refused before all jobs are read, and after the service has closed."""
+        """A call that is refused before all jobs are read, after the service has closed, and while it may not write."""
 
         @wraps(call)
         async def answer(**arguments: object) -> T:
             if self._looping is None:
                 raise AwayError(f"{self.failure}; try again in a moment")
-            return await call(**arguments)
+            try:
+                return await call(**arguments)
+            except NotHeldError as error:
+                raise AwayError(f"{error.strerror}; try again in a moment") from error
 
         return answer
 

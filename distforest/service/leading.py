@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
     from distforest.jobs.shards import Receipt
     from distforest.jobs.spec import Spec
+    from distforest.jobs.tune import TunedForest
     from distforest.service.messages import JobNote, JobResult
     from distforest.stores.claims import Claim
 
@@ -107,6 +108,13 @@ def fit_result(done: Fitted, warnings: Sequence[str] = ()) -> JobResult:
         "closed": done.closed,
         "warnings": [*warnings, *done.warnings],
     }
+
+
+def tune_result(done: TunedForest) -> JobResult:
+    """The result of a tuning job: that of the best forest's fit, the parameters of the best cell, and their score."""
+    of_all: JobResult = {"n_grown": done.n_grown, "seconds": done.seconds, "warnings": list(done.warnings)}
+    best: JobResult = {"best": done.grid.best_params_, "scoring": done.grid.scoring, "score": done.grid.best_score_}
+    return {**fit_result(done.fitted), **of_all, **best}
 
 
 def score_result(done: Scored, warnings: Sequence[str]) -> JobResult:

@@ -56,6 +56,10 @@ def _start_of_process() -> float:
     return psutil.Process().create_time()
 
 
+class NotHeldError(OSError):
+    """Another service may have taken the lease, because no heartbeat of this one has come through for long."""
+
+
 @dataclass
 class Lease:
     """The hold of one service on a job root."""
@@ -142,10 +146,10 @@ class Lease:
             self._write()  # the file was removed, or a write of this service succeeded without an answer
 
     def check_held(self) -> None:
-        """Raise OSError if another service may have taken the lease, because no heartbeat was written for long."""
+        """Raise NotHeldError if no heartbeat was written for as long as others wait before they take the lease."""
         if (silent := _clock() - self._sure) >= STALE:
             what = f"no heartbeat of the service has come through to {self.registry.root} for {silent:.0f} s"
-            raise OSError(errno.EAGAIN, f"{what}; until one does it writes nothing of a job")
+            raise NotHeldError(errno.EAGAIN, f"{what}; until one does it writes nothing of a job")
 
     def release(self) -> None:
         """Release the lease, so that the next service need not wait; readers then see jobs as interrupted."""

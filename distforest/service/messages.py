@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Required, TypedDict
+from typing import TYPE_CHECKING, Required, TypedDict
+
+if TYPE_CHECKING:
+    from distforest.growth.parameters import Value
 
 
 class JobFault(TypedDict):
@@ -13,7 +16,7 @@ class JobFault(TypedDict):
 
 
 class JobResult(TypedDict, total=False):
-    """The result of a job: of a fit its forest, of a scoring its answers."""
+    """The result of a job: of a fit or a tuning job its forest, of a scoring its answers."""
 
     forest: str
     output: str
@@ -28,6 +31,9 @@ class JobResult(TypedDict, total=False):
     closed: int
     arrays: dict[str, list[int]]
     warnings: list[str]
+    best: dict[str, Value]
+    scoring: str
+    score: float
 
 
 class StateChanges(TypedDict, total=False):

@@ -88,6 +88,9 @@ RESULT: dict[str, Kind] = {
     **dict.fromkeys(("n_trees", "n_grown", "peak_bytes", "projected_bytes", "evaluations", "closed"), _is_whole),
     **dict.fromkeys(("seconds", "growing_seconds"), _is_amount),
     "arrays": _are_shapes,
+    "best": lambda value: isinstance(value, dict) and all(map(_is_plain, (*value, *value.values()))),
+    "scoring": _is_text,
+    "score": lambda value: isinstance(value, (int, float)) and _is_plain(value),
 }
 STATE_VALUES: dict[str, Kind] = {
     **dict.fromkeys(("id", "kind", "output"), _is_text),

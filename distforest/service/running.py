@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import CancelledJobError, DistforestError, InputError, JobError
 from distforest.growth.methods import GROWTH
-from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, spec_from_json
+from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, n_trees_of, spec_from_json
 from distforest.jobs.cluster import Work
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask
@@ -30,9 +30,11 @@ from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
-from distforest.jobs.train import fit
+from distforest.jobs.train import Options, fit
+from distforest.jobs.tune import CellGroup, stage_grid, tune
+from distforest.jobs.tune_spec import TuneSpec
 from distforest.service.claims import claim_of, give_back
-from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result
+from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result, tune_result
 from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
 
 if TYPE_CHECKING:
@@ -92,11 +94,12 @@ class WorkerWatch:
 
 @dataclass(frozen=True)
 class StageTask:
-    """A spec whose inputs a worker checks and stages, the job's folder, and the memory of a worker."""
+    """A spec whose inputs a worker checks and stages, the job's folder, the memory of a worker, and their number."""
 
     spec: Spec
     folder: str
     memory_limit: int | None
+    n_workers: int | None = None
 
     def __str__(self) -> str:
         return "the inputs"
@@ -105,7 +108,25 @@ class StageTask:
 def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
     """Check and stage the inputs of a job on the worker of this task; also returns the warnings."""
     with overheard() as warnings:
-        return check_and_stage(task.spec, task.folder, task.memory_limit), warnings
+        return check_and_stage(task.spec, task.folder, task.memory_limit, task.n_workers), warnings
+
+
+@dataclass(frozen=True)
+class GridTask:
+    """As `StageTask`, of a tuning job."""
+
+    spec: TuneSpec
+    folder: str
+    memory_limit: int | None
+
+    def __str__(self) -> str:
+        return "the inputs"
+
+
+def stage_grid_there(task: GridTask) -> tuple[list[CellGroup], list[str]]:
+    """Check and stage the inputs of a tuning job on the worker of this task; also returns the warnings."""
+    with overheard() as warnings:
+        return stage_grid(task.spec, task.folder, task.memory_limit), warnings
 
 
 def run_job(job: Job, context: ServiceContext) -> None:
@@ -176,25 +197,41 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
         return result
     if isinstance(spec, ScoreSpec):
         return _score(job, spec, cluster, work, claim)
+    if isinstance(spec, TuneSpec):
+        return _tune(job, spec, cluster, work, claim)
     return _fit(job, spec, cluster, work, claim)
 
 
 def check_allowed(spec: AnySpec, policy: Policy) -> None:
     """Refuse a spec that names something the operator does not allow; raises SpecError with all faults."""
-    n_trees = spec.params.get("n_estimators")
-    policy.check(addresses_of(spec), functions_of(spec), n_trees if isinstance(n_trees, int) else None)
+    policy.check(addresses_of(spec), functions_of(spec), n_trees_of(spec))
 
 
 def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
-    task = StageTask(spec, work.address, cluster.memory_limit)
+    task = StageTask(spec, work.address, cluster.memory_limit, cluster.n_workers)
     [(inputs, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
     job.warn(warnings)
+    return fit_result(fit(inputs, spec.output, work, cluster, _options(job, spec, work, claim)))
+
+
+def _tune(job: Job, spec: TuneSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
+    task = GridTask(spec, work.address, cluster.memory_limit)
+    [(groups, warnings)] = cluster.each(stage_grid_there, [task], Work("stage", spec.run.retries))
+    job.warn(warnings)
+    tuned = tune(spec, groups, work, cluster, _options(job, spec, work, claim))
+    return tune_result(tuned)
+
+
+def _options(job: Job, spec: Spec, work: Folder, claim: Claim) -> Options:
+    """How a job that grows trees runs."""
     sign = work.address.removesuffix(f"/{WORK}")
-    options = replace(
-        options_of(spec), watch=job.watch, on_answer=lambda answer: job.note(**event_of(answer)), stop=sign
+    return replace(
+        options_of(spec),
+        watch=job.watch,
+        on_answer=lambda answer: job.note(**event_of(answer)),
+        stop=sign,
+        claim=claim,
     )
-    options = replace(options, claim=claim)
-    return fit_result(fit(inputs, spec.output, work, cluster, options))
 
 
 def _score(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import mmap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,8 +44,22 @@ PROJECTED_ROWS = 128
 """Rows that are projected at once."""
 SPARSE = "sparse"
 """The attribute of a group whose arrays are a sparse matrix: see `distforest.sources.sparse_store`."""
+OF_TARGETS = {"kind": "targets"}
+"""The attribute of a vector that holds amounts, even if all are whole numbers, as `ingest` writes it."""
+
 ENCODING = "encoding-type"
 """The attribute by which AnnData says what a group or an array is."""
+
+
+def is_complete(values: Similarities) -> bool:
+    """Whether none of some values, shape (n_rows, n_columns), is NaN; without an array of their size.
+
+    Examples
+    --------
+    >>> is_complete(np.zeros((2, 2), np.float32)), is_complete(np.array([[0.0, np.nan]]))
+    (True, False)
+    """
+    return not values.size or not np.isnan(np.min(values))
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,11 @@ class ArraySource:
         values = np.empty((projections.width, len(rows)))
         project_array(self.values, rows, starts, projections.offset, projections.columns, projections.weights, values)
         return values
+
+
+def are_targets(vector: object) -> bool:
+    """Whether an array on disk says that it holds amounts."""
+    return OF_TARGETS.items() <= dict(getattr(vector, "attrs", {})).items()
 
 
 def held_in(dtype: DTypeLike) -> np.dtype[np.float32 | np.float64]:
@@ -222,7 +242,7 @@ def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
     Returns the same array with guarded codecs: see `distforest.sources.guarded`.
     """
     if is_sparse_group(node):
-        where = "which only a given similarity matrix or the features of smerf or urerf, and queries of these, may be"
+        where = "which only a given similarity matrix, a graph, features, and queries may be"
         raise InputError(f"{address}: a dense Zarr array was expected, found a sparse matrix, {where}")
     if isinstance(node, zarr.Group):
         inside = ", ".join(sorted(node.array_keys())) or "no array"
@@ -232,25 +252,75 @@ def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
     return guarded(node)
 
 
+def release_pages(array: np.ndarray) -> None:
+    """Drop the resident pages of an array that is a memory map or a part of one; of any other array, nothing.
+
+    The values stay what they are: they are read from the file again where they are used again. A map in mode ``"c"``,
+    whose changes are in no file, keeps its pages.
+
+    Examples
+    --------
+    >>> numbers = np.arange(3)
+    >>> release_pages(numbers)
+    >>> numbers.tolist()
+    [0, 1, 2]
+    """
+    held = map_of(array)
+    if held is not None and hasattr(mmap, "MADV_DONTNEED"):
+        held.madvise(mmap.MADV_DONTNEED)
+
+
+def map_of(array: np.ndarray) -> mmap.mmap | None:
+    """The memory map to which an array belongs; None without one, or if it holds what its file does not (mode c)."""
+    held: object = array
+    is_of_file = False
+    while isinstance(held, np.ndarray):
+        if isinstance(held, np.memmap):
+            is_of_file = held.mode != "c"
+        held = held.base
+    return held if is_of_file and isinstance(held, mmap.mmap) else None
+
+
 def row_blocks(array: Matrix, block_bytes: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
     """Read the array in blocks of whole rows, in order, each with the number of its first row.
 
     Each chunk is decoded once. By default, blocks of an array in memory fit into the processor's cache, and blocks of a
-    Zarr array hold many chunks, which are decoded together.
+    Zarr array hold many chunks, which are decoded together. Pages of a memory map are given back after each block.
     """
     n_rows = array.shape[0]
     chunk, most = (array.chunks[0], 1 << 26) if is_stored(array) else (1, 1 << 21)
     step = max(1, rows_of(block_bytes or most, array.shape, array.dtype) // chunk) * chunk
     for first in range(0, n_rows, step):
         yield first, np.asarray(array[first : first + step])
+        if isinstance(array, np.ndarray):
+            release_pages(array)
+
+
+def diagonal_of(matrix: np.ndarray) -> np.ndarray:
+    """The diagonal of a square matrix, shape (n,); of a memory map no more than a block of pages is held.
+
+    Examples
+    --------
+    >>> diagonal_of(np.arange(9.0).reshape(3, 3))
+    array([0., 4., 8.])
+    """
+    found = np.empty(len(matrix), matrix.dtype)
+    for first, block in row_blocks(matrix):
+        found[first : first + len(block)] = block.diagonal(first)
+    return found
 
 
 def create_array(
     group: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], chunk_rows: int
 ) -> ZarrArray:
     """Create the Zarr array ``group/name`` with checksums, chunked by rows only; chunks of zeros are written too."""
+    return array_in(zarr_store(f"{group.rstrip('/')}/{name}"), shape, dtype, chunk_rows)
+
+
+def array_in(store: StoreLike, shape: tuple[int, ...], dtype: np.dtype[np.generic], chunk_rows: int) -> ZarrArray:
+    """Create a Zarr array in a store of its own, as `create_array` does."""
     return zarr.create_array(
-        zarr_store(f"{group.rstrip('/')}/{name}"),
+        store,
         shape=shape,
         dtype=dtype,
         chunks=(max(1, min(chunk_rows, shape[0] or 1)), *(max(1, size) for size in shape[1:])),

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, is_complete, offsets
+from distforest.sources.arrays import ArraySource, is_complete, release_pages
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 MISSING_CODE = 255
 """The code of a missing value, if there are any; there are then at most 255 bins."""
@@ -25,6 +27,9 @@ QUANTILE_ROWS = 200_000
 
 _CELLS = 1024
 """Equal cells of the grid by which a value finds its code."""
+
+_MAPPED_ROWS = 512
+"""Distant rows of a memory map that are read before their pages are given back; the kernel maps 64 KiB about each."""
 
 _FILLED_ROWS, _FILLED_COLUMNS = 512, 32
 """Rows and columns whose codes are found side by side."""
@@ -64,17 +69,33 @@ class BinnedSource:
         See `column_edges`.
         """
         complete = is_complete(features)
-        most = max_bins if complete else min(max_bins, MISSING_CODE)
-        rows: slice | Ints = slice(None, None, 1 + (len(features) - 1) // QUANTILE_ROWS)
-        if weights is not None:
-            present = np.flatnonzero(weights)
-            rows = present[:: 1 + (len(present) - 1) // QUANTILE_ROWS]
-        of_sample = None if weights is None else weights[rows]
-        columns = [_edges_of_observed(column, most, of_sample) for column in _columns(features, rows)]
-        edges, first = np.concatenate(columns), offsets(np.array([len(column) for column in columns]))
+        edges, first = _edges_of_columns(features, max_bins, complete, weights)
         codes = np.empty(features.shape, np.uint8)
         fill_codes(features, edges, first, codes)
         return cls(codes, edges, first, complete)
+
+    @classmethod
+    def stored(
+        cls, features: Float32s, max_bins: int, weights: Int32s | None, path: Path, block_rows: int
+    ) -> BinnedSource:
+        """`of`, with the codes in a new file at ``path`` that is mapped, made ``block_rows`` rows at a time.
+
+        Pages of ``features`` and of the codes are given back, so that no more than a block of them is resident.
+        """
+        blocks, complete = range(0, len(features), block_rows), True
+        for begin in blocks:
+            complete &= is_complete(features[begin : begin + block_rows])
+            release_pages(features)
+        edges, first = _edges_of_columns(features, max_bins, complete, weights)
+        release_pages(features)
+        with path.open("wb") as file:
+            for begin in blocks:
+                block = features[begin : begin + block_rows]
+                codes = np.empty(block.shape, np.uint8)
+                fill_codes(block, edges, first, codes)
+                file.write(codes.data)
+                release_pages(features)
+        return cls(np.memmap(path, np.uint8, "r", shape=features.shape), edges, first, complete)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,10 +135,151 @@ class BinnedSource:
         return thresholds
 
 
+def _edges_of_columns(features: Float32s, max_bins: int, complete: bool, weights: Int32s | None) -> tuple[Floats, Ints]:
+    """The edges of all columns, and where each column's begin; ``complete`` says whether no value is missing."""
+    rows: slice | Ints = slice(None, None, 1 + (len(features) - 1) // QUANTILE_ROWS)
+    if weights is not None:
+        rows = quantile_rows(np.flatnonzero(weights))
+    return _joined_edges(_columns(features, rows), max_bins, complete, None if weights is None else weights[rows])
+
+
+def quantile_rows(numbers: Ints) -> Ints:
+    """The rows from which long columns take their edges, of those with these numbers."""
+    return numbers[:: 1 + (len(numbers) - 1) // QUANTILE_ROWS]
+
+
+def edges_of_sample(
+    sample: Float32s, max_bins: int, complete: bool, weights: Int32s | None = None
+) -> tuple[Floats, Ints]:
+    """The edges of all columns, from their `quantile_rows`, and where each column's begin, as `BinnedSource` has them.
+
+    ``complete`` says whether no value of any row is missing; ``weights`` are those of the sample.
+    """
+    return _joined_edges(_columns(sample, slice(None)), max_bins, complete, weights)
+
+
+def _joined_edges(
+    columns: Iterable[Float32s], max_bins: int, complete: bool, weights: Int32s | None
+) -> tuple[Floats, Ints]:
+    most = max_bins if complete else min(max_bins, MISSING_CODE)
+    edges = [_edges_of_observed(column, most, weights) for column in columns]
+    return np.concatenate(edges), offsets(np.array([len(column) for column in edges]))
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The bins of features whose rows lie elsewhere.
+
+    Attributes
+    ----------
+    shape
+        Rows and columns of all features.
+    edges, first_edge
+        As in `BinnedSource`.
+    lacking
+        The columns of which a row lacks the value.
+    """
+
+    shape: tuple[int, int]
+    edges: Floats
+    first_edge: Ints
+    lacking: tuple[int, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the codes of all rows."""
+        return self.shape[0] * self.shape[1]
+
+    def source(self) -> BinnedSource:
+        """The source of no rows."""
+        return BinnedSource(np.empty((0, self.shape[1]), np.uint8), self.edges, self.first_edge, not self.lacking)
+
+    def codes(self, features: Float32s) -> NDArray[np.uint8]:
+        """The codes of some rows, shape (n_rows, n_columns)."""
+        codes = np.empty(features.shape, np.uint8)
+        fill_codes(features, self.edges, self.first_edge, codes)
+        return codes
+
+
+@dataclass(frozen=True)
+class BinnedTable:
+    """Features of which those of numbers are binned; those of categories are read as they are, however many they have.
+
+    Attributes
+    ----------
+    numbers
+        The features in bins, where a feature of categories has a single one.
+    features
+        All features as they are.
+    of_categories
+        Which columns hold categories, shape (n_columns,).
+    """
+
+    numbers: BinnedSource
+    features: ArraySource
+    of_categories: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, features: Float32s, max_bins: int, of_categories: NDArray[np.bool_], weights: Int32s | None = None
+    ) -> BinnedTable:
+        """Bin the features of numbers as `BinnedSource.of` does."""
+        numbers = np.where(of_categories, np.float32(0.0), features)
+        binned = BinnedSource.of(numbers, max_bins, weights)
+        return cls(binned, ArraySource.of(features, is_complete(features)), of_categories)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no value is missing."""
+        return bool(self.features.is_complete)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.numbers.shape
+
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The categories, or the codes of bins, at ``(rows[e], columns[e])``, shape (n_entries,)."""
+        bins, as_they_are = self.numbers.entries(rows, columns), self.features.entries(rows, columns)
+        return np.where(self.of_categories[columns], as_they_are, bins)
+
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The same at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+        bins, as_they_are = self.numbers.block(rows, columns), self.features.block(rows, columns)
+        return np.where(self.of_categories[columns], as_they_are, bins)
+
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' categories, or codes of bins, shape (width, n_rows)."""
+        which = self.of_categories[projections.columns].reshape(projections.n_nodes, projections.width).T
+        values = self.numbers.project(rows, starts, projections)
+        if which.any():
+            of_rows = np.repeat(which, np.diff(starts), axis=1)
+            np.copyto(values, self.features.project(rows, starts, projections), where=of_rows)
+        return values
+
+    def thresholds(self, columns: Int32s, codes: Floats) -> Floats:
+        """Thresholds on features for thresholds on codes; those of nodes that list categories stay what they are."""
+        thresholds, binned = codes.copy(), ~self.of_categories[columns]
+        thresholds[binned] = self.numbers.thresholds(columns[binned], codes[binned])
+        return thresholds
+
+
 def _columns(features: Float32s, rows: slice | Ints) -> Iterator[Float32s]:
     """The columns of some rows, each in one piece of memory, which sorts thrice as fast."""
     for first in range(0, features.shape[1], _FILLED_COLUMNS):
-        yield from np.ascontiguousarray(features[rows, first : first + _FILLED_COLUMNS].T)
+        yield from np.ascontiguousarray(_gathered(features, rows, slice(first, first + _FILLED_COLUMNS)).T)
+
+
+def _gathered(features: Float32s, rows: slice | Ints, columns: slice) -> Float32s:
+    """Some columns of some rows; pages of a memory map are given back, as distant rows lie on a page each."""
+    if not isinstance(features, np.memmap):
+        return features[rows, columns]
+    numbers = np.arange(len(features))[rows] if isinstance(rows, slice) else rows
+    gathered = np.empty((len(numbers), len(range(features.shape[1])[columns])), np.float32)
+    for first in range(0, len(numbers), _MAPPED_ROWS):
+        gathered[first : first + _MAPPED_ROWS] = features[numbers[first : first + _MAPPED_ROWS], columns]
+        release_pages(features)
+    return gathered
 
 
 def _edges_of_observed(values: Float32s, max_bins: int, weights: Int32s | None) -> Floats:

@@ -38,6 +38,9 @@ FEW_ROWS = 20
 DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./-]\d\d?[./-]\d{4}")
 """A word that is a date."""
 
+DECIMAL = re.compile(r"[-+]?\d*(,\d+)?")
+"""A word that is a number with a decimal comma, or a whole one; those with a decimal point are read as numbers."""
+
 MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 """Types of values that are missing, beside NaN."""
 
@@ -111,7 +114,7 @@ class CategoryTable:
         unseen: dict[str, Counter[str]] = {}
         for place, (column, values) in enumerate(zip(schema.columns, self.columns, strict=True)):
             if column.kind != ColumnKind.CATEGORY:
-                matrix[:, place] = self._numbers(place)
+                matrix[:, place] = self._numbers(place, column.name)
                 continue
             codes, names = named_values(values, column.name)
             matrix[:, place] = np.append(column.codes(names), np.nan)[codes]
@@ -125,14 +128,17 @@ class CategoryTable:
         return matrix, unseen
 
     def doubts(self, schema: Schema) -> Iterator[str]:
-        """What is odd about categories that were learned from these columns: dates, or another one in each row."""
+        """What is odd about categories that were learned from these columns: dates, numbers, another in each row."""
         for column, values in zip(schema.columns, self.columns, strict=True):
             if not column.categories:
                 continue
             codes, _ = named_values(values, column.name)
             if all(map(DATE.fullmatch, column.categories)):
-                cure = "turn them into numbers, such as days since the first"
+                cure = "turn them into dates, such as by pandas.to_datetime"
                 yield f"column {column.name!r} holds dates as words, each a category of its own; {cure}"
+            elif _have_commas(column.categories) and not hasattr(values, "cat"):
+                cure = "turn them into numbers, such as by decimal=',' of pandas.read_csv, or into categoricals"
+                yield f"column {column.name!r} holds numbers with commas, each a category of its own; {cure}"
             elif len(column.categories) == int((codes >= 0).sum()) > FEW_ROWS:
                 cure = "leave it out if it names the rows"
                 yield f"column {column.name!r} has another category in each row; {cure}"
@@ -153,18 +159,30 @@ class CategoryTable:
         categories = tuple(name for name in in_order or sorted(occur, key=_by_number) if name is not None)
         return FeatureColumn(column.name, ColumnKind.CATEGORY, column.dtype, categories)
 
-    def _numbers(self, place: int) -> NDArray[np.float64]:
-        """The numbers of a column."""
+    def _numbers(self, place: int, name: str) -> NDArray[np.float64]:
+        """The numbers of a column, which a message calls as the schema does."""
         values = self.columns[place]
         if not holds_numbers(values):
-            found = self.dtypes[place] if self.dtypes else "others"
-            is_date = found.lower().startswith(("date", "time"))
-            cure = "turn dates into numbers, such as days since the first" if is_date else _OF_OTHERS
-            raise InputError(f"X: numbers were expected in column {self.names[place]!r}, found {found}; {cure}")
+            found = self.dtypes[place] if self.dtypes else _type_of_first(values)
+            is_time = found.lower().startswith(("date", "time", "duration", "period"))
+            cure = f"turn times and durations into numbers, or {_OF_OTHERS}" if is_time else _OF_OTHERS
+            if found.lower() in ("object", "str", "string", "large_string"):
+                cure = f"turn dates into datetime64, such as by pandas.to_datetime, or {_OF_OTHERS}"
+            raise InputError(f"X: numbers were expected in column {name!r}, found {found}; {cure}")
         if hasattr(values, "isna") and hasattr(values, "to_numpy"):  # pandas' missing values are no floats
             own: NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
             return own
         return np.asarray(values).astype(np.float64)
+
+
+def _have_commas(words: Sequence[str]) -> bool:
+    """Whether words are numbers, some of them with a decimal comma, which codes do not have."""
+    return all(map(DECIMAL.fullmatch, words)) and any("," in word for word in words)
+
+
+def _type_of_first(values: NDArray[np.object_]) -> str:
+    """The type of the first value that is no number."""
+    return next((type(value).__name__ for value in values if not isinstance(value, Real)), "others")
 
 
 def _check_words(column: FeatureColumn, unseen: Counter[str], n_observed: int) -> None:

@@ -46,16 +46,46 @@ def numbers_of_columns(frame: DataFrame) -> tuple[int, ...]:
     return numbers if len(numbers) == len(names) else ()
 
 
+def are_named(frame: DataFrame) -> bool:
+    """Whether all columns of a data frame are named by strings."""
+    return all(isinstance(name, str) for name in getattr(frame, "column_names", frame.columns))
+
+
 def dtypes_of(frame: DataFrame) -> tuple[str, ...]:
     """The dtype of each column, as its library names it."""
     return tuple(str(_dtype(column)) for _, column in frame_columns(frame))
 
 
-def check_number_columns(frame: DataFrame) -> None:
+def check_names(frame: DataFrame) -> None:
+    """Refuse a data frame with two columns of one name.
+
+    Raises
+    ------
+    InputError
+        The message tells the first such name.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> check_names(pd.DataFrame(np.eye(3), columns=["a", "b", "a"]))
+    Traceback (most recent call last):
+    distforest.errors.InputError: X: a name of its own was expected for each column, found 'a' for 2 of them; rename
+    them, or give X.to_numpy() to have no names
+    """
+    names = [str(name) for name in frame.columns]
+    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    if twice is not None and len(set(frame.columns)) < len(names):
+        expected = "X: a name of its own was expected for each column"
+        cure = "rename them, or give X.to_numpy() to have no names"
+        raise InputError(f"{expected}, found {twice!r} for {names.count(twice)} of them; {cure}")
+
+
+def check_number_columns(frame: DataFrame, is_training: bool) -> None:
     """Refuse a data frame with a column that is not numeric; raises InputError, which names the column."""
     for name, column in frame_columns(frame):
         if not holds_numbers(column):
-            cure = "turn dates into numbers, such as days since the first, and code classes, such as by OneHotEncoder"
+            cure = "turn dates into datetime64, durations into numbers, and code classes, such as by OneHotEncoder"
+            cure = cure if is_training else "give what the forest was trained on"
             raise InputError(f"X: numbers were expected in column {name!r}, found {_dtype(column)}; {cure}")
 
 

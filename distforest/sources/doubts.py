@@ -53,6 +53,10 @@ NORMAL_QUANTILE = math.sqrt(2.0) * 0.12566
 ROUNDED_AWAY = 1e-14
 """Share of a column's squares: if the variance of all other columns is smaller, inner products lose it to rounding."""
 
+ALL_ALIKE = 1e-10
+"""If gamma times the median squared distance of two rows is less, float64 leaves six digits or fewer to tell
+similarities ``"rbf"`` apart."""
+
 ROWS_OF_A_CLASS = ((10, 2), (20, 20), (30, math.inf))
 """Pairs of a number of different values and a number of rows: with more different values than that, labels are taken
 for amounts unless each value has that many rows on average."""
@@ -311,6 +315,49 @@ def told_of_scales(features: Float32s, similarity: str, schema: Schema | None = 
     return ""
 
 
+def told_of_gamma(features: Float32s, gamma: float) -> str:
+    """Say that ``gamma`` is so small that nearly all similarities ``"rbf"`` are 1; else "".
+
+    By default it is 1 / (p times the variance of all features together), which one far value determines, or a column
+    that is far from 0.
+
+    Parameters
+    ----------
+    features
+        Shape (n, p).
+    gamma
+        The coefficient of ``"rbf"``.
+
+    Examples
+    --------
+    >>> features = np.random.default_rng(0).normal(size=(50, 3))
+    >>> told_of_gamma(features, 0.3)
+    ''
+    >>> told_of_gamma(features, 1e-20)
+    "gamma=1e-20 is so small for these features that nearly all similarities 'rbf' are 1, and hardly any digit is left
+    to tell objects apart; correct what is far from all other values, center the columns, or give a larger gamma"
+    """
+    if len(features) < 2:
+        return ""
+    left, right = _random_pairs(len(features))
+    apart = features[left].astype(np.float64) - features[right]
+    squares = np.nansum(apart * apart, axis=1)
+    squares = squares[squares > 0.0]
+    if not len(squares) or gamma * float(np.median(squares)) >= ALL_ALIKE:
+        return ""
+    found = f"gamma={gamma:.3g} is so small for these features that nearly all similarities 'rbf' are 1"
+    follows = "hardly any digit is left to tell objects apart"
+    cure = "correct what is far from all other values, center the columns, or give a larger gamma"
+    return f"{found}, and {follows}; {cure}"
+
+
+def _random_pairs(n_rows: int) -> tuple[Ints, Ints]:
+    """Numbers of the two rows of `N_PAIRS` random pairs of different rows, always the same."""
+    numbers = np.random.default_rng(0)
+    left = numbers.integers(n_rows, size=N_PAIRS)
+    return left, (left + numbers.integers(1, n_rows, size=N_PAIRS)) % n_rows
+
+
 def _is_alone(scales: Floats, reach: Floats, first: int, power: int, share: float) -> bool:
     """Whether a column has nearly the whole sum of powers of scales, others vary, and none comes near its scale."""
     rest = float((np.delete(scales, first) ** power).sum())
@@ -320,9 +367,7 @@ def _is_alone(scales: Floats, reach: Floats, first: int, power: int, share: floa
 
 def _spreads(rows: Floats) -> Floats:
     """The standard deviation of each column, estimated from the nearest pairs of rows: see `NEAR_PAIRS`."""
-    numbers = np.random.default_rng(0)
-    left = numbers.integers(len(rows), size=N_PAIRS)
-    right = (left + numbers.integers(1, len(rows), size=N_PAIRS)) % len(rows)
+    left, right = _random_pairs(len(rows))
     apart = np.abs(rows[left] - rows[right])
     apart[:, np.isnan(apart).all(axis=0)] = 0.0
     spreads: Floats = np.nanquantile(apart, NEAR_PAIRS, axis=0) / NORMAL_QUANTILE

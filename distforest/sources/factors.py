@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence, Sized
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, SupportsIndex
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Protocol, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.amounts import counted
 from distforest.errors import InputError
+from distforest.sources.class_costs import costs_among, order_of_costs, read_costs
 from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
+from distforest.sources.graph_distances import GraphDistances, edges_as_matrix, read_graph
 from distforest.sources.opening import opened_array, opened_rows
-from distforest.sources.source import Floats, Int32s
+from distforest.sources.readings import DIRECTIONS, GRAPH, SMALLEST, Reading, read
+from distforest.sources.source import Float32s, Floats, Int32s
 from distforest.sources.sparse import canonical_csr
 
 if TYPE_CHECKING:
@@ -22,6 +28,14 @@ if TYPE_CHECKING:
 DATES = "mM"
 """Kinds of dtypes that are durations and dates."""
 
+COSINE = "cosine"
+METRICS = ("sqeuclidean", COSINE)
+"""The distances of vectors of an embedding."""
+
+ABSOLUTE = "absolute"
+TARGET_METRICS = ("squared", ABSOLUTE)
+"""The distances of targets."""
+
 ClassName = bool | int | float | str
 """The type of a label."""
 
@@ -29,12 +43,65 @@ RowIndex = SupportsIndex | slice | Sequence[int] | Sequence[bool] | NDArray[np.i
 """A selection of rows, as NumPy takes it."""
 
 
+class NetworkxGraph(Protocol):
+    """A graph of networkx: what is read of it."""
+
+    def __contains__(self, node: Hashable, /) -> bool:
+        """Whether a node is in the graph."""
+
+    def is_directed(self) -> bool:
+        """Whether an edge links its first node to its second only."""
+
+    def edges(self, data: bool) -> Iterable[tuple[Hashable, Hashable, Mapping[str, float]]]:
+        """The edges, with their attributes."""
+
+
+class SquaredDistances:
+    """The base of distances that are squared Euclidean ones of some vectors: sums of them are such distances, too.
+
+    ``0.7 * Labels(y) + 0.3 * Targets(t)`` is the `Embedding` of the vectors of both, scaled and side by side.
+    """
+
+    __array_ufunc__ = None  # so that a number of NumPy leaves the product to this class
+
+    def vectors(self) -> Floats:
+        """Vectors whose squared Euclidean distances these are, shape (n, q); raises InputError if there are none."""
+        raise NotImplementedError
+
+    def __mul__(self, factor: object) -> Embedding:
+        if isinstance(factor, (bool, np.bool_)) or not isinstance(factor, Real):
+            return NotImplemented
+        if not 0.0 < float(factor) < np.inf:
+            raise InputError(f"a weight of distances: a number above 0 was expected, found {factor}")
+        return Embedding(np.sqrt(float(factor)) * self.vectors())
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: object) -> Embedding:
+        if not isinstance(other, SquaredDistances):
+            return NotImplemented
+        one, two = self.vectors(), other.vectors()
+        if len(one) != len(two):
+            raise InputError(f"a sum of distances: the same rows were expected, found {len(one):,} and {len(two):,}")
+        return Embedding(np.concatenate([one, two], axis=1))
+
+
 @dataclass(frozen=True, eq=False)
-class Labels:
-    """Distance 1 between different labels, 0 between equal labels (SMERF, Proposition 1).
+class Labels(SquaredDistances):
+    """Distance 1 between different labels, 0 between equal labels (SMERF, Proposition 1); or a distance for each pair.
 
     ``values`` has shape (n,): array-like, Zarr array, or the address of one. ``names`` are those of the classes where
     the labels are their numbers, from 0 on; by default those in the attribute ``classes`` of a Zarr array.
+
+    ``costs`` are the distances of classes, if they are not all equally far apart: a symmetric matrix, shape
+    (n_classes, n_classes), of numbers from 0 on, 0 on the diagonal: array-like, data frame, Zarr array, or the address
+    of one. Its rows and columns are the classes in ``order``; by default the columns of a data frame, the attribute
+    ``classes`` of a Zarr array, the ``names`` if there are as many, or the sorted labels.
+
+    Raises
+    ------
+    InputError
+        ``costs`` are no such matrix, or a label has none.
 
     Examples
     --------
@@ -42,16 +109,53 @@ class Labels:
     array([[0., 1., 0.],
            [1., 0., 1.],
            [0., 1., 0.]])
+    >>> Labels(["cat", "dog", "oak"], costs=[[0, 1, 5], [1, 0, 5], [5, 5, 0]])[1:].matrix()
+    array([[0., 5.],
+           [5., 0.]])
     """
 
     values: object
     names: Sequence[ClassName] | None = field(default=None, repr=False)
+    costs: object = field(default=None, repr=False)
+    order: Sequence[ClassName] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         opened = opened_array(self.values)
         if self.names is None:
             object.__setattr__(self, "names", names_of_classes(opened))
         object.__setattr__(self, "values", _loaded(opened))
+        if self.costs is not None:
+            self._read_costs(opened_array(self.costs))
+        elif self.order is not None:
+            raise InputError("order: it is that of costs, and there are none; leave it out")
+
+    def _read_costs(self, given: object) -> None:
+        """Check the costs, and find whose they are; raises InputError."""
+        classes = named_classes(encoded(self.values)[1], self.names)
+        held: object = in_memory(given) if is_stored(given) else given
+        order = order_of_costs(given) if self.order is None else np.asarray(self.order).tolist()
+        if order is None:
+            n = len(held) if isinstance(held, Sized) else 0
+            order = list(self.names) if self.names is not None and len(self.names) == n else classes
+        costs = read_costs(held, order)
+        costs_among(costs, order, classes)
+        object.__setattr__(self, "costs", costs)
+        object.__setattr__(self, "order", order)
+
+    def vectors(self) -> Floats:
+        """The indicators of the classes over the root of 2, shape (n, n_classes); raises InputError with costs."""
+        if self.costs is not None:
+            cure = "give the matrix of the sum"
+            raise InputError(f"labels with costs are no squared Euclidean distances, so they have no sums; {cure}")
+        codes, classes = encoded(self.values)
+        indicators: Floats = np.eye(len(classes))[codes] / np.sqrt(2.0)
+        return indicators
+
+    def costs_of(self, classes: Sequence[ClassName]) -> Float32s | None:
+        """The distances of these classes in their order; None if all are equally far apart. Raises InputError."""
+        if not isinstance(self.costs, np.ndarray) or self.order is None:
+            return None
+        return costs_among(self.costs, self.order, classes)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -62,23 +166,32 @@ class Labels:
         return _n_rows(self.values)
 
     def __getitem__(self, rows: RowIndex) -> Labels:
-        return Labels(_selected(self.values, rows), self.names)
+        return Labels(_selected(self.values, rows), self.names, self.costs, self.order)
 
     def matrix(self) -> Floats:
         """The distances, shape (n, n)."""
-        codes, _ = encoded(self.values)
+        codes, classes = encoded(self.values)
+        costs = self.costs_of(named_classes(classes, self.names))
+        if costs is not None:
+            return costs[np.ix_(codes, codes)].astype(np.float64)
         return (codes[:, None] != codes).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
-    """Distance (y - y')^2 / 2 between two targets (SMERF, Proposition 2).
+class Targets(SquaredDistances):
+    """Distance (y - y')^2 / 2 between two targets (SMERF, Proposition 2), or ``|y - y'|``.
 
-    ``values`` has shape (n,): array-like, Zarr array, or the address of one.
+    ``values`` has shape (n,): array-like, Zarr array, or the address of one. With ``metric="absolute"`` the distance is
+    ``|y - y'|``, which a few large targets govern less, and a forest predicts medians.
 
     Dates (datetime64) are read as numbers of their unit since 1970, and durations (timedelta64) as numbers of their
     unit: datetime64[D] as days, and datetime64[ns], which pandas may make, as nanoseconds, which float64 holds to about
-    256. Predictions are in that unit, and distances in its square.
+    256. Predictions are in that unit, and distances in its square, or in that unit with ``metric="absolute"``.
+
+    Raises
+    ------
+    InputError
+        ``metric`` is neither ``"squared"`` nor ``"absolute"``.
 
     Examples
     --------
@@ -88,12 +201,19 @@ class Targets:
     >>> Targets(np.array(["2024-03-01", "2024-03-05"], "datetime64[D]")).matrix()
     array([[0., 8.],
            [8., 0.]])
+    >>> Targets([1.0, 3.0], metric="absolute").matrix()
+    array([[0., 2.],
+           [2., 0.]])
     """
 
     values: object
+    metric: str = TARGET_METRICS[0]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", _loaded(self.values))
+        if self.metric not in TARGET_METRICS:
+            expected = f"metric: {' or '.join(map(repr, TARGET_METRICS))} was expected"
+            raise InputError(f"{expected}, found {self.metric!r}")
+        object.__setattr__(self, "values", _loaded(self.values, "targets"))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,31 +224,55 @@ class Targets:
         return _n_rows(self.values)
 
     def __getitem__(self, rows: RowIndex) -> Targets:
-        return Targets(_selected(self.values, rows))
+        return Targets(_selected(self.values, rows), self.metric)
+
+    def vectors(self) -> Floats:
+        """The targets over the root of 2, shape (n, 1); raises InputError for absolute differences."""
+        if self.metric == ABSOLUTE:
+            cure = "give the matrix of the sum"
+            raise InputError(f"absolute differences are no squared Euclidean distances, so they have no sums; {cure}")
+        return finite_vectors(self.values, "targets") / np.sqrt(2.0)
 
     def matrix(self) -> Floats:
         """The distances, shape (n, n)."""
         vectors = finite_vectors(self.values, "targets")[:, 0]
-        return (vectors[:, None] - vectors) ** 2 / 2.0
+        differences: Floats = vectors[:, None] - vectors
+        return np.abs(differences) if self.metric == ABSOLUTE else differences**2 / 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Embedding:
-    """Squared Euclidean distance between two points of an embedding.
+class Embedding(SquaredDistances):
+    """Squared Euclidean distance between two points of an embedding, or their cosine distance.
 
-    ``values`` has shape (n, q): array-like, Zarr array, or the address of one.
+    ``values`` has shape (n, q): array-like, Zarr array, or the address of one. With ``metric="cosine"`` the distance is
+    1 less the cosine of the angle between two vectors, half the squared Euclidean distance of the vectors divided by
+    their lengths; a vector of zeros has no direction, and is refused.
+
+    Raises
+    ------
+    InputError
+        ``metric`` is neither ``"sqeuclidean"`` nor ``"cosine"``.
 
     Examples
     --------
     >>> Embedding([[0.0, 0.0], [3.0, 4.0]]).matrix()
     array([[ 0., 25.],
            [25.,  0.]])
+    >>> Embedding([[2.0, 0.0], [0.0, 5.0]], metric="cosine").matrix()
+    array([[0., 1.],
+           [1., 0.]])
     """
 
     values: object
+    metric: str = "sqeuclidean"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", _loaded(self.values))
+        if self.metric not in METRICS:
+            cure = "; Euclidean distances themselves have no closed form: give their matrix" * (
+                self.metric == "euclidean"
+            )
+            raise InputError(f"metric: {' or '.join(map(repr, METRICS))} was expected, found {self.metric!r}{cure}")
+        object.__setattr__(self, "values", _loaded(self.values, "an embedding"))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -139,15 +283,21 @@ class Embedding:
         return _n_rows(self.values)
 
     def __getitem__(self, rows: RowIndex) -> Embedding:
-        return Embedding(_selected(self.values, rows))
+        return Embedding(_selected(self.values, rows), self.metric)
+
+    def vectors(self) -> Floats:
+        """The vectors; for cosine distances their directions over the root of 2."""
+        vectors = finite_vectors(self.values, "embedding")
+        return directions_of(vectors) / np.sqrt(2.0) if self.metric == COSINE else vectors
 
     def matrix(self) -> Floats:
         """The distances, shape (n, n)."""
         vectors = finite_vectors(self.values, "embedding")
+        is_cosine = self.metric == COSINE
         total = np.zeros(self.shape)
-        for dimension in vectors.T:  # differences first: squares of far points would cancel
-            total += (dimension[:, None] - dimension) ** 2
-        return total
+        for dimension in (directions_of(vectors) if is_cosine else vectors).T:
+            total += (dimension[:, None] - dimension) ** 2  # differences first: squares of far points would cancel
+        return total / 2.0 if is_cosine else total
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,23 +408,144 @@ class ObservedDistances:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Distance 1 - a_ij from a dense adjacency matrix with entries in [0, 1]: an absent edge is distance 1.
+    """Distance ``absent`` - a_ij from an adjacency matrix: the stronger a link, the nearer the two.
 
-    NaN is a pair of which nobody knows whether it is linked, and on the diagonal no loop.
+    ``adjacency`` has shape (n, n): a sparse matrix or array of SciPy, a dense array-like, a Zarr array, or the address
+    of a sparse or dense one in Zarr; see also `Graph.of_edges` and `Graph.of_networkx`. In a sparse matrix what is not
+    stored is no link, and trees grow from the links alone. In a dense one NaN is a pair of which nobody knows whether
+    it is linked, and on the diagonal no loop. Both are the same graph, and grow the same trees.
 
-    ``adjacency`` has shape (n, n): array-like, Zarr array, or the address of one.
+    Parameters
+    ----------
+    adjacency
+        The matrix, with entries from 0 to ``absent``.
+    absent
+        The distance of two nodes without a link; the largest weight, if weights are above 1.
+    diagonal
+        The distance of a node to itself, from 0 to ``absent``. None: ``absent`` - a_ii, so that a node without a loop
+        has distance ``absent`` to itself, as in the SMERF paper.
+    directed
+        How links of which the two directions differ count: ``"mean"``, the mean of both weights; ``"either"``, the
+        larger one, so that a link in either direction is a link; ``"both"``, the smaller one. None: the mean, with a
+        warning.
 
-    The diagonal is read as it is, so that a node without a loop has distance 1 to itself, as in the SMERF paper.
     Selecting rows also selects the columns with the same numbers: the links among some of the items.
+
+    Raises
+    ------
+    InputError
+        ``absent``, ``diagonal`` or ``directed`` is none of these; on a selection of rows: the matrix is not square.
 
     Examples
     --------
     >>> Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]])[1:].adjacency
     array([[0, 1],
            [1, 0]])
+    >>> import scipy.sparse
+    >>> Graph(scipy.sparse.coo_array(([3.0], ([0], [1])), (2, 2)), absent=4.0, directed="either").matrix()
+    array([[4., 1.],
+           [1., 4.]], dtype=float32)
     """
 
     adjacency: object
+    absent: float = 1.0
+    diagonal: float | None = None
+    directed: str | None = None
+
+    def __post_init__(self) -> None:
+        if not SMALLEST <= self.absent <= 1.0 / SMALLEST:
+            raise InputError(
+                f"absent: a distance from {SMALLEST:g} to {1 / SMALLEST:g} was expected, found {self.absent}"
+            )
+        if self.diagonal is not None and not 0.0 <= self.diagonal <= self.absent:
+            raise InputError(
+                f"diagonal: a distance from 0 to absent={self.absent:g} was expected, found {self.diagonal}"
+            )
+        if self.directed not in (None, *DIRECTIONS):
+            expected = f"directed: None or one of {', '.join(map(repr, DIRECTIONS))} was expected"
+            raise InputError(f"{expected}, found {self.directed!r}")
+
+    @classmethod
+    def of_edges(
+        cls,
+        edges: object,
+        n_nodes: int,
+        *,
+        absent: float = 1.0,
+        diagonal: float | None = None,
+        directed: str | None = None,
+    ) -> Graph:
+        """The graph of a list of edges.
+
+        Parameters
+        ----------
+        edges
+            Shape (n_edges, 2), the numbers of two nodes from 0 on, which are the rows of ``X``; or (n_edges, 3), with a
+            weight each.
+        n_nodes
+            Number of nodes.
+        absent, diagonal
+            As for the graph.
+        directed
+            None: an edge links both ways. Otherwise it is a link from its first node to its second, and this says how
+            links in one direction count.
+
+        Raises
+        ------
+        InputError
+            The shape is another one, a number is no node's, or a pair is listed with two weights.
+
+        Examples
+        --------
+        >>> Graph.of_edges([[0, 1], [1, 2]], 3).matrix()
+        array([[1., 0., 1.],
+               [0., 1., 0.],
+               [1., 0., 1.]], dtype=float32)
+        """
+        links = edges_as_matrix(np.asarray(unmasked(edges)), n_nodes, directed is not None)
+        return cls(links, absent, diagonal, directed)
+
+    @classmethod
+    def of_networkx(
+        cls,
+        graph: NetworkxGraph,
+        nodes: Iterable[Hashable],
+        *,
+        weight: str | None = "weight",
+        absent: float = 1.0,
+        diagonal: float | None = None,
+        directed: str | None = None,
+    ) -> Graph:
+        """The graph of a graph object of networkx.
+
+        Parameters
+        ----------
+        graph
+            The graph.
+        nodes
+            Its nodes in the order of the rows of ``X``; links to others are left out.
+        weight
+            The attribute of an edge that holds its weight, 1 where it is missing; None: 1 for all.
+        absent, diagonal, directed
+            As for the graph.
+
+        Raises
+        ------
+        InputError
+            One of the nodes is not in the graph, or is named twice, or two edges join the same two nodes.
+        """
+        place = {node: number for number, node in enumerate(nodes)}
+        missing = [node for node in place if node not in graph]
+        if missing:
+            raise InputError(f"nodes: nodes of the graph were expected, found {missing[0]!r} ({len(missing):,} such)")
+        edges = [
+            (place[one], place[other], 1.0 if weight is None else data.get(weight, 1.0))
+            for one, other, data in graph.edges(data=True)
+            if one in place and other in place
+        ]
+        table = np.array(edges, np.float64).reshape(-1, 3)
+        links = edges_as_matrix(table, len(place), graph.is_directed())
+        return cls(links, absent, diagonal, directed)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -282,10 +553,44 @@ class Graph:
         return (len(self),) * 2
 
     def __len__(self) -> int:
-        return _square(self.adjacency)[1]
+        opened = self._opened()
+        return _square_of(opened) if is_sparse(opened) else _square(opened)[1]
 
     def __getitem__(self, rows: RowIndex) -> Graph:
-        return Graph(_selected_square(self.adjacency, rows))
+        opened = self._opened()
+        if is_sparse(opened):
+            numbers = np.arange(_square_of(opened))[rows].reshape(-1)
+            return replace(self, adjacency=canonical_csr(opened)[numbers][:, numbers])
+        return replace(self, adjacency=_selected_square(self.adjacency, rows))
+
+    def _opened(self) -> object:
+        """The matrix, which is read if it is a sparse one at an address."""
+        return opened_rows(self.adjacency) if isinstance(self.adjacency, (str, os.PathLike)) else self.adjacency
+
+    @property
+    def reading(self) -> Reading:
+        """How the adjacency matrix is read."""
+        return replace(GRAPH, absent=float(self.absent), diagonal=self.diagonal, directed=self.directed)
+
+    def sparse(self) -> tuple[GraphDistances, Reading] | None:
+        """The distances by the links of a sparse matrix; None if the matrix is dense. Raises as `read_graph`."""
+        opened = self._opened()
+        return read_graph(opened, self.reading) if is_sparse(opened) else None
+
+    def matrix(self) -> np.ndarray:
+        """The distances, shape (n, n), float32."""
+        found = self.sparse()
+        if found is not None:
+            return found[0].dense() + np.float32(found[1].offset)
+        return read(in_memory(_square(self._opened())[0]), self.reading)
+
+
+def _square_of(matrix: object) -> int:
+    """The number of rows of a square sparse matrix; raises InputError if it is not square."""
+    shape = tuple(getattr(matrix, "shape", ()))
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise InputError(f"a square matrix was expected, found shape {shape}")
+    return int(shape[0])
 
 
 def _square(given: object) -> tuple[object, int]:
@@ -306,9 +611,14 @@ def _selected_square(given: object, rows: RowIndex) -> np.ndarray:
     return values[np.ix_(numbers, numbers)]
 
 
-def _loaded(values: object) -> object:
-    """Read an array on disk into memory, since rows may be selected from it; anything else stays as it is."""
+def _loaded(values: object, amounts: str = "") -> object:
+    """Read an array on disk into memory, since rows may be selected from it; anything else stays as it is.
+
+    As ``amounts`` of that name, numbers of named classes are refused.
+    """
     opened = opened_array(values)
+    if amounts:
+        refuse_names(names_of_classes(opened), amounts)
     return in_memory(opened) if is_stored(opened) else opened
 
 
@@ -326,6 +636,29 @@ def names_of_classes(labels: object) -> list[ClassName] | None:
     """The names of the classes in the attributes of an array of labels on disk; None if there are none."""
     names = getattr(labels, "attrs", {}).get("classes")
     return names if isinstance(names, list) else None
+
+
+def refuse_names(names: Sequence[ClassName] | None, kind: str) -> None:
+    """Refuse the numbers of named classes as targets or an embedding: their order means nothing.
+
+    Raises
+    ------
+    InputError
+        There are ``names``.
+
+    Examples
+    --------
+    >>> refuse_names(["red", "green"], "targets")
+    Traceback (most recent call last):
+    distforest.errors.InputError: targets: amounts were expected, found the numbers of 2 classes ('red', 'green'), whose
+    order means nothing; give them as labels, or, if they are meant as amounts, an array without the attribute `classes`
+    """
+    if names is None:
+        return
+    some = ", ".join(repr(name) for name in names[:3]) + (", ..." if len(names) > 3 else "")
+    found = f"found the numbers of {counted(len(names), 'class', 'classes')} ({some}), whose order means nothing"
+    cure = "give them as labels, or, if they are meant as amounts, an array without the attribute `classes`"
+    raise InputError(f"{kind}: amounts were expected, {found}; {cure}")
 
 
 def named_classes(classes: list[ClassName], names: Sequence[ClassName] | None) -> list[ClassName]:
@@ -377,7 +710,7 @@ def _check_stray_labels(array: np.ndarray) -> None:
         raise InputError(f"labels must be numbers, booleans or strings, found {array.dtype}; {cure}")
     missing = rows_without(array) if array.dtype.kind == "O" else []
     if missing:
-        found = f"labels contain {len(missing)} missing values, the first in row {missing[0]}"
+        found = f"labels contain {counted(len(missing), 'missing value')}, the first in row {missing[0]}"
         raise InputError(f"{found} ({array[missing[0]]!r}); remove those rows")
 
 
@@ -431,6 +764,24 @@ def finite_vectors(values: object, name: str) -> Floats:
         row, kind = int(np.argwhere(bad)[0, 0]), "NaN or infinite values" if raw.dtype.kind not in DATES else "NaT"
         raise InputError(f"{name} contain {int(bad.sum())} {kind}, the first in row {row}; remove those rows")
     return array
+
+
+def directions_of(vectors: Floats) -> Floats:
+    """Divide each vector by its length, shape (n, q); raises InputError with the row of a vector of zeros.
+
+    Examples
+    --------
+    >>> directions_of(np.array([[3e200, 4e200]]))
+    array([[0.6, 0.8]])
+    """
+    largest = np.abs(vectors).max(axis=1, initial=0.0)
+    if not largest.all():
+        rows = np.flatnonzero(largest == 0.0)
+        more = f" ({counted(len(rows), 'such row')})" if len(rows) > 1 else ""
+        raise InputError(f"directions: row {rows[0]} is 0 throughout, and has no direction{more}; remove it")
+    scaled = vectors / largest[:, None]  # so that no square is infinite, or 0
+    directions: Floats = scaled / np.sqrt((scaled**2).sum(axis=1, keepdims=True))
+    return directions
 
 
 def _floats(raw: np.ndarray, name: str) -> Floats:

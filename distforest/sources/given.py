@@ -64,6 +64,11 @@ def is_sparse(values: object) -> bool:
     return has_any and bool(scipy.sparse.issparse(values))
 
 
+def is_collection(values: object) -> bool:
+    """Whether ``values`` is a Dask array, a Dask data frame, or another collection of Dask."""
+    return callable(getattr(values, "__dask_graph__", None)) and hasattr(values, "compute")
+
+
 def is_data_frame(values: object) -> TypeGuard[DataFrame]:
     """Whether ``values`` is a table of named columns."""
     return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
@@ -75,7 +80,7 @@ def check_dense(given: object) -> None:
         raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
     if hasattr(given, "nodes") and hasattr(given, "edges"):
         kind = f"{type(given).__module__.partition('.')[0]} {type(given).__name__}"
-        cure = "give its matrix, with the nodes in the order of the rows: Graph(networkx.to_numpy_array(graph, nodes))"
+        cure = "name its nodes in the order of the rows: Graph.of_networkx(graph, nodes)"
         raise InputError(f"a dense adjacency matrix is required, found a graph object ({kind}); {cure}")
 
 

@@ -13,14 +13,31 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distforest.jit import borrowing
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, is_complete
+from distforest.sources.arrays import is_complete
+from distforest.sources.lanes import distance_of_shared, dot, dot_of_shared, manhattan_distance, square_of_shared
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 
-KERNELS = ("linear", "cosine", "rbf", "manhattan")
+LINEAR = "linear"
+KERNELS = (LINEAR, "cosine", "rbf", "manhattan")
 """Names of the built-in similarities."""
 
 N_KERNELS = len(KERNELS)
+
+WORD = 64
+"""Features of a word of `Present`."""
+
+
+class Present(NamedTuple):
+    """Which features the row and the column objects have, 64 to a word: bit q of a word is 1 where they have it.
+
+    Shapes (n_rows, ceil(p / 64)) and (n_columns, ceil(p / 64)); (0, 0) where no object lacks a feature.
+    """
+
+    of_rows: NDArray[np.uint64]
+    of_columns: NDArray[np.uint64]
 
 
 class KernelReading(NamedTuple):
@@ -31,6 +48,7 @@ class KernelReading(NamedTuple):
 
     row_objects: Float32s
     column_objects: Float32s
+    present: Present
     kind: int
     gamma: float
 
@@ -74,11 +92,17 @@ class KernelSource:
             self.row_objects is self.column_objects or is_complete(self.row_objects)
         )
 
-    @property
+    @cached_property
     def reading(self) -> KernelReading:
         """The source as compiled functions take it."""
-        kind = KERNELS.index(self.name) + (0 if self.is_complete else N_KERNELS)
-        return KernelReading(self.row_objects, self.column_objects, kind, self.gamma)
+        of_rows, of_columns = _without_gaps(self.row_objects), _without_gaps(self.column_objects)
+        if self.row_objects is self.column_objects:
+            of_columns = of_rows
+        kind, present = KERNELS.index(self.name), Present(*(np.empty((0, 0), np.uint64),) * 2)
+        if not self.is_complete:
+            kind, in_rows = kind + N_KERNELS, presence(of_rows)
+            present = Present(in_rows, in_rows if of_rows is of_columns else presence(of_columns))
+        return KernelReading(of_rows, of_columns, present, kind, self.gamma)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The similarities of ``rows[e]`` to ``columns[e]``, shape (n_entries,)."""
@@ -93,15 +117,64 @@ class KernelSource:
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
-        project_kernel(self.reading, rows, starts, projections, values)
+        if self.name == LINEAR:
+            most = int(np.diff(projections.offset[:: projections.width]).max(initial=0))
+            room = np.empty((1 + most, self.column_objects.shape[1]))
+            project_products(self.reading, rows, starts, projections, room, values)
+        else:
+            project_kernel(self.reading, rows, starts, projections, values)
         return values
 
 
+def _without_gaps(objects: Float32s) -> Float32s:
+    """The objects in C order and read-only, so that arrays and memory maps get one type, and kernels one form."""
+    array = np.ascontiguousarray(objects, np.float32).view()
+    array.flags.writeable = False
+    return array
+
+
+def presence(objects: Float32s) -> NDArray[np.uint64]:
+    """Which features each object has, as in `Present`.
+
+    Examples
+    --------
+    >>> presence(np.array([[1, np.nan, 2]], np.float32))
+    array([[5]], dtype=uint64)
+    """
+    present = np.zeros((len(objects), -(-objects.shape[1] // WORD)), np.uint64)
+    mark_present(objects, present)
+    return present
+
+
 @borrowing
-def similarity(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
-    """x.y, x.y / sqrt(x.x y.y), exp(-gamma sum (x - y)^2) or -sum |x - y|; sums in a fixed order."""
+def mark_present(objects: Float32s, present: NDArray[np.uint64]) -> None:
+    """Set bit q % 64 of present[r, q // 64] where objects[r, q] is not NaN."""
+    for r in range(objects.shape[0]):
+        for q in range(objects.shape[1]):
+            is_present = objects[r, q] == objects[r, q]
+            present[r, q // WORD] |= np.uint64(is_present) << np.uint64(q % WORD)
+
+
+@borrowing
+def n_shared(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> int:
+    """The number of features that both have: the bits of ``one & other``, shapes (n_words,)."""
+    shared = 0
+    for word in range(one.shape[0]):
+        both = one[word] & other[word]
+        while both:  # a processor counts the bits at once, which LLVM knows
+            both &= both - np.uint64(1)
+            shared += 1
+    return shared
+
+
+@borrowing
+def similarity(reading: KernelReading, row: int, column: int) -> float:
+    """x.y, x.y / sqrt(x.x y.y), exp(-gamma sum (x - y)^2) or -sum |x - y| of two objects; sums in a fixed order."""
+    row_objects, column_objects, present, kind, gamma = reading
+    x, y = row_objects[row], column_objects[column]
     if kind >= N_KERNELS:
-        return similarity_of_shared(x, y, kind - N_KERNELS, gamma)
+        shared = n_shared(present.of_rows[row], present.of_columns[column])
+        return similarity_of_shared(x, y, shared, kind - N_KERNELS, gamma)
     if kind == 0:
         return dot(x, y)
     if kind == 1:
@@ -117,89 +190,40 @@ def similarity(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
 
 
 @borrowing
-def similarity_of_shared(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
-    """`similarity` with p/m times the sums over the m of p features that both have; NaN if m is 0.
+def similarity_of_shared(x: Float32s, y: Float32s, shared: int, kind: int, gamma: float) -> float:
+    """`similarity` with p/m times the sums over the m = ``shared`` of p features that both have; NaN if m is 0.
 
     The sums are added in the order of `similarity`, so that the two are equal if no feature is missing.
     """
-    shared = 0
-    for q in range(x.shape[0]):
-        shared += x[q] == x[q] and y[q] == y[q]
     if shared == 0:
         return np.nan
-    share = np.float64(x.shape[0]) / np.float64(shared)
     if kind == 1:
-        norms = sum_of_shared(x, y, 1) * sum_of_shared(y, x, 1)
-        return sum_of_shared(x, y, 0) / math.sqrt(norms) if norms > 0.0 else 0.0
-    if kind == 0 or kind == 3:
-        total = share * sum_of_shared(x, y, kind)
-        return total if kind == 0 else -total
+        norms = square_of_shared(x, y) * square_of_shared(y, x)
+        return dot_of_shared(x, y) / math.sqrt(norms) if norms > 0.0 else 0.0
+    scale = np.float64(x.shape[0]) / np.float64(shared)
+    if kind == 0:
+        return dot_of_shared(x, y) * scale
+    if kind == 3:
+        return -(distance_of_shared(x, y) * scale)
+    return math.exp(-gamma * (square_distance_of_shared(x, y) * scale))
+
+
+@borrowing
+def square_distance_of_shared(x: Float32s, y: Float32s) -> float:
+    """sum_q (x_q - y_q)^2 over the q that both have, one after another."""
     square = 0.0
     for q in range(x.shape[0]):
         difference = np.float64(x[q]) - np.float64(y[q])
-        if difference == difference:
-            square += difference * difference
-    return math.exp(-gamma * (share * square))
-
-
-@borrowing
-def sum_of_shared(x: Float32s, y: Float32s, term: int) -> float:
-    """sum_q x_q y_q (term 0), x_q^2 (1) or |x_q - y_q| (3) over the q that both have, in the lanes of `dot`."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = x.shape[0] // 4 * 4
-    for q in range(x.shape[0]):
-        if x[q] != x[q] or y[q] != y[q]:
-            continue
-        one, other = np.float64(x[q]), np.float64(y[q])
-        value = one * other if term == 0 else one * one if term == 1 else abs(one - other)
-        lane = q % 4 if q < whole else 0
-        if lane == 0:
-            a += value
-        elif lane == 1:
-            b += value
-        elif lane == 2:
-            c += value
-        else:
-            d += value
-    return (a + b) + (c + d)
-
-
-@borrowing
-def dot(x: Float32s, y: Float32s) -> float:
-    """sum_q x_q y_q in float64: lanes q = 0, 1, 2, 3 modulo 4, then (a + b) + (c + d)."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = x.shape[0] // 4 * 4
-    for q in range(0, whole, 4):
-        a += np.float64(x[q]) * np.float64(y[q])
-        b += np.float64(x[q + 1]) * np.float64(y[q + 1])
-        c += np.float64(x[q + 2]) * np.float64(y[q + 2])
-        d += np.float64(x[q + 3]) * np.float64(y[q + 3])
-    for q in range(whole, x.shape[0]):
-        a += np.float64(x[q]) * np.float64(y[q])
-    return (a + b) + (c + d)
-
-
-@borrowing
-def manhattan_distance(x: Float32s, y: Float32s) -> float:
-    """sum_q |x_q - y_q| in float64, in the lanes of `dot`."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = x.shape[0] // 4 * 4
-    for q in range(0, whole, 4):
-        a += abs(np.float64(x[q]) - np.float64(y[q]))
-        b += abs(np.float64(x[q + 1]) - np.float64(y[q + 1]))
-        c += abs(np.float64(x[q + 2]) - np.float64(y[q + 2]))
-        d += abs(np.float64(x[q + 3]) - np.float64(y[q + 3]))
-    for q in range(whole, x.shape[0]):
-        a += abs(np.float64(x[q]) - np.float64(y[q]))
-    return (a + b) + (c + d)
+        square += difference * difference if difference == difference else 0.0
+    return square
 
 
 @borrowing
 def kernel_entries(reading: KernelReading, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = similarity of row object rows[e] and column object columns[e]."""
-    row_objects, column_objects, kind, gamma = reading
+    rows, columns = rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
     for e in range(rows.shape[0]):
-        values[e] = similarity(row_objects[rows[e]], column_objects[columns[e]], kind, gamma)
+        values[e] = similarity(reading, rows[e], columns[e])
 
 
 @borrowing
@@ -207,16 +231,52 @@ def project_kernel(
     reading: KernelReading, rows: Int32s, starts: Ints, projections: Projections, values: Floats
 ) -> None:
     """values[k, r] = sum over e of weights[e] * similarity(row, columns[e]), e in candidate k of the row's node."""
-    row_objects, column_objects, kind, gamma = reading
     width, offset, columns, weights = projections
+    rows, columns = rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
-            x = row_objects[rows[r]]
             for k in range(width):
                 total = 0.0
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
-                    total += weights[e] * similarity(x, column_objects[columns[e]], kind, gamma)
+                    total += weights[e] * similarity(reading, rows[r], columns[e])
                 values[k, r] = total
+
+
+@borrowing
+def project_products(
+    reading: KernelReading, rows: Int32s, starts: Ints, projections: Projections, room: Floats, values: Floats
+) -> None:
+    """`project_kernel` for products x.y: each object is converted once for all others that its node multiplies it by.
+
+    A missing value becomes 0, which adds nothing. ``room`` is for a row and for the columns of a node, shape
+    (1 + most columns of a node, p).
+    """
+    row_objects, column_objects, present, _, _ = reading
+    width, offset, columns, weights = projections
+    rows, columns, x = rows.view(np.uint32), columns.view(np.uint32), room[0]  # see `distforest.jit`
+    are_complete = present.of_rows.shape[0] == 0
+    for node in range(starts.shape[0] - 1):
+        first = offset[node * width]
+        for e in range(first, offset[(node + 1) * width]):
+            convert(column_objects[columns[e]], room[1 + e - first])
+        for r in range(starts[node], starts[node + 1]):
+            convert(row_objects[rows[r]], x)
+            for k in range(width):
+                total = 0.0
+                for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                    product = dot(x, room[1 + e - first])
+                    if not are_complete:
+                        shared = n_shared(present.of_rows[rows[r]], present.of_columns[columns[e]])
+                        product = product * (np.float64(x.shape[0]) / np.float64(shared)) if shared else np.nan
+                    total += weights[e] * product
+                values[k, r] = total
+
+
+@borrowing
+def convert(features: Float32s, converted: Floats) -> None:
+    """The features as float64, 0 where they are missing."""
+    for q in range(features.shape[0]):
+        converted[q] = features[q] if features[q] == features[q] else 0.0
 
 
 def scale_gamma(features: Float32s, weights: Floats | None = None) -> float:

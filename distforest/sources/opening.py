@@ -10,6 +10,8 @@ import numpy as np
 import scipy
 
 from distforest.sources.arrays import array_at, is_sparse_group, open_array, open_node
+from distforest.sources.collections import gathered
+from distforest.sources.given import is_collection
 from distforest.sources.sparse_store import SparseStore
 from distforest.sources.stored import warn_of_absent
 
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
 
 
 def opened_array(values: object) -> object:
-    """Open the Zarr array at an address, a path or URL; anything else stays as it is.
+    """Open the Zarr array at an address, a path or URL; compute a Dask collection; anything else stays as it is.
 
     Warns of chunks that are not stored, also where the array on disk was opened by the caller.
     """
+    if is_collection(values):
+        return gathered(values)
     address = os.fspath(values) if isinstance(values, (str, os.PathLike)) else None
     place = str(getattr(values, "store_path", "")) if address is None else address
     if address is not None or place.startswith("file://"):
@@ -30,7 +34,9 @@ def opened_array(values: object) -> object:
 
 
 def opened_rows(values: object) -> object:
-    """Open the Zarr array at an address, or read the sparse matrix there; anything else stays as it is.
+    """Open the Zarr array at an address, or read the sparse matrix there; compute a Dask collection.
+
+    Anything else stays as it is.
 
     Warns of chunks that are not stored.
     """

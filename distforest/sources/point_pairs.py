@@ -6,6 +6,12 @@
     "difference"       |x_c - x'_c|         none
     "difference_mean"  |x_c - x'_c|         (x_c + x'_c) / 2         (RFD, Eq. 3; TreeRank, Lemma 1, but for its scale)
     "max_min"          max(x_c, x'_c)       min(x_c, x'_c)           (TreeRank, appendix 6.3)
+    of categories      [x_c != x'_c]        the number of {x_c, x'_c}
+
+Of a feature of categories the first column says, in every family, whether the two points differ, and the second is
+itself a column of categories: the unordered pairs {k, l} with k <= l, numbered l (l + 1) / 2 + k. So a cut of it
+parts the pairs of categories into two sets. Of a feature of more than `MOST_PAIRED` categories, which has more such
+pairs than a column may have categories, the second column is 0.
 
 Each block of further columns of the points gives one column more: ``"dot"``, the inner product of the two points'
 parts, or ``"same"``, the share of their equal entries. Every value is rounded to float32, and is the same for (x, x')
@@ -14,21 +20,26 @@ and (x', x).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
-from distforest.sources.arrays import PROJECTED_ROWS
+from distforest.sources.arrays import PROJECTED_ROWS, is_complete
+from distforest.sources.category_codes import check_codes
 from distforest.sources.given import unmasked
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, is_complete
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from distforest.sources.schema import Schema
 
 SIMILAR, DISSIMILAR = 0, 1
 """Classes of pairs."""
@@ -37,6 +48,12 @@ FAMILIES = ("difference", "difference_mean", "max_min")
 REDUCTIONS = ("dot", "same")
 MAX_MIN = 2
 """Place of ``"max_min"`` in `FAMILIES`."""
+
+OF_NUMBERS, PAIRED, UNPAIRED = np.arange(3, dtype=np.uint8)
+"""Kinds of features: numbers; categories whose unordered pairs are a column; categories of which there are too many."""
+
+MOST_PAIRED = 361
+"""Most categories of a feature whose unordered pairs are a column: 361 * 362 / 2 codes fit into 16 bits."""
 
 LARGEST_FEATURE = float(np.finfo(np.float32).max) / 2.0
 """Largest absolute value of a feature of a point: differences and sums of two such values are finite in float32."""
@@ -55,6 +72,8 @@ class ColumnReading(NamedTuple):
         First column of each block among the columns of a point, and the end of the last block, shape (n_blocks + 1,).
     reduction
         Place of each block's reduction in `REDUCTIONS`, shape (n_blocks,).
+    kinds
+        Kind of each feature: `OF_NUMBERS`, `PAIRED` or `UNPAIRED`, shape (n_features,); (0,) if all are numbers.
     """
 
     family: int
@@ -62,6 +81,7 @@ class ColumnReading(NamedTuple):
     n_of_family: int
     begin: Ints
     reduction: Int32s
+    kinds: NDArray[np.uint8]
 
 
 class PairReading(NamedTuple):
@@ -87,6 +107,9 @@ class PairColumns:
         Number p of features of a point that the family reads.
     blocks
         Blocks of further columns of the points, in their order: (one of `REDUCTIONS`, number of columns).
+    n_categories
+        Number of categories of each feature, 0 for a number, shape (n_features,); empty if all are numbers. A category
+        is its code, from 0.
 
     Examples
     --------
@@ -98,6 +121,7 @@ class PairColumns:
     family: str
     n_features: int
     blocks: tuple[tuple[str, int], ...] = ()
+    n_categories: tuple[int, ...] = ()
     kind: ClassVar[str] = "pairs"
     value: ClassVar[str] = "value"
 
@@ -116,24 +140,41 @@ class PairColumns:
         """Number of columns of a point: its features, then the blocks."""
         return self.n_features + sum(size for _, size in self.blocks)
 
+    @cached_property
+    def kinds(self) -> NDArray[np.uint8]:
+        """The kind of each feature, shape (n_features,); (0,) if all are numbers."""
+        sizes = np.array(self.n_categories, np.int64)
+        return np.where(sizes == 0, OF_NUMBERS, np.where(sizes <= MOST_PAIRED, PAIRED, UNPAIRED)).astype(np.uint8)
+
     @property
+    def categories_of_columns(self) -> tuple[int, ...]:
+        """The number of categories of each column of a pair, 0 for a column of numbers; empty if no feature has any."""
+        if not self.n_categories:
+            return ()
+        numbers = (0,) * self.n_features
+        paired = tuple(n * (n + 1) // 2 if n <= MOST_PAIRED else 0 for n in self.n_categories)
+        return (numbers + paired)[: self.n_of_family] + (0,) * len(self.blocks)
+
+    @cached_property
     def column_reading(self) -> ColumnReading:
         """The columns as kernels take them."""
         sizes = [self.n_features, *(size for _, size in self.blocks)]
         reductions = np.array([REDUCTIONS.index(kind) for kind, _ in self.blocks], np.int32)
         family = FAMILIES.index(self.family)
-        return ColumnReading(family, self.n_features, self.n_of_family, np.cumsum(sizes), reductions)
+        return ColumnReading(family, self.n_features, self.n_of_family, np.cumsum(sizes), reductions, self.kinds)
 
     def to_dict(self) -> dict[str, object]:
         """The entry in a forest's manifest."""
         blocks = [list(block) for block in self.blocks]
         sizes = {"n_columns": self.n_columns, "n_features": self.n_features}
-        return {"kind": self.kind, "family": self.family, **sizes, "blocks": blocks}
+        categories = {"n_categories": list(self.n_categories)} if self.n_categories else {}
+        return {"kind": self.kind, "family": self.family, **sizes, "blocks": blocks, **categories}
 
     @classmethod
     def from_dict(cls, rows: Mapping[str, Any]) -> PairColumns:
         """Read the entry in a forest's manifest, as `to_dict` writes it."""
-        return cls(rows["family"], rows["n_features"], tuple((kind, size) for kind, size in rows["blocks"]))
+        blocks = tuple((kind, size) for kind, size in rows["blocks"])
+        return cls(rows["family"], rows["n_features"], blocks, tuple(rows.get("n_categories", ())))
 
 
 @dataclass(frozen=True)
@@ -230,10 +271,12 @@ def _readable(points: np.ndarray) -> Float32s:
 
 
 def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
-    """Refuse points whose differences, sums or inner products overflow float32; raises InputError.
+    """Refuse points whose differences, sums or inner products overflow float32, and codes that are no categories.
 
-    Features may be missing, but not the vectors of further columns.
+    Features may be missing, but not the vectors of further columns. Raises InputError.
     """
+    if columns is not None and columns.n_categories:
+        check_codes(points, columns.n_categories)
     values = points.reshape(-1)
     largest = float(max(np.fmax.reduce(values, initial=0.0), -np.fmin.reduce(values, initial=0.0)))
     if largest > LARGEST_FEATURE:
@@ -330,11 +373,46 @@ def named(columns: PairColumns, features: Iterable[str], blocks: Iterable[str]) 
     --------
     >>> named(PairColumns("max_min", 1, (("dot", 4),)), ["length"], ["cosine"])
     ['max(length)', 'min(length)', 'cosine']
+    >>> named(PairColumns("max_min", 1, n_categories=(3,)), ["colour"], [])
+    ['differ(colour)', 'pair(colour)']
     """
     names = list(features)
-    first, second = {"max_min": ("max({})", "min({})")}.get(columns.family, ("|d {}|", "mean({})"))
-    halves = [first.format(name) for name in names] + [second.format(name) for name in names]
+    of_numbers = {"max_min": ("max({})", "min({})")}.get(columns.family, ("|d {}|", "mean({})"))
+    words = [("differ({})", "pair({})") if n else of_numbers for n in columns.n_categories or (0,) * len(names)]
+    halves = [word[half].format(name) for half in range(2) for word, name in zip(words, names, strict=True)]
     return [*halves[: columns.n_of_family], *blocks]
+
+
+def told_of_unpaired(schema: Schema | None, n_categories: Sequence[int]) -> str:
+    """A warning of the first feature of more than `MOST_PAIRED` categories; else an empty string.
+
+    ``n_categories`` is empty where all features are read as numbers.
+
+    Examples
+    --------
+    >>> from distforest.sources.schema import Schema
+    >>> told_of_unpaired(Schema.of_names(["colour", "street"]), [3, 4_000])
+    "column 'street' has 4,000 categories, more than 361, so of two points only whether they differ is read"
+    >>> told_of_unpaired(None, [])
+    ''
+    """
+    for place, n in enumerate(n_categories):
+        if schema is not None and n > MOST_PAIRED:
+            most = f"more than {MOST_PAIRED}, so of two points only whether they differ is read"
+            return f"column {schema.names[place][:80]!r} has {n:,} categories, {most}"
+    return ""
+
+
+def two_of(number: int) -> tuple[int, int]:
+    """The two categories k <= l of which l (l + 1) / 2 + k is the number.
+
+    Examples
+    --------
+    >>> [two_of(number) for number in range(4)]
+    [(0, 0), (0, 1), (1, 1), (0, 2)]
+    """
+    larger = (math.isqrt(8 * number + 1) - 1) // 2
+    return number - larger * (larger + 1) // 2, larger
 
 
 @borrowing
@@ -346,9 +424,14 @@ def pair_value(
 ) -> float:
     """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); sum_k a_k b_k or mean_k 1[a_k = b_k] of a block.
 
-    A column of the family is NaN where a_c or b_c is.
+    A column of the family is NaN where a_c or b_c is; of categories, see `value_of_categories`.
     """
-    family, n_features, n_of_family, begin, reduction = how
+    family, n_features, n_of_family, begin, reduction, kinds = how
+    if kinds.shape[0] > 0 and column < n_of_family:
+        is_second = column >= n_features
+        c = column - n_features if is_second else column
+        if kinds[c] != OF_NUMBERS:
+            return value_of_categories(a[c], b[c], kinds[c], is_second)
     if column < n_features:
         if family != MAX_MIN:
             return np.float64(abs(a[column] - b[column]))
@@ -370,6 +453,22 @@ def pair_value(
             total += a[k] == b[k]
         total /= begin[block + 1] - begin[block]
     return np.float64(np.float32(total))
+
+
+@borrowing
+def value_of_categories(one: np.float32, other: np.float32, kind: np.uint8, is_second: bool) -> float:
+    """1[a != b]; in the second column l (l + 1) / 2 + k for k = min(a, b) and l = max(a, b), or 0 if unpaired.
+
+    NaN where a or b is.
+    """
+    if np.isnan(one) or np.isnan(other):
+        return np.nan
+    if not is_second:
+        return 1.0 if one != other else 0.0
+    if kind == UNPAIRED:
+        return 0.0
+    larger = np.float64(max(one, other))
+    return larger * (larger + 1.0) * 0.5 + np.float64(min(one, other))
 
 
 @borrowing
@@ -396,6 +495,8 @@ def read_column(
     """values[r] = a column of pair rows[r]: `pair_value`, with one test for all pairs of what the column is."""
     points, others, left, right, how, _ = pairs
     n_features, n_of_family, is_plain = how.n_features, how.n_of_family, how.family != MAX_MIN
+    if how.kinds.shape[0] > 0 and column < n_of_family:
+        is_plain = is_plain and how.kinds[column % n_features] == OF_NUMBERS
     rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
     if is_plain and column < n_features:
         for r in range(rows.shape[0]):

@@ -9,7 +9,7 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import held_in, row_blocks
+from distforest.sources.arrays import held_in, release_pages, row_blocks
 from distforest.sources.given import unmasked
 from distforest.sources.source import NUMBERS
 
@@ -35,6 +35,11 @@ common offset is subtracted."""
 SMALLEST = 1e-30
 """The least value of the largest distance, so that float32 can also hold much smaller distances."""
 
+MEAN, EITHER, BOTH = "mean", "either", "both"
+DIRECTIONS = (MEAN, EITHER, BOTH)
+"""How two directions of a link count: by the mean of their weights; as the stronger one, so that a link in either
+direction is one; or as the weaker one, so that only links in both directions are."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -53,12 +58,18 @@ class Reading:
         Whether the matrix is square and is made symmetric as (Z + Z') / 2, which has the same SMERF objective. Where
         only one of z_ij and z_ji is observed, both are that one; NaN on the diagonal is 0, see `laid_out`.
     convert
-        ``None``, ``"edges"`` (1 - a: linked items are near, an absent edge is distance 1) or ``"squares"``
-        (-d^2 / 2, in float64: differences of its columns order rows like those of inner products).
+        ``None``, ``"edges"`` (absent - a: linked items are near) or ``"squares"`` (-d^2 / 2, in float64: differences
+        of its columns order rows like those of inner products).
     keep
         Whether an array of any shape and dtype is kept as it is.
     offset
         The number that is subtracted from every entry, in float64, before rounding to float32.
+    absent
+        The distance of two nodes of a graph without a link.
+    diagonal
+        The distance of a node of a graph to itself; None: ``absent`` less its link to itself, a_ii.
+    directed
+        How a_ij and a_ji of a graph count where they differ: see `DIRECTIONS`. None: their mean, with a warning.
     """
 
     name: str
@@ -68,6 +79,9 @@ class Reading:
     convert: str | None = None
     keep: bool = False
     offset: float = 0.0
+    absent: float = 1.0
+    diagonal: float | None = None
+    directed: str | None = None
 
     def dtype(self, given: DTypeLike) -> np.dtype[np.generic]:
         """The dtype in which values of a dtype are held.
@@ -110,7 +124,7 @@ class Reading:
             self._refuse(values, bad if self.missing else bad | np.isnan(block), first_row)
         if self.convert == "edges":
             self._check_links(block, first_row)
-            block = np.float32(1.0) - block
+            block = np.float32(self.absent) - block
         elif self.convert == "squares":
             block = block * block
             block *= -0.5
@@ -125,18 +139,27 @@ class Reading:
         return max(greatest, -least) > self.largest
 
     def wide(self, values: np.ndarray) -> Floats:
-        """Distances in float64: the entries, or 1 - a for links."""
+        """Distances in float64: the entries, or absent - a for links."""
         entries: Floats = values.astype(np.float64)
-        return 1.0 - entries if self.convert == "edges" else entries
+        return self.absent - entries if self.convert == "edges" else entries
+
+    def joined(self, one: Float32s, other: Float32s) -> Float32s:
+        """The distance of two rows from z_ij and z_ji: their mean, or what ``directed`` says."""
+        if self.directed == EITHER:
+            return np.minimum(one, other)
+        return np.maximum(one, other) if self.directed == BOTH else one / np.float32(2.0) + other / np.float32(2.0)
 
     def _check_links(self, block: Float32s, first_row: int) -> None:
-        beyond = (block < 0.0) | (block > 1.0)
+        beyond = (block < 0.0) | (block > np.float32(self.absent))
         if beyond.any():
             row, column = np.argwhere(beyond)[0].tolist()
-            raise InputError(
-                f"{self.name} must have entries from 0 (no link) to 1, found {block[row, column]:g} "
-                f"at row {first_row + row}, column {column}; divide by the largest"
-            )
+            raise InputError(self.beyond(block[row, column], first_row + row, column))
+
+    def beyond(self, link: float, row: int, column: int) -> str:
+        """The error of a link that is not between 0 and ``absent``."""
+        cure = "divide by the largest, or give it as `absent`" if link > 0.0 else "shift or drop what is negative"
+        expected = f"{self.name} must have entries from 0 (no link) to {self.absent:g}"
+        return f"{expected}, found {link:g} at row {row}, column {column}; {cure}"
 
     def _refuse(self, values: np.ndarray, bad: NDArray[np.bool_], first_row: int) -> None:
         place = np.argwhere(bad)[0]
@@ -264,6 +287,7 @@ def read_level(
 def _fill(values: Matrix, reading: Reading, out: np.ndarray, onlooker: Onlooker | None = None) -> None:
     for first, block in laid_out(values, reading):
         out[first : first + len(block)] = reading.block(block, first)
+        release_pages(out)
         if onlooker:
             onlooker.see(block, first)
 
@@ -272,7 +296,7 @@ def laid_out(values: Matrix, reading: Reading) -> Iterator[tuple[int, np.ndarray
     """The first row and the values of each block of rows; where a matrix is symmetric, NaN on its diagonal is 0.
 
     Nobody measures how far a thing is from itself, so distances to themselves may all be left out: they are 0, and a
-    node of a graph has no loop.
+    node of a graph has no loop. If a reading says how far nodes are from themselves, their loops follow from it.
 
     Raises
     ------
@@ -281,10 +305,15 @@ def laid_out(values: Matrix, reading: Reading) -> Iterator[tuple[int, np.ndarray
     """
     lacking, given = -1, -1
     for first, block in row_blocks(values):
+        rows = np.arange(len(block))
+        if reading.diagonal is not None:
+            filled = block.astype(np.float64)
+            filled[rows, first + rows] = reading.absent - reading.diagonal
+            yield first, filled
+            continue
         if not reading.symmetric or block.dtype.kind != "f":
             yield first, block
             continue
-        rows = np.arange(len(block))
         diagonal = block[rows, first + rows]
         lacks, gives = np.isnan(diagonal), np.abs(diagonal) > 0.0
         lacking = first + int(np.argmax(lacks)) if lacking < 0 and lacks.any() else lacking
@@ -334,7 +363,14 @@ def _common_offset(values: Matrix, reading: Reading, matrix: Float32s) -> float:
     first = Range(float(np.fmin.reduce(others)), float(np.fmax.reduce(others)))
     if first.largest >= SMALLEST and not first.within(2.0 * ALIKE_SHARE):
         return 0.0
-    of_all, of_pairs = range_of(values, reading)
+    return common_offset(*range_of(values, reading), reading)
+
+
+def common_offset(of_all: Range, of_pairs: Range, reading: Reading) -> float:
+    """The offset to subtract from all distances, by their range and by that of different rows; 0 if it is large.
+
+    Raises InputError if the largest distance is below `SMALLEST`, and warns as `read_level` says.
+    """
     if 0.0 < of_all.largest < SMALLEST:
         raise InputError(
             f"{reading.name}: the largest must be at least {SMALLEST:g}, found {of_all.largest:g}; scale the distances"
@@ -386,23 +422,35 @@ def check_shape(values: Shaped, reading: Reading) -> None:
 def symmetrise(matrix: Float32s, reading: Reading) -> None:
     """Replace Z by (Z + Z') / 2 in place, tile by tile; warns if z_ij and z_ji differ by more than rounding.
 
+    ``reading.directed`` may say that another value than the mean is to be taken; then nothing is warned of.
+
     Where one of the two is NaN, both become the other one.
     """
     n = len(matrix)
     largest = asymmetry = 0.0
     for i in range(0, n, _TILE):
         for j in range(0, i + 1, _TILE):
+            release_pages(matrix)
             lower, upper = matrix[i : i + _TILE, j : j + _TILE], matrix[j : j + _TILE, i : i + _TILE]
             largest = max(largest, _largest_of(lower), _largest_of(upper))
             if (lower == upper.T).all():
                 continue
             one, other = np.where(np.isnan(lower), upper.T, lower), np.where(np.isnan(upper.T), lower, upper.T)
             asymmetry = max(asymmetry, _largest_of(one.astype(np.float64) - other))
-            mean = one / np.float32(2.0) + other / np.float32(2.0)
-            matrix[i : i + _TILE, j : j + _TILE] = mean
-            matrix[j : j + _TILE, i : i + _TILE] = mean.T
+            joined = reading.joined(one, other)
+            matrix[i : i + _TILE, j : j + _TILE] = joined
+            matrix[j : j + _TILE, i : i + _TILE] = joined.T
+    if reading.directed is None:
+        warn_of_asymmetry(asymmetry, largest, reading)
+
+
+def warn_of_asymmetry(asymmetry: float, largest: float, reading: Reading) -> None:
+    """Warn if z_ij and z_ji differ by more than rounding, which is a share of the ``largest`` distance."""
     if asymmetry > ASYMMETRY * largest:
-        warn_caller(f"{reading.name}: z_ij and z_ji differ by up to {asymmetry:g}; their mean is used")
+        cure = ""
+        if reading.convert == "edges":
+            cure = "; say so by directed='mean', or 'either' if a link in one direction is one, or 'both'"
+        warn_caller(f"{reading.name}: z_ij and z_ji differ by up to {asymmetry:g}; their mean is used{cure}")
 
 
 class KnownEntries(NamedTuple):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.arrays import ArraySource
+from distforest.sources.arrays import ArraySource, is_complete
+from distforest.sources.category_codes import check_codes
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, Reading, read
 from distforest.sources.side_by_side import SideBySide
-from distforest.sources.source import is_complete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,24 +52,9 @@ class Features:
 
     def source(self, matrix: np.ndarray, _objects: Float32s | None) -> ArraySource:
         """Make the source of a matrix of these rows; NaN is a missing value. Raises as `check_codes`."""
-        self.check_codes(matrix)
+        if self.n_categories:
+            check_codes(matrix, self.n_categories)
         return ArraySource.of(matrix, is_complete(matrix))
-
-    def check_codes(self, matrix: np.ndarray) -> None:
-        """Refuse codes that are no categories of their feature; NaN is a missing value.
-
-        Raises
-        ------
-        InputError
-            The message names the feature and the first wrong row.
-        """
-        for column in (column for column, n in enumerate(self.n_categories) if n):
-            codes = matrix[:, column]
-            fits = np.isnan(codes) | ((codes >= 0) & (codes < self.n_categories[column]) & (codes == np.floor(codes)))
-            if not fits.all():
-                row = int(np.argmin(fits))
-                expected = f"feature {column} holds codes of categories, 0 to {self.n_categories[column] - 1}"
-                raise InputError(f"{expected}; found {codes[row]:g} in row {row}")
 
     def to_dict(self) -> dict[str, object]:
         """The kind as a forest's manifest holds it."""

@@ -89,6 +89,18 @@ class FeatureColumn:
     unit: str = ""
     origin: str = ""
 
+    @classmethod
+    def of_dates(cls, name: str, dtype: str, first: np.datetime64, has_times: bool, in_utc: bool) -> FeatureColumn:
+        """A column of dates, counted from the first day: in days or, if it has times, in seconds.
+
+        Examples
+        --------
+        >>> FeatureColumn.of_dates("seen", "", np.datetime64("2024-03-05T12"), True, True).encoding()
+        {'kind': 'date', 'unit': 'seconds', 'origin': '2024-03-05Z'}
+        """
+        origin = str(np.datetime_as_string(first.astype("datetime64[D]"))) + ("Z" if in_utc else "")
+        return cls(name, ColumnKind.DATE, dtype, unit=[*DATE_UNITS][has_times], origin=origin)
+
     @property
     def in_utc(self) -> bool:
         """Whether its dates have a time zone."""
@@ -282,6 +294,10 @@ class Schema:
         """Read the schema from the checked provenance of a forest; None if it has none."""
         entry = provenance.get("features")
         return None if entry is None else cls.of_entry(entry, len(entry["names"]))
+
+    def with_columns(self, columns: Mapping[str, FeatureColumn]) -> Schema:
+        """The same columns, but those of ``columns``, by name, in place of theirs."""
+        return Schema(tuple(columns.get(column.name, column) for column in self.columns))
 
     def without_names(self) -> Schema:
         """The same columns with the names of `unnamed`."""

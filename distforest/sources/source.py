@@ -39,17 +39,6 @@ class Projections(NamedTuple):
         return (len(self.offset) - 1) // self.width
 
 
-def is_complete(values: Similarities) -> bool:
-    """Whether none of some values, shape (n_rows, n_columns), is NaN; without an array of their size.
-
-    Examples
-    --------
-    >>> is_complete(np.zeros((2, 2), np.float32)), is_complete(np.array([[0.0, np.nan]]))
-    (True, False)
-    """
-    return not values.size or not np.isnan(np.min(values))
-
-
 def offsets(sizes: NDArray[np.integer] | NDArray[np.bool_]) -> Ints:
     """The starts of consecutive runs of these sizes, and the end of the last one, shape (n + 1,)."""
     starts = np.zeros(len(sizes) + 1, np.int64)

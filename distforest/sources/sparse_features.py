@@ -16,7 +16,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.readings import FEATURES, check_shape
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, offsets
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, offsets, runs
 from distforest.sources.sparse import frozen
 
 if TYPE_CHECKING:
@@ -160,6 +160,26 @@ class SparseFeatures:
         low[lacks], high[lacks] = np.minimum(low[lacks], 0.0), np.maximum(high[lacks], 0.0)
         return low, high
 
+    def take(self, rows: Ints) -> SparseFeatures:
+        """Some rows, in this order."""
+        size, place = runs(self.indptr, rows)
+        return SparseFeatures.of(size, self.indices[place], self.data[place], (len(rows), self.shape[1]))
+
+    def on(self, columns: Ints) -> SparseFeatures:
+        """Some columns, whose numbers ascend."""
+        number = np.full(self.shape[1], -1, np.int32)
+        number[columns] = np.arange(len(columns), dtype=np.int32)
+        found = number[self.indices]
+        kept = found >= 0
+        shape = (self.shape[0], len(columns))
+        return SparseFeatures.of(offsets(kept)[self.indptr], found[kept], self.data[kept], shape)
+
+    def dense(self, rows: Int32s) -> Float32s:
+        """Some rows with all their zeros, shape (n, n_columns)."""
+        values = np.zeros((len(rows), self.shape[1]), np.float32)
+        write_lines(self.by_row, rows, values)
+        return values
+
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
@@ -261,6 +281,14 @@ def turn(lines: Lines, filled: Ints, numbers: Int32s, values: Float32s) -> None:
             other = lines.number[e]
             numbers[filled[other]], values[filled[other]] = line, lines.value[e]
             filled[other] += 1
+
+
+@kernel
+def write_lines(lines: Lines, chosen: Int32s, values: Float32s) -> None:
+    """values[r, c] = the value of line chosen[r] at c, wherever it is not 0."""
+    for r in range(chosen.shape[0]):
+        for v in range(lines.start[chosen[r]], lines.start[chosen[r] + 1]):
+            values[r, lines.number[v]] = lines.value[v]
 
 
 @borrowing

@@ -1,4 +1,4 @@
-"""Sparse sources that are staged: three arrays, which any host can open."""
+"""Sparse sources and graphs that are staged: three arrays, which any host can open."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from distforest.sources.graph_distances import GraphDistances
 from distforest.sources.sparse import SparseSource
 
 if TYPE_CHECKING:
@@ -59,3 +60,33 @@ class StagedSparse:
         """Open the source on this host, as memory maps; see `Staged.open`."""
         arrays = [part.open(scratch, files) for part in (self.indptr, self.indices, self.data)]
         return self.opens.of(arrays[0], arrays[1], arrays[2], self.shape)
+
+
+@dataclass(frozen=True)
+class StagedGraph:
+    """The distances in a graph, which can be opened on any host.
+
+    Attributes
+    ----------
+    stored
+        The distances of linked nodes.
+    absent
+        The distance of all others.
+    offset
+        The constant that was subtracted from all distances.
+    """
+
+    stored: StagedSparse
+    absent: float
+    offset: float
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the links and of the distance without one."""
+        return hashlib.sha256(f"{self.stored.sha256} {self.absent!r}".encode()).hexdigest()
+
+    def open(self, scratch: Path, files: list[Mapped] | None = None) -> GraphDistances:
+        """Open the graph on this host, as memory maps; see `Staged.open`."""
+        stored = self.stored.open(scratch, files)
+        assert isinstance(stored, SparseSource)  # noqa: S101  (that is what it opens)
+        return GraphDistances(stored, self.absent)

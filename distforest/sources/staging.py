@@ -23,6 +23,7 @@ from distforest.errors import InputError
 from distforest.sources.array_files import Mapped, array_digest, npy_header, open_sound, untouched
 from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.guarded import DamagedChunkError
+from distforest.sources.laid_rows import laid_rows
 from distforest.sources.readings import Reading, check_shape, read_level
 from distforest.sources.stored import OF_ANY_LENGTH, Digested
 from distforest.stores.room import partial_file, told_if_full
@@ -136,6 +137,11 @@ def default_scratch() -> Path:
     return folder
 
 
+def scratch_of(given: str | None) -> Path:
+    """The folder for staged files that a job names, or `default_scratch`."""
+    return Path(given) if given else default_scratch()
+
+
 def check_scratch(scratch: Path) -> None:
     """Make the folder for staged files, and check that it is writable.
 
@@ -177,19 +183,20 @@ def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | No
     JobError
         There is no room for it; no file is left behind.
     """
-    stored = Digested(open_array(address))
-    is_read_whole = reading.keep and stored.dtype.kind in OF_ANY_LENGTH
-    values: Matrix = read_objects(address) if is_read_whole else stored
+    array, cure = open_array(address), f"to stage {address}, {NEW_ROOM}"
+    objects = read_objects(address) if reading.keep and array.dtype.kind in OF_ANY_LENGTH else None
     try:
-        check_shape(values, reading)
-        shape, dtype = tuple(values.shape), reading.dtype(values.dtype)
+        check_shape(array, reading)
         _remove_old(scratch)
-        header, n_bytes, cure = npy_header(shape, dtype), bytes_of(shape, dtype), f"to stage {address}, {NEW_ROOM}"
-        with partial_file(scratch, header, n_bytes, cure) as path:
-            out = np.lib.format.open_memmap(path, mode="r+")
-            _, reading = read_level(values, reading, out, onlooker)
-            stored.check_digest()
-            digest = _name_file(path, out, scratch)
+        with laid_rows(array, scratch, cure) as rows:
+            stored = Digested(rows)
+            values: Matrix = stored if objects is None else objects
+            shape, dtype = tuple(values.shape), reading.dtype(values.dtype)
+            with partial_file(scratch, npy_header(shape, dtype), bytes_of(shape, dtype), cure) as path:
+                out = np.lib.format.open_memmap(path, mode="r+")
+                _, reading = read_level(values, reading, out, onlooker)
+                stored.check_digest()
+                digest = _name_file(path, out, scratch)
     except DamagedChunkError:  # its message names the file
         raise
     except InputError as error:
@@ -252,7 +259,7 @@ def _remove_old(scratch: Path) -> None:
             age = now - _last_used(path)
             if path.suffix in {".npy", ".lock"} and age > KEPT_SECONDS:
                 path.unlink()
-            if path.suffix == ".partial" and age > PARTIAL_SECONDS and not _is_being_written(path):
+            if path.suffix == ".partial" and age > PARTIAL_SECONDS and not is_locked(path):
                 path.unlink()
         except (FileNotFoundError, PermissionError):  # another process was faster, or another user owns it
             continue
@@ -264,11 +271,13 @@ def _last_used(path: Path) -> float:
     return max(file.stat().st_mtime for file in (path, lock) if file is path or file.exists())
 
 
-def _is_being_written(path: Path) -> bool:
-    """Whether a process holds the lock of an incomplete file, as far as the file system tells."""
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of a file or a folder, as far as the file system tells."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
     return False

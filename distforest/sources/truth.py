@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
+from distforest.sources.arrays import are_targets
 from distforest.sources.distance_doubts import told_of_given
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import (
+    ABSOLUTE,
+    COSINE,
     DATES,
     ClassName,
     Distances,
@@ -20,23 +26,28 @@ from distforest.sources.factors import (
     Labels,
     ObservedDistances,
     Targets,
+    directions_of,
     encoded,
     finite_vectors,
     is_date,
     named_classes,
     names_of_classes,
+    refuse_names,
     rows_without,
 )
 from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
+from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import codes_of_links
-from distforest.sources.readings import DISTANCES, GRAPH, known_entries, read_level
+from distforest.sources.readings import DISTANCES, known_entries, read_level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distforest.sources.arrays import Matrix
-    from distforest.sources.source import Floats, Ints
+    from distforest.sources.graph_distances import GraphDistances
+    from distforest.sources.readings import Reading
+    from distforest.sources.source import Float32s, Floats, Ints
 
 
 class TruthKind(StrEnum):
@@ -44,7 +55,9 @@ class TruthKind(StrEnum):
 
     LABELS = "labels"
     TARGETS = "targets"
+    DIFFERENCES = "differences"
     EMBEDDING = "embedding"
+    DIRECTIONS = "directions"
     DISTANCES = "distances"
     LINKS = "links"
     NOTHING = "nothing"
@@ -52,16 +65,26 @@ class TruthKind(StrEnum):
     @property
     def is_of_vectors(self) -> bool:
         """Whether the truth is vectors of numbers, whose mean each leaf keeps."""
-        return self in {TruthKind.TARGETS, TruthKind.EMBEDDING}
+        return self in FACTORS
+
+    @property
+    def noun(self) -> str:
+        """What the values are called in a message: those of absolute differences are targets, too."""
+        return str(TruthKind.TARGETS if self == TruthKind.DIFFERENCES else self)
 
 
 GivenTruth = Labels | Targets | Embedding | Graph | Distances | ObservedDistances
 """The types of this package in which a truth may be given."""
 
-AS_LEARNED: dict[TruthKind | None, type[Labels | Targets | Embedding]] = {
+FACTORS = {TruthKind.TARGETS: 0.5, TruthKind.EMBEDDING: 1.0, TruthKind.DIRECTIONS: 0.5}
+"""The kinds of truth that are vectors, each with the factor by which squared Euclidean distances are multiplied."""
+
+AS_LEARNED: dict[TruthKind | None, Callable[[np.ndarray], Labels | Targets | Embedding]] = {
     TruthKind.LABELS: Labels,
     TruthKind.TARGETS: Targets,
+    TruthKind.DIFFERENCES: partial(Targets, metric=ABSOLUTE),
     TruthKind.EMBEDDING: Embedding,
+    TruthKind.DIRECTIONS: partial(Embedding, metric=COSINE),
 }
 """How a vector is read, by the kind of truth that a forest has learned, if that is not distances."""
 
@@ -78,7 +101,8 @@ class Truth:
     kind
         Their kind.
     values
-        Codes of labels, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
+        Codes of labels, shape (n,); targets, embeddings or directions, of length 1, shape (n, q); or distances, shape
+        (n, n).
     classes
         The classes of the codes.
     largest
@@ -87,6 +111,11 @@ class Truth:
         The number that was subtracted from all distances: see `distforest.sources.readings.read_level`.
     n_unobserved
         Number of pairs of rows whose distance nobody observed; it is NaN.
+    graph
+        The distances by the links of a sparse graph; ``values`` are then what a forest keeps of them: see
+        `distforest.growth.problem.Data`.
+    costs
+        The distances of classes, shape (n_classes, n_classes); None if all are equally far apart.
 
     Examples
     --------
@@ -103,6 +132,8 @@ class Truth:
     largest: float = 1.0
     offset: float = 0.0
     n_unobserved: int = 0
+    graph: GraphDistances | None = None
+    costs: Float32s | None = None
 
     @classmethod
     def of(cls, given: object, learned: TruthKind | None = None) -> Truth:
@@ -129,11 +160,14 @@ class Truth:
         """
         relation = _recognised(opened_array(given), learned)
         if isinstance(relation, (Labels, Targets, Embedding)):
-            names = relation.names if isinstance(relation, Labels) else None
-            return cls.of_vector(_kind_of(relation), relation.values, names)
-        is_graph = isinstance(relation, Graph)
-        reading = GRAPH if is_graph else DISTANCES
+            if isinstance(relation, Labels):
+                return cls.of_labels(relation)
+            return cls.of_vector(_kind_of(relation), relation.values)
+        reading = DISTANCES
         if isinstance(relation, Graph):
+            sparse, reading = relation.sparse(), relation.reading
+            if sparse is not None:
+                return cls.of_graph(*sparse)
             matrix = _numeric(opened_array(relation.adjacency))
         elif isinstance(relation, ObservedDistances):
             matrix = relation.matrix()
@@ -148,6 +182,17 @@ class Truth:
             for told in told_of_given(distances, reading, known.n_unobserved):
                 warn_caller(f"{reading.name}: {told}")
         return cls(TruthKind.DISTANCES, distances, None, known.largest, reading.offset, known.n_unobserved)
+
+    @classmethod
+    def of_graph(cls, graph: GraphDistances, reading: Reading) -> Truth:
+        """The distances in a sparse graph that was read."""
+        return cls(TruthKind.DISTANCES, graph.truth(), largest=graph.largest, offset=reading.offset, graph=graph)
+
+    @classmethod
+    def of_labels(cls, labels: Labels) -> Truth:
+        """Read labels, and the distances of their classes if they have any; raises InputError."""
+        truth = cls.of_vector(TruthKind.LABELS, labels.values, labels.names)
+        return replace(truth, costs=labels.costs_of(truth.classes or []))
 
     @classmethod
     def of_vector(cls, kind: TruthKind, values: object, names: Sequence[ClassName] | None = None) -> Truth:
@@ -165,30 +210,40 @@ class Truth:
         Raises
         ------
         InputError
-            The values are refused.
+            The values are refused, or are numbers of classes that have names, but are not read as labels.
         """
         if kind == TruthKind.LINKS:
             return cls(kind, codes_of_links(values))
         if kind == TruthKind.LABELS:
             codes, classes = encoded(values)
             return cls(kind, codes, named_classes(classes, names))
-        return cls(kind, finite_vectors(values, kind))
+        refuse_names(names, kind.noun)
+        vectors = finite_vectors(values, kind.noun)
+        return cls(kind, directions_of(vectors) if kind == TruthKind.DIRECTIONS else vectors)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
         """The true distances of pairs of rows, NaN where nobody observed them, shape (n_pairs,)."""
+        if self.graph is not None:
+            return self.graph.pairs(left, right) + self.offset
         if self.kind == TruthKind.DISTANCES:
             return self.values[left, right].astype(np.float64) + self.offset
         distances: Floats = np.zeros(len(left))
+        if self.costs is not None:
+            return self.costs[self.values[left], self.values[right]].astype(np.float64)
         if self.kind == TruthKind.LABELS:
             distances[self.values[left] != self.values[right]] = 1.0
             return distances
+        if self.kind == TruthKind.DIFFERENCES:
+            return np.abs(self.values[left, 0] - self.values[right, 0])
         for column in self.values.T:
             distances += (column[left] - column[right]) ** 2
-        return distances / 2.0 if self.kind == TruthKind.TARGETS else distances
+        return distances * FACTORS[self.kind]
 
 
-def _kind_of(relation: Labels | Targets | Embedding) -> TruthKind:
-    return next(kind for kind, learned in AS_LEARNED.items() if kind and isinstance(relation, learned))
+def _kind_of(relation: Targets | Embedding) -> TruthKind:
+    if isinstance(relation, Targets):
+        return TruthKind.DIFFERENCES if relation.metric == ABSOLUTE else TruthKind.TARGETS
+    return TruthKind.DIRECTIONS if relation.metric == COSINE else TruthKind.EMBEDDING
 
 
 def _check_square(shape: tuple[int, ...]) -> None:
@@ -205,6 +260,9 @@ def _check_square(shape: tuple[int, ...]) -> None:
 
 def _recognised(given: object, learned: TruthKind | None) -> GivenTruth | Matrix:
     """Read a vector as labels or targets; a matrix, and the types of this package, stay as they are."""
+    if isinstance(given, Lazy):
+        cure = "fit alone takes one, with a budget; elsewhere give the distances as a matrix"
+        raise InputError(f"the ground truth: values were expected, found a function ({cure})")
     if isinstance(given, GivenTruth):
         if isinstance(given, Distances):
             _check_told_apart(given.values)
@@ -215,13 +273,15 @@ def _recognised(given: object, learned: TruthKind | None) -> GivenTruth | Matrix
         return array
     if learned in (None, TruthKind.LABELS) and names_of_classes(array) is not None:
         return Labels(array)
+    if learned is None and are_targets(array):
+        return Targets(in_memory(array))
     return read_vector(in_memory(array), learned)
 
 
 def _check_told_apart(given: object) -> None:
     """Refuse sparse distances that do not say what an entry is that is not stored; raises InputError."""
     if is_sparse(given):
-        cures = "ObservedDistances(Z) if it is unobserved, Graph(A.toarray()) if it is no link, Z.toarray() if it is 0"
+        cures = "ObservedDistances(Z) if it is unobserved, Graph(A) if it is no link, Z.toarray() if it is 0"
         raise InputError(f"distances: found a sparse matrix; say what is not stored in it: give {cures}")
 
 
@@ -253,12 +313,12 @@ def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels 
     >>> read_vector(np.array([1.0, 2.0]))
     Labels(values=array([1., 2.]))
     >>> read_vector(np.array([1.0, 2.5]))
-    Targets(values=array([1. , 2.5]))
+    Targets(values=array([1. , 2.5]), metric='squared')
     """
     if learned in AS_LEARNED:
         return AS_LEARNED[learned](vector)
     _check_readable(vector)
-    if vector.dtype.kind == "f" and (finite_vectors(vector, "Z") % 1.0).any():
+    if vector.dtype.kind == "f" and (finite_vectors(vector, "the values of y") % 1.0).any():
         return Targets(vector)
     if doubt := told_of_amounts(vector):
         cure = "give Targets(y) if they are amounts, Labels(y) if they are classes"
@@ -280,7 +340,8 @@ def _check_readable(vector: np.ndarray) -> None:
         row, cure = (missing or strange)[0], "remove the rows that lack a value" if missing else "convert them"
         if is_date(vector[row]) and not missing:
             cure = "of dates give Targets(numpy.array(y, 'datetime64[s]')), or Labels of strings"
-        found = f"found objects, the first in row {row} ({vector[row]!r})"
+        found = f"found {counted(len(missing), 'missing value')}" if missing else "found objects"
+        found = f"{found}, the first in row {row} ({vector[row]!r})"
         raise InputError(f"Unknown label type: {expected}, {found}; {cure}")
 
 

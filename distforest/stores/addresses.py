@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
@@ -253,6 +254,44 @@ def put_file(address: str, content: bytes | memoryview, lasting: bool = True) ->
                 file.flush()
                 os.fsync(file.fileno())
         partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_file(address: str, n_bytes: int) -> Iterator[Path]:
+    """A new file of this host for a block to write, which is at the address as a whole after the block, or not at all.
+
+    In a local file system it is written beside its name, and missing folders are made. On an object store it is sent
+    when the block has ended.
+
+    Parameters
+    ----------
+    address
+        Path or URL of the file.
+    n_bytes
+        About how many bytes it will have, for the message of a full disk.
+
+    Raises
+    ------
+    OSError
+        The store does not answer, or the disk is full; as `reaching` and `told_if_full`.
+    """
+    fs, path = store_of(address)
+    is_local = is_of_this_host(fs)
+    folder = Path(path).parent if is_local else Path(tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f".{Path(path).name}.{uuid.uuid4().hex}.partial"
+    try:
+        with told_if_full(folder, n_bytes):
+            yield partial
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
+        if is_local:
+            partial.replace(path)
+            return
+        with reaching(address):
+            fs.put_file(str(partial), path)
     finally:
         partial.unlink(missing_ok=True)
 

@@ -24,10 +24,13 @@ FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND, ARRAY = "a forest", "answers", "arrays",
 MANIFEST, UNFINISHED, GROUP = "manifest.json", "unfinished.json", "zarr.json"
 """Files of an output: the seal of a forest; the mark of a forest that is built in place; the metadata of a group."""
 
+OF_ZARR = ("zarr.json", ".zgroup", ".zarray")
+"""Files of a folder that is a Zarr array or group."""
+
 MANIFEST_KEYS = {"format", "digest", "meaning", "arrays", "provenance"}
 """Keys of a manifest, in every format."""
 
-ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba", "ids"}
+ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba", "ids", "indptr", "data"}
 """Arrays that a scoring writes, beside the array that is called as the answer is; ``ids`` names the rows."""
 
 BEGUN = "unfinished"
@@ -120,6 +123,12 @@ def check_new_file(output: str, overwrite: bool) -> None:
     if "://" in output:
         raise InputError(f"{output}: the path of a local file was expected, found a URL; name a file, and copy it")
     check_place(output)
+    for folder in Path(real_address(output)).parents:
+        if any((folder / name).exists() for name in OF_ZARR):
+            expected = "a path outside groups and arrays of Zarr was expected"
+            raise InputError(
+                f"{output}: {expected}, found {folder}, in which a file would be in the way; name the file beside it"
+            )
     path = Path(output)
     if path.exists() and not path.is_file():
         raise InputError(f"{output}: a new name was expected, found {look(output) or 'a folder'}; choose another")

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -214,6 +215,35 @@ def test_a_forest_that_has_learned_nothing_is_told(home, spec, tmp_path):
 def test_verify_a_good_forest(home):
     code, found = run_json("verify", home / "forest.zarr")
     assert (code, found["valid"], found["digest"]) == (0, True, open_forest(f"{home}/forest.zarr").digest)
+
+
+def test_a_forest_is_exported_to_one_file_and_back(home, tmp_path):
+    digest = open_forest(f"{home}/forest.zarr").digest
+    code, found = run_json("export", home / "forest.zarr", tmp_path / "f.zip")
+    assert (code, found["digest"], found["form"]) == (0, digest, "the sealed forest in one file")
+    for command in ("inspect", "verify"):
+        assert run_json(command, tmp_path / "f.zip")[1]["digest"] == digest
+    assert run("score", tmp_path / "f.zip", home / "data.zarr/X", tmp_path / "out.zarr", "--threads-here", "1")[0] == 0
+    forest = open_forest(f"{home}/forest.zarr")
+    expected = scoring.distance(forest, forest.leaves, forest.leaves)
+    assert open_array(f"{tmp_path}/out.zarr/distance")[:].tolist() == expected.astype(np.float32).tolist()
+    assert run_json("export", tmp_path / "f.zip", tmp_path / "back.zarr")[1]["digest"] == digest
+    assert open_forest(f"{tmp_path}/back.zarr").digest == digest
+
+
+def test_an_export_that_cannot_be_is_refused_and_leaves_nothing(home, tmp_path):
+    (tmp_path / "f.zip").write_bytes(b"mine")
+    for output, code, said in (
+        ("f.zip", 7, "exists already, and nothing is replaced"),
+        ("f.pkl", 2, "a name that ends in one of .zip (the sealed forest in one file), .zarr"),
+        ("none/f.zip", 2, "a folder to write into was expected"),
+        ("f.onnx", 2, "found one that predicts nothing: a forest that was trained on distances"),
+    ):
+        ended = run("export", home / "forest.zarr", tmp_path / output)
+        assert ended[0] == code, ended
+        assert said in ended[2]
+    assert [(own.name, own.read_bytes()) for own in tmp_path.iterdir()] == [("f.zip", b"mine")]
+    assert run("verify", tmp_path / "f.zip")[0] == 7
 
 
 def test_verify_a_damaged_forest(home, tmp_path):
@@ -588,10 +618,10 @@ def test_a_question_is_corrected_in_its_flags(home, tmp_path):
 @pytest.mark.parametrize(
     ("answer", "option", "takes"),
     [
-        ("apply", ("--pairs", "data.zarr/pairs"), "'pairs'"),
+        ("apply", ("--pairs", "data.zarr/pairs"), "'pairs' or 'standard_error'"),
         ("pairs", ("--pairs", "data.zarr/pairs", "--reference", "data.zarr/X"), "'distance' or 'proximity'"),
-        ("distance", ("--n-neighbors", 3), "'neighbors'"),
-        ("predict", ("--without-self",), "'neighbors'"),
+        ("distance", ("--n-neighbors", 3), "'neighbors' or 'graph'"),
+        ("predict", ("--without-self",), "'neighbors' or 'graph'"),
     ],
 )
 def test_what_an_answer_does_not_take_is_refused(home, tmp_path, answer, option, takes):
@@ -739,6 +769,43 @@ def test_fit_score_verify_in_processes(spec, home, tmp_path):
     assert (code, "sealed by an earlier run of this job" in out) == (0, True)
     other = subprocess.run(**process("fit", spec, "--set", "seed=4"), check=False, timeout=120)
     assert (other.returncode, other.stdout) == (2, "")
+
+
+GRID = ("--set", "job=tune", "--set", "grid.max_features=[1, 3]", "--set", "grid.min_samples_split=[2, 9]")
+
+
+def test_tune_seals_the_best_and_writes_the_cells(spec, tmp_path, monkeypatch):
+    @contextmanager
+    def here(_run):
+        yield Here()
+
+    monkeypatch.setattr(cli, "_cluster", here)
+    code, found = run_json("tune", spec, *GRID, "--set", "params.n_estimators=40", "--plot", tmp_path / "cells.svg")
+    assert (code, found["best"]["max_features"]) == (0, 3)
+    assert found["digest"] == open_forest(f"{tmp_path}/forest.zarr").digest
+    assert [cell["param_min_samples_split"] for cell in found["cells"]] == [2, 9, 2, 9]
+    assert (tmp_path / "cells.svg").stat().st_size > 1000
+    assert not (tmp_path / "forest.zarr.job").exists()
+    code, out, _ = run("tune", spec, *GRID, "--set", "params.n_estimators=40", "--table", tmp_path / "cells.csv")
+    assert (code, "sealed by an earlier run of this job" in out) == (0, True)
+    assert len((tmp_path / "cells.csv").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "told"),
+    [
+        ("tune", (), 'is no tuning job, which has job = "tune"'),
+        ("fit", GRID, "is a tuning job, a fit was expected; `distforest tune` runs it"),
+        ("tune", (*GRID, "--table", "cells.txt"), "a file that ends in .csv or .json was expected"),
+        ("tune", (*GRID, "--plot", "nowhere/cells.png"), "in an existing folder, was expected"),
+        ("tune", (*GRID, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"), "is for the embedded cluster"),
+        ("tune", (*GRID, "--set", "scoring=r2"), "scoring: must be"),
+    ],
+)
+def test_what_is_not_tuned_is_told_before_anything_runs(spec, tmp_path, command, more, told):
+    code, _, err = run(command, spec, *more)
+    assert (code, told in err) == (2, True), err
+    assert not [*tmp_path.glob("forest.zarr*")]
 
 
 @pytest.mark.cluster

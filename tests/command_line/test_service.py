@@ -35,7 +35,7 @@ input = { forest = "forest.zarr", queries = "data.zarr/X" }
 
 def soon(condition):
     """Wait until something is so."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -235,13 +235,13 @@ def test_wait_survives_a_restart_of_the_scheduler():
             soon(lambda: first.asked)
             first.close()
             with FakeService(told({**JOB, "state": "INTERRUPTED"}, SUCCEEDED), port=port):
-                end.wait(30)
+                end.wait(120)
 
         restarting = threading.Thread(target=restart)
         restarting.start()
-        code, out, _ = run("wait", ID, "--timeout", 60, "--scheduler", f"tcp://127.0.0.1:{port}")
+        code, out, _ = run("wait", ID, "--timeout", 120, "--scheduler", f"tcp://127.0.0.1:{port}")
         end.set()
-        restarting.join(30)
+        restarting.join(120)
     assert (code, lines_of(out)["state"]) == (0, "SUCCEEDED")
 
 

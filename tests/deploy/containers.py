@@ -121,7 +121,7 @@ class Container:
         """Leave nothing of it."""
         if self.process is not None:
             self._leave()
-            self.process.wait(10)
+            self.process.wait(60)
 
     def _leave(self) -> None:
         """The first process of a container takes all others with it."""
@@ -205,7 +205,7 @@ class Host:
         assert kind == "CMD"
         words = [self.outside(service, number, word) for word in command]
         environment = self.environment(service, number)
-        return subprocess.run(words, env=environment, capture_output=True, timeout=30, check=False).returncode == 0
+        return subprocess.run(words, env=environment, capture_output=True, timeout=90, check=False).returncode == 0
 
     def run(self, service: str, *command: str) -> subprocess.CompletedProcess[str]:
         """`docker compose run --rm SERVICE [COMMAND]`."""

@@ -91,7 +91,7 @@ class Slurm:
             return
         if datetime.fromisoformat(begin) - datetime.now() > timedelta(seconds=10):
             command = ["scontrol", "update", f"JobId={job}", "StartTime=now+3seconds"]
-            subprocess.run(command, env=self.environment, capture_output=True, timeout=30, check=False)
+            subprocess.run(command, env=self.environment, capture_output=True, timeout=60, check=False)
 
 
 @contextmanager
@@ -126,11 +126,11 @@ def slurm(folder: Path) -> Iterator[Slurm]:
         for daemon in reversed(started):
             daemon.send_signal(signal.SIGTERM)
         for daemon in reversed(started):
-            daemon.wait(20)
+            daemon.wait(60)
 
 
 def node_state(running: Slurm) -> str:
     asked = subprocess.run(
-        ["sinfo", "-h", "-o", "%t"], env=running.environment, capture_output=True, text=True, timeout=30, check=False
+        ["sinfo", "-h", "-o", "%t"], env=running.environment, capture_output=True, text=True, timeout=60, check=False
     )
     return asked.stdout.strip()

@@ -126,14 +126,14 @@ def started(folder: Path, job: Path) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         with contextlib.suppress(ProcessLookupError):  # nothing is left
             os.killpg(script.pid, signal.SIGKILL)
-        script.wait(10)
+        script.wait(60)
 
 
 def ended(script: subprocess.Popen[bytes]) -> int:
     """The exit code of the script, which must leave no process."""
     left = psutil.Process(script.pid).children(recursive=True)
     code = script.wait(PATIENCE)
-    assert psutil.wait_procs(left, timeout=30)[1] == []
+    assert psutil.wait_procs(left, timeout=60)[1] == []
     return code
 
 

@@ -13,8 +13,9 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from distforest import RFD, SMERF, Distances, Embedding, Labels, SimForestClassifier, Targets, URerF, load
+from distforest import SMERF, Distances, Embedding, Labels, SimForestClassifier, Targets, URerF, load
 from distforest.errors import InputError
+from distforest.estimators.urerf import PAPER
 
 N = 240
 RNG = np.random.default_rng(0)
@@ -37,6 +38,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "normal": {"feature_combinations": 2.0, "max_features": 4, "coefficients": "normal"},
     "weighted": {"feature_weights": [1.0, 2.0, 1.0]},
     "large leaves": {"min_samples_leaf": 5, "bootstrap": False},
+    "bins": {"max_bins": 8},
 }
 
 
@@ -70,6 +72,21 @@ def test_other_names_and_codes_change_no_answer(truth: str, way: str) -> None:
         np.testing.assert_array_equal(other.distance(given[:50]), forest.distance(FRAME[:50]))
         np.testing.assert_array_equal(other.apply(given), forest.apply(FRAME))
         np.testing.assert_array_equal(other.feature_importances_, forest.feature_importances_)
+
+
+@pytest.mark.parametrize("truth", TRUTHS)
+@pytest.mark.parametrize("lacks", [False, True])
+def test_bins_of_numbers_change_no_cut_of_categories(truth: str, lacks: bool) -> None:
+    """If each number has a bin of its own, rows end in the same nodes, also with more categories than bins."""
+    frame = FRAME.assign(size=FRAME["size"].round())
+    if lacks:
+        frame = frame.assign(colour=frame["colour"].mask(SIZE > 0.9), size=frame["size"].mask(COLOUR == 1))
+    exact, binned = (smerf(n_estimators=8, max_bins=m).fit(frame, TRUTHS[truth]) for m in (None, 16))
+    np.testing.assert_array_equal(binned.forest_.training_nodes, exact.forest_.training_nodes)
+    sizes = [forest.forest_.table.category_size for forest in (exact, binned)]
+    np.testing.assert_array_equal(*sizes)
+    assert sizes[0].any()
+    np.testing.assert_array_equal(binned._nodes(frame)[binned.forest_.in_bag > 0], inside(binned))
 
 
 def inside(forest: SMERF) -> np.ndarray:
@@ -193,14 +210,109 @@ def test_a_column_of_one_category_or_of_none_is_never_cut() -> None:
         assert forest.feature_importances_[0] == 0.0
 
 
+# --- without a ground truth -------------------------------------------------------------------------------
+
+RULES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "all features": {"feature_weights": None},
+    "large leaves": {"min_samples_leaf": 8},
+    "best": {"criterion": "fast_bic", "splitter": "best", "n_witnesses": 0},
+    "means": {"criterion": "two_means", "splitter": "best", "relative": False},
+    "mixture": {"criterion": "mclust_bic", "splitter": "best"},
+    "paper": PAPER,
+}
+GROUP = RNG.integers(0, 3, 900)
+OF_GROUP = pd.DataFrame(
+    {
+        "kind": [f"kind {k}" for k in np.where(RNG.random(900) < 0.85, GROUP, RNG.integers(0, 3, 900)) * 4 + GROUP % 2],
+        "place": [f"place {k}" for k in np.where(RNG.random(900) < 0.85, GROUP, RNG.integers(0, 3, 900))],
+        "size": GROUP + 0.5 * RNG.normal(size=900),
+        "noise": RNG.normal(size=900),
+        "word": COLOURS[RNG.integers(0, 7, 900)],
+    }
+)
+
+
+def urerf(**params: Any) -> URerF:
+    return URerF(**{"n_estimators": 6, "min_samples_split": 40, "random_state": 0, **params})
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("lacks", [False, True])
+def test_other_names_and_codes_change_no_proximity(rule: str, lacks: bool) -> None:
+    """In nodes that some of their rows judge, too; and rows in bag end where they grew."""
+    frame, words = OF_GROUP, ["kind", "place", "word"]
+    if lacks:
+        hole = RNG.random(OF_GROUP.shape) < 0.1
+        frame = OF_GROUP.astype(dict.fromkeys(words, object)).mask(hole)
+    forest = urerf(**RULES[rule]).fit(frame)
+    np.testing.assert_array_equal(forest._nodes(frame), forest.forest_.training_nodes)
+    assert forest.feature_importances_[[0, 1]].min() > 0.0
+    renamed = frame.assign(kind="the " + frame["kind"], place=frame["place"].str.upper())
+    other = urerf(**RULES[rule]).fit(renamed)
+    np.testing.assert_array_equal(other.feature_weights_, forest.feature_weights_)
+    np.testing.assert_array_equal(other.apply(renamed), forest.apply(frame))
+    if not lacks:
+        permuted = coded(frame, permuted=True)
+        other = urerf(**RULES[rule], categorical_features=[0, 1, 4]).fit(permuted)
+        np.testing.assert_array_equal(other.apply(permuted), forest.apply(frame))
+
+
+@pytest.mark.parametrize("rule", ["default", "all features", "best"])
+@pytest.mark.parametrize("columns", [["kind", "place", "word"], ["kind", "place", "size", "noise", "word"]])
+def test_planted_groups_are_found_in_categories(rule: str, columns: list[str]) -> None:
+    """Near rows are of one group, more often than among the one-hot forms of the same columns."""
+    shares = {}
+    for name, frame in {"words": OF_GROUP[columns], "one-hot": pd.get_dummies(OF_GROUP[columns], dtype=float)}.items():
+        proximity = urerf(n_estimators=20, **RULES[rule]).fit(frame).proximity()
+        np.fill_diagonal(proximity, -1.0)
+        near = np.argsort(-proximity, axis=1, kind="stable")[:, :20]
+        shares[name] = (GROUP[near] == GROUP[:, None]).mean()
+    assert shares["words"] > 0.75
+    assert shares["words"] > shares["one-hot"] - 0.02
+
+
+def test_the_screen_reads_categories() -> None:
+    """Words that go together are drawn, words that do not are not; whatever the words are."""
+    forest = urerf(n_estimators=1).fit(OF_GROUP)
+    kind, place, size, noise, word = forest.feature_weights_
+    assert min(kind, place, size) > 1.9 * max(noise, word)
+    assert forest.dependence_ is not None
+    np.testing.assert_array_equal(forest.dependence_ > 0.0, [True, True, True, False, False])
+    taught = smerf(feature_weights="dependence").fit(OF_GROUP, GROUP)
+    np.testing.assert_array_equal(taught.feature_weights_, forest.feature_weights_)
+
+
+def test_words_alone_are_not_clusters() -> None:
+    """A column of categories is cut by what others say of it, so alone it is not cut."""
+    with pytest.warns(UserWarning, match="no tree has a split, .* categories are cut by what other features say"):
+        forest = urerf().fit(OF_GROUP[["kind"]])
+    assert (forest.proximity() == 1.0).all()
+
+
+def test_weighted_words_are_words_of_equal_rows() -> None:
+    weights = RNG.integers(1, 3, len(OF_GROUP))
+    rule = {"feature_weights": None, "splitter": "best", "n_witnesses": 0, "max_samples": None, "coefficients": "sign"}
+    weighted = urerf(**rule).fit(OF_GROUP, sample_weight=weights)
+    doubled = urerf(**rule).fit(OF_GROUP.loc[OF_GROUP.index.repeat(weights)])
+    np.testing.assert_array_equal(weighted.apply(OF_GROUP), doubled.apply(OF_GROUP))
+
+
+def test_unseen_words_count_as_missing_without_a_truth() -> None:
+    forest = urerf().fit(OF_GROUP)
+    new = OF_GROUP.assign(place="nowhere")
+    with pytest.warns(UserWarning, match="counts as missing"):
+        nodes = forest.apply(new)
+    lacking = OF_GROUP.assign(place=pd.Series([None] * 900, dtype=object))
+    np.testing.assert_array_equal(nodes, forest.apply(lacking))
+
+
 # --- what is refused --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"max_bins": 16}, "max_bins=16 bins numbers, found 2 features of categories; leave it out"),
-        ({"feature_weights": "dependence"}, "feature_weights='dependence' compares the ranks of numbers, found 2"),
         (
             {"categorical_features": [3]},
             r"categorical_features: a mask, positions or names of 3 columns, .*found \[3\]",
@@ -218,11 +330,8 @@ def test_what_does_not_go_with_categories_is_refused(params: dict[str, Any], mes
 
 
 def test_other_methods_refuse_categories() -> None:
-    with pytest.raises(InputError, match="urerf splits on numbers, found 2 features of categories; encode them"):
-        URerF(3).fit(FRAME)
-    for other in (RFD(3), SimForestClassifier("linear", n_estimators=3)):
-        with pytest.raises(InputError, match="X: numbers were expected in column 'colour'"):
-            other.fit(FRAME, KIND)
+    with pytest.raises(InputError, match="X: numbers were expected in column 'colour'"):
+        SimForestClassifier("linear", n_estimators=3).fit(FRAME, KIND)
 
 
 def test_numbers_that_become_strings_are_refused() -> None:
@@ -236,12 +345,12 @@ def test_numbers_that_become_strings_are_refused() -> None:
         numbers.apply(FRAME[["size"]].assign(size="large"))
 
 
-def test_dates_beside_categories_are_to_be_numbers() -> None:
+def test_dates_beside_categories_are_counted_and_durations_refused() -> None:
     dated = FRAME.assign(size=pd.date_range("2020-01-01", periods=len(FRAME)))
-    with pytest.raises(
-        InputError, match=r"column 'size', found datetime64.*; turn dates into numbers, such as days since"
-    ):
-        smerf().fit(dated, KIND)
+    days = FRAME.assign(size=np.arange(float(len(FRAME))))
+    assert smerf().fit(dated, KIND).digest_ == smerf().fit(days, KIND).digest_
+    with pytest.raises(InputError, match=r"column 'size', found timedelta64.*; turn times and durations into numbers"):
+        smerf().fit(dated.assign(size=dated["size"] - dated["size"][0]), KIND)
 
 
 def test_a_forest_that_is_fitted_again_forgets_categories() -> None:
@@ -255,8 +364,38 @@ def test_what_may_be_no_category_is_told() -> None:
     with pytest.warns(UserWarning, match="X: column 'colour' has another category in each row; leave it out"):
         smerf().fit(names, KIND)
     dates = FRAME.assign(colour=[f"2024-01-{k % 28 + 1:02d}" for k in range(len(FRAME))])
-    with pytest.warns(UserWarning, match="X: column 'colour' holds dates as words, .*; turn them into numbers"):
+    with pytest.warns(UserWarning, match="X: column 'colour' holds dates as words, .*; turn them into dates"):
         smerf().fit(dates, KIND)
+
+
+def test_numbers_with_decimal_commas_are_told_unless_they_are_categoricals() -> None:
+    words = pd.Series([f"{k % 7},{k % 3}" for k in range(len(FRAME))])
+    with pytest.warns(UserWarning, match="X: column 'colour' holds numbers with commas, .* such as by decimal=','"):
+        smerf().fit(FRAME.assign(colour=words), KIND)
+    smerf().fit(FRAME.assign(colour=words.astype("category")), KIND)
+    smerf().fit(FRAME.assign(colour=words.str[0]), KIND)
+
+
+def test_columns_in_another_order_are_refused_with_those_to_give() -> None:
+    forest = smerf().fit(FRAME, KIND)
+    with pytest.raises(ValueError, match=r"(?s)same order as they were in fit.*Give X\[forest.feature_names_in_\]"):
+        forest.apply(FRAME.iloc[:, ::-1])
+    with pytest.raises(ValueError, match=r"(?s)unseen at fit time.*Give X\[forest.feature_names_in_\]"):
+        forest.apply(FRAME.assign(more=1.0))
+    with pytest.raises(ValueError, match="yet now missing") as lacking:
+        forest.apply(FRAME.drop(columns="size"))
+    assert "Give" not in str(lacking.value)
+    assert np.array_equal(forest.apply(FRAME.assign(more=1.0)[forest.feature_names_in_]), forest.apply(FRAME))
+
+
+def test_an_array_without_names_is_refused_by_the_name_of_the_column() -> None:
+    forest = smerf().fit(FRAME, KIND)
+    rows = FRAME.assign(size="large").to_numpy()
+    with (
+        pytest.warns(UserWarning, match="valid feature names"),
+        pytest.raises(InputError, match="expected in column 'size', found str"),
+    ):
+        forest.apply(rows)
 
 
 def test_codes_of_words_are_refused_without_the_words() -> None:

@@ -202,7 +202,7 @@ def test_matrices_that_cannot_be_cut_are_refused() -> None:
     with pytest.raises(InputError, match=r"a square matrix was expected, found shape \(90, 89\)"):
         SMERF(2).fit(X, Distances(Z[:, 1:]))
     with pytest.raises(InputError, match="a dense matrix is required, found sparse data"):
-        Graph(csr_matrix(Z))[[0]]
+        Distances(csr_matrix(Z))[[0]]
     with pytest.raises(InputError, match=r"found shape \(60, 90\); to cut it on both sides, as .* give Distances\(Z\)"):
         cross_val_score(SMERF(2), X, Z, cv=3, error_score="raise")
 
@@ -215,7 +215,7 @@ class _Path:
 
 
 def test_graphs_of_another_library_are_told_how_to_come_in() -> None:
-    told = r"found a graph object \(.*_Path\); give its matrix.*Graph\(networkx.to_numpy_array\(graph, nodes\)\)"
+    told = r"found a graph object \(.*_Path\); name its nodes.*Graph.of_networkx\(graph, nodes\)"
     for given in (Graph(_Path()), _Path()):
         with pytest.raises(InputError, match=told):
             SMERF(2).fit(X[:4], given)

@@ -44,7 +44,7 @@ def cuts_of(forest: SMERF) -> list[bytes]:
     return [getattr(table, name).tobytes() for name in ("tree_size", "left", "columns", "threshold")]
 
 
-@pytest.mark.filterwarnings("ignore:targets. 1:UserWarning")
+@pytest.mark.filterwarnings("ignore:targets. 1:UserWarning", "ignore:distances. row 0 is at about:UserWarning")
 @pytest.mark.parametrize("largest", [1e2, 1e4, 1e6, 1e9])
 def test_one_far_row_blinds_no_other(largest: float) -> None:
     y = WHOLE / 16
@@ -116,6 +116,7 @@ def test_any_unit_changes_no_cut(unit: float) -> None:
     assert cuts_of(grown(apart(WHOLE) * unit)) == cuts_of(grown(apart(WHOLE)))
 
 
+@pytest.mark.filterwarnings("ignore:distances. row .* is at about:UserWarning")
 @settings(max_examples=10, deadline=None)
 @given(st.permutations(range(N)), st.sampled_from([8.0, 1e5]))
 def test_rows_in_another_order_are_parted_alike(order: list[int], far: float) -> None:
@@ -123,6 +124,33 @@ def test_rows_in_another_order_are_parted_alike(order: list[int], far: float) ->
     plain, other = grown(apart(y), bootstrap=False), grown(apart(y[order]), X[order], bootstrap=False)
     assert cuts_of(other) == cuts_of(plain)
     assert other.forest_.leaves.tolist() == plain.forest_.leaves[:, order].tolist()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_a_far_row_is_told_in_python_and_in_a_job(missing: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    Z = apart(WHOLE)
+    Z[5] *= 1e6
+    Z[:, 5] *= 1e6
+    lacks = np.triu(rng.random(Z.shape) < missing, 1)
+    Z[lacks | lacks.T] = np.nan
+    told = "row 5 is at about .* from the others, which are at about .* correct or leave out what is wrong"
+    with pytest.warns(UserWarning, match=f"^distances: {told}"):
+        grown(Z, n_estimators=1)
+    group = str(tmp_path / "data.zarr")
+    for name, values in (("X", X), ("Z", Z)):
+        write_array(group, name, values.shape, values.dtype, [values], chunk_bytes=1 << 12)
+    table = {
+        "format": 1,
+        "method": "smerf",
+        "seed": 0,
+        "output": "unused.zarr",
+        "input": {"features": f"{group}/X", "distances": f"{group}/Z"},
+        "params": {"n_estimators": 1},
+        "run": {"scratch": str(tmp_path / "scratch")},
+    }
+    with pytest.warns(UserWarning, match=f"Z: {told}"):
+        stage_inputs(Spec.from_dict(table), str(tmp_path / "job"))
 
 
 def test_distances_that_differ_only_from_those_of_rows_to_themselves_are_told() -> None:

@@ -78,6 +78,7 @@ def test_every_row_ends_in_a_leaf_and_queries_walk_as_training_rows_do(name: str
         np.testing.assert_array_equal(estimator.apply(part).T, own)
 
 
+@pytest.mark.filterwarnings("ignore:X. no training row lacked:UserWarning")
 @pytest.mark.parametrize("name", TRUTHS)
 def test_a_forest_of_rows_that_lack_nothing_sends_what_is_missing_to_the_heavier_side(name: str) -> None:
     estimator = grown(name, POINTS)

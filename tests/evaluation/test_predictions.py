@@ -22,7 +22,7 @@ from sklearn.metrics import (
 
 from distforest.command_line import cli
 from distforest.errors import InputError
-from distforest.evaluation.predictions import JudgedPredictions, judge, weighted_auc
+from distforest.evaluation.predictions import JudgedPredictions, are_predictions, judge, weighted_auc
 from distforest.sources.arrays import write_array
 from distforest.sources.files.table_files import TextOptions
 from distforest.stores.groups import seal_group
@@ -103,6 +103,9 @@ def test_answers_in_zarr_are_judged_by_an_array(kind: str, home: Path) -> None:
     found, known = judge("a.zarr", "truth.zarr/y"), judge("proba.parquet", "ordered.csv", label="kind")
     assert found.measures == known.measures[: len(found.measures)]
     assert len(found.measures) == (4 if kind == "proba" else 2)
+    assert are_predictions(f"a.zarr/{name}")
+    assert judge(f"a.zarr/{name}", "truth.zarr/y").measures == found.measures
+    assert not are_predictions("truth.zarr/y")
 
 
 @given(st.integers(0, 10_000))

@@ -12,7 +12,9 @@ from sklearn.datasets import load_iris
 from distforest import RFD, SMERF, TreeRank, URerF
 from distforest.errors import InputError
 from distforest.forest import scoring
-from tests.reference.naive_explanations import explain
+from distforest.forest.explanations import answers_of_ranks
+from distforest.forest.pairs.pair_scores import ranks_of
+from tests.reference.naive_explanations import explain, explain_rank, rank_answers
 
 FEATURES, LABELS = load_iris(return_X_y=True)
 FEATURES, LABELS = FEATURES[::3].astype(np.float32), LABELS[::3]
@@ -75,6 +77,63 @@ def test_the_columns_of_a_pair_add_up(voting: str) -> None:
     assert found.columns[:2] == ("|d x0|", "|d x1|")
 
 
+def ranking(**params: Any) -> Any:
+    return TreeRank(**{"n_estimators": 5, "n_pairs": 800, "leafrank_depth": 3, "random_state": 0, **params})
+
+
+@pytest.mark.parametrize("params", [{}, {"max_depth": 3}, {"pruning_folds": 2}], ids=str)
+def test_the_columns_of_a_ranked_pair_are_those_of_the_definition_and_add_up(params: dict[str, Any]) -> None:
+    forest = ranking(**params).fit(FEATURES, LABELS)
+    found = forest.explain(FEATURES[LEFT], FEATURES[RIGHT])
+    assert np.abs(found.distances - forest.pair_distance(FEATURES[LEFT], FEATURES[RIGHT])).max() < 1e-12
+    assert np.abs(found.baselines + found.contributions.sum(axis=1) - found.distances).max() < 1e-12
+    for tree in range(5):
+        expected = rank_answers(forest.forest_, tree)
+        np.testing.assert_allclose(answers_of_ranks(ranks_of(forest.forest_), tree), expected, atol=1e-12)
+    for pair, (left, right) in enumerate(zip(LEFT, RIGHT, strict=True)):
+        a, b = FEATURES[left], FEATURES[right]
+        columns = np.concatenate([np.abs(a - b), (a + b) * np.float32(0.5)])
+        assert np.abs(found.contributions[pair] - explain_rank(forest.forest_, columns)).max() < 1e-12
+
+
+def test_the_baseline_of_ranks_is_the_mean_distance_of_the_training_pairs() -> None:
+    forest = ranking().fit(FEATURES, LABELS)
+    ranks = ranks_of(forest.forest_)
+    found = forest.explain(FEATURES[:1], FEATURES[1:2])
+    means = []
+    for tree in range(5):
+        leaves = ranks.leaves_in_order(tree)
+        means.append(np.average(1.0 - ranks.parts[leaves], weights=ranks.table.n_rows[leaves]))
+    assert found.baselines[0] == pytest.approx(np.mean(means))
+
+
+@pytest.mark.parametrize("n_estimators", [4, 5])
+def test_a_median_rank_is_explained_by_the_trees_in_the_middle(n_estimators: int) -> None:
+    forest = ranking(aggregation="median", n_estimators=n_estimators).fit(FEATURES, LABELS)
+    found = forest.explain(FEATURES[LEFT], FEATURES[RIGHT])
+    assert np.abs(found.distances - forest.pair_distance(FEATURES[LEFT], FEATURES[RIGHT])).max() < 1e-12
+    assert np.abs(found.baselines + found.contributions.sum(axis=1) - found.distances).max() < 1e-12
+
+
+def test_either_point_of_a_ranked_pair_may_be_the_first() -> None:
+    holes = np.where(np.random.default_rng(0).random(FEATURES.shape) < 0.1, np.nan, FEATURES)
+    forest = ranking(region="square").fit(holes, LABELS)
+    one, other = (forest.explain(holes[a], holes[b]) for a, b in ((LEFT, RIGHT), (RIGHT, LEFT)))
+    assert one.contributions.tobytes() == other.contributions.tobytes()
+    assert np.abs(one.distances - forest.pair_distance(holes[LEFT], holes[RIGHT])).max() < 1e-12
+
+
+def test_a_ranked_cause_is_named() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.random((120, 5)).astype(np.float32)
+    forest = ranking(n_estimators=10).fit(features, features[:, 3] > 0.5)
+    pair = np.full((2, 5), 0.5, np.float32)
+    pair[:, 3] = 0.1, 0.9
+    found = forest.explain(pair[:1], pair[1:])
+    assert found.strongest(0, 1)[0][0] == "|d x3|"
+    assert found.strongest(0, 1)[0][1] > 0.0
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_cause_that_only_some_pairs_have_is_named(seed: int) -> None:
     """Rows of group 0 differ by column 1, rows of group 1 by column 2; column 0 says the group."""
@@ -103,4 +162,6 @@ def test_what_cannot_be_explained_is_refused() -> None:
     forest = SMERF(3, random_state=0).fit(FEATURES, LABELS)
     with pytest.raises(InputError, match="as many left rows as right rows, found 2 and 3"):
         forest.explain(FEATURES[:2], FEATURES[:3])
-    assert not hasattr(TreeRank(3), "explain")
+    linear = ranking(leafrank="linear").fit(FEATURES, LABELS)
+    with pytest.raises(InputError, match="splits of single columns were expected, found weighted sums of all; grow"):
+        linear.explain(FEATURES[:1], FEATURES[1:2])

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
 from distforest.forest.forest import Forest
-from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members, accumulate, group, leaves_per_tree
+from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members, group, leaves_per_tree
+from distforest.forest.node_sums import accumulate
 from distforest.sources.truth import TruthKind
 from tests import samples
 from tests.reference import naive

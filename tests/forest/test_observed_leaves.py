@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
 from distforest.forest import scoring
-from distforest.forest.leaves import Members
+from distforest.forest.held_nodes import HeldNodes, OfOneRow
+from distforest.forest.leaves import LeafTable, Members
 from distforest.forest.observed_leaves import (
     ObservedLeafDistances,
     ObservedMembers,
@@ -85,6 +86,14 @@ def observed(z: NDArray[Any], leaves: Any, weights: Any, table: NodeTable = DEEP
     return replace(members, unobserved=np.array([members.count(0)]))
 
 
+def distances_of_row(table: LeafTable, end: int, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The distances of one node of a table's only tree to some, as `from_row` writes them."""
+    apart = np.full(nodes.max() + 1, np.nan)
+    row = OfOneRow(np.array([0]), np.array([end], np.int32), np.array([0]))
+    table.from_row(row, HeldNodes(np.array([0, len(nodes)]), nodes.astype(np.int32)), apart)
+    return apart[nodes]
+
+
 TREES = st.builds(Tree, st.integers(4, 12), st.integers(0, 9999), st.sampled_from([0.0, 0.3, 0.7, 0.95]))
 
 
@@ -98,6 +107,7 @@ def test_distances_of_leaves_are_those_of_the_formula(tree: Tree) -> None:
     left, right = np.array([3, 6, 5]), np.array([4, 6, 3])  # the same whoever else is asked
     one_by_one = [between[LEAVES.index(a), LEAVES.index(b)] for a, b in zip(left, right, strict=True)]
     np.testing.assert_array_equal(tree.members.pairs(0, left, right), one_by_one)
+    np.testing.assert_array_equal(distances_of_row(tree.members, LEAVES[1], np.array(LEAVES)), between[1])
 
 
 @settings(max_examples=60)

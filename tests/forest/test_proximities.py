@@ -189,6 +189,31 @@ def test_a_row_is_not_its_own_neighbour(sides: tuple[Int32s, Int32s], n_neighbor
     assert found.tobytes() == expected.tobytes()
 
 
+@FREE
+@given(two_sides())
+def test_a_few_pairs_have_the_bits_of_an_index(sides: tuple[Int32s, Int32s]) -> None:
+    left, right = sides
+    assert proximities.proximity(left, right).tobytes() == proximities.proximity(left, LeafIndex.of(right)).tobytes()
+
+
+@FREE
+@given(two_sides(), st.integers(1, 30), st.booleans(), st.integers(1, 31), st.sampled_from([1, 4, 4096]))
+def test_parts_of_the_index_have_the_bits_of_the_whole(
+    sides: tuple[Int32s, Int32s], n_neighbors: int, self_rows: bool, part_rows: int, block: int
+) -> None:
+    left, right = sides
+    left = right if self_rows else left
+    n_neighbors = min(n_neighbors, right.shape[1] - self_rows)
+    if n_neighbors == 0:  # of one row
+        return
+    expected, order = best(brute(left, right), n_neighbors, self_rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaf_index, "BLOCK_QUERIES", block)
+        found, indices = proximities.nearest(left, right, n_neighbors, self_rows, part_rows=part_rows)
+    assert indices.tolist() == order.tolist()
+    assert found.tobytes() == expected.tobytes()
+
+
 def test_the_nearest_of_many_equal_ones_are_the_first() -> None:
     nodes = np.zeros((3, 500), np.int32)
     nodes[2, 250:] = 1

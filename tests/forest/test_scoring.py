@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.forest import scoring
+from distforest.forest import held_nodes, scoring
 from distforest.forest.forest import Forest
+from distforest.forest.leaves import ClassCounts
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import proximity
 from tests import samples
@@ -154,6 +155,48 @@ def test_neighbours_are_the_nearest_rows_and_among_equal_ones_the_first(
     order = np.argsort(whole, axis=1, kind="stable")[:, :n_neighbors]
     assert indices.tolist() == order.tolist()
     assert distances.tobytes() == np.take_along_axis(whole, order, axis=1).tobytes()
+
+
+@pytest.mark.parametrize("listed", [0, 64])
+@pytest.mark.parametrize("at_once", [1, 1 << 20])
+@pytest.mark.parametrize("case", [*TAUGHT, "costs of labels"])
+def test_a_few_rows_have_the_bits_of_many(
+    case: str, at_once: int, listed: int, forest_of: ForestOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forest = forest_of(case.removeprefix("costs of "))
+    if case != (own := case.removeprefix("costs of ")):
+        assert isinstance(forest.leaf_table, ClassCounts)
+        costs = np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 0.3], [3.0, 0.3, 0.0]], np.float32)
+        forest = replace(forest, leaf_table=replace(forest.leaf_table, costs=costs))
+    nodes, others = nodes_of(forest, own), forest.leaves[:, ::3]
+    monkeypatch.setattr(held_nodes, "NODES_AT_ONCE", at_once)
+    monkeypatch.setattr(scoring, "NODES_AT_ONCE", at_once)
+    monkeypatch.setattr(held_nodes.HeldNodes.of.__func__, "__defaults__", (listed,))
+    answers = []
+    for few in (0, 100):
+        monkeypatch.setattr(scoring, "ROWS_ONE_BY_ONE", few)
+        whole, some = scoring.distance(forest, nodes, forest.leaves), scoring.distance(forest, nodes, others)
+        pairs = scoring.pair_distance(forest, nodes, others[:, :9])
+        answers.append([whole, some, pairs, *scoring.kneighbors(forest, nodes, forest.leaves, 7, False)])
+    for many, few_ones in zip(*answers, strict=True):
+        assert many.tobytes() == few_ones.tobytes()
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, np.nan]), min_size=1, max_size=40), st.integers(1, 40), st.data())
+def test_the_least_of_a_row_are_kept_in_any_blocks(near: list[float], n_kept: int, data: st.DataObject) -> None:
+    left_out = data.draw(st.integers(-1, len(near) - 1))
+    n_kept = min(n_kept, len(near) - (left_out >= 0))
+    if n_kept == 0:
+        return
+    block = data.draw(st.integers(1, 40))
+    distances, indices = np.full((1, n_kept), np.nan), np.full((1, n_kept), len(near))
+    for first in range(0, len(near), block):
+        columns = np.array([near[first : first + block]])
+        held_nodes.keep_least(columns, first, np.array([left_out]), distances, indices)
+    held_nodes.nearest_first(distances, indices)
+    order = [j for j in np.argsort(near, kind="stable").tolist() if j != left_out][:n_kept]
+    assert indices[0].tolist() == order
+    np.testing.assert_array_equal(distances[0], np.array(near)[order])
 
 
 @pytest.mark.parametrize("case", CASES)

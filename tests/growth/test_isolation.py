@@ -59,6 +59,23 @@ def test_pairs_are_those_of_the_reference(seed: int, n_rows: int, missing: float
         assert tuple(drawn.weights[entries].tolist()) == expected.weights
 
 
+@FREE
+@given(st.integers(0, 2**40), st.lists(st.integers(1, 4), min_size=2, max_size=8), st.integers(0, 3))
+def test_pairs_by_weight_are_those_of_repeated_rows(seed: int, weights: list[int], attempt: int) -> None:
+    """And in a further attempt those of rows without weights, but of other numbers."""
+    n, keys = len(weights), samples.keys_of(seed, [0], [0])
+    points = np.random.default_rng(seed % 1000).normal(size=(n, 3))
+    S, repeats = points @ points.T, np.repeat(np.arange(n), weights)
+    weighted = TwoAtRandom(ArraySource.of(S), weighted=True)
+    drawn = weighted(samples.level([list(range(n))], [weights]), keys, attempt)
+    repeated = TwoAtRandom(ArraySource.of(S[repeats][:, repeats]))
+    ones = samples.level([list(range(len(repeats)))], [[1] * len(repeats)])
+    assert drawn.columns.tolist() == repeats[repeated(ones, keys, attempt).columns].tolist()
+    assert weighted.attempts == repeated.attempts + 1
+    last = weighted(samples.level([list(range(n))], [weights]), keys, repeated.attempts)
+    assert len(set(last.columns.tolist())) == 2
+
+
 VALUE = st.one_of(st.sampled_from([0.0, 1.0, float(np.nextafter(1.0, 2.0)), math.nan]), st.floats(-9, 9))
 
 

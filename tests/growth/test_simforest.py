@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -93,7 +94,7 @@ def tree_arrays(table: NodeTable, tree: int) -> dict[str, np.ndarray]:
     return {**found, "columns": table.columns[entries], "weights": table.weights[entries]}
 
 
-@settings(max_examples=150)
+@settings(max_examples=20 if numba.config.DISABLE_JIT else 150)
 @given(cases())
 def test_trees_are_those_of_the_formulas(case: Case) -> None:
     bound, trees = case.problem(), np.array([1, 6])
@@ -116,7 +117,7 @@ def test_trees_are_those_of_the_formulas(case: Case) -> None:
             assert (table.surrogate is None) == (case.params["on_missing"] == "stop")
 
 
-@settings(max_examples=80)
+@settings(max_examples=20 if numba.config.DISABLE_JIT else 80)
 @given(cases(features=False))
 def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> None:
     n, lower = len(case.y), np.tril(case.matrix)
@@ -129,7 +130,8 @@ def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> 
 
     lazy = Lazy(similarity)
     source = LazySource(lazy, Objects.of(np.arange(n)), ValueSupplier.here(lazy))
-    growth = replace(bound.growth, source=source, draw=replace(bound.growth.draw, source=source))
+    limits = replace(bound.growth.limits, min_samples_split=case.rules.min_samples_split)  # as over lazy similarities
+    growth = replace(bound.growth, source=source, draw=replace(bound.growth.draw, source=source), limits=limits)
     weights = bound.sampling.weights(case.seed, trees)
     growth.grow(trees, weights)
     expected = set()
@@ -138,7 +140,7 @@ def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> 
     assert asked == dict.fromkeys(expected, 1)
 
 
-@settings(max_examples=150)
+@settings(max_examples=20 if numba.config.DISABLE_JIT else 150)
 @given(cases(), st.integers(0, 2**32))
 def test_rows_are_routed_as_the_formulas_say(case: Case, seed: int) -> None:
     bound = case.problem()
@@ -160,7 +162,7 @@ def test_rows_are_routed_as_the_formulas_say(case: Case, seed: int) -> None:
         assert found[tree].tolist() == [naive.route_row(nodes, row, case.rules) for row in queries]
 
 
-@settings(max_examples=40)
+@settings(max_examples=10 if numba.config.DISABLE_JIT else 40)
 @given(cases())
 def test_every_rule_but_stop_takes_each_row_to_a_leaf(case: Case) -> None:
     bound = case.problem()

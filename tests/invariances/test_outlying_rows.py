@@ -177,6 +177,7 @@ def test_one_target_far_from_all_others_spoils_nothing(outlier: float) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:targets. 1:UserWarning")
+@pytest.mark.filterwarnings("ignore:distances. row 0 is at about:UserWarning")
 @pytest.mark.parametrize("outlier", [1e2, 1e4, 1e5, 1e7, 1e9])
 def test_distances_of_one_object_far_from_all_others_teach_as_targets_do(outlier: float) -> None:
     assert taught(squares(with_outlier(outlier))) > by_targets(TARGETS[0]) - LOSS

@@ -29,13 +29,14 @@ def test_what_an_answer_writes_is_known_for_an_answer(row: Answer) -> None:
 
 
 def test_what_an_answer_does_not_take_is_told_with_those_that_do() -> None:
-    given = {"reference": "r.zarr", "pairs": "p.zarr", "n_neighbors": 3, "without_self": True}
+    given = {"reference": "r.zarr", "pairs": "p.zarr", "n_neighbors": 3, "without_self": True, "training_ids": "t.zarr"}
     assert set(given) == OPTIONS
     told = {
         "reference": "'distance' or 'proximity'",
-        "pairs": "'pairs'",
-        "n_neighbors": "'neighbors'",
-        "without_self": "'neighbors'",
+        "pairs": "'pairs' or 'standard_error'",
+        "n_neighbors": "'neighbors' or 'graph'",
+        "without_self": "'neighbors' or 'graph'",
+        "training_ids": "'neighbors'",
     }
     assert unused("apply", given) == told
     assert list(unused("apply", given)) == list(told)

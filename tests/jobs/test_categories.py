@@ -9,12 +9,16 @@ import pandas as pd
 import pytest
 import zarr
 
-from distforest import RFD, SMERF, SimForestClassifier, load
+from distforest import RFD, SMERF, SimForestClassifier, TreeRank, URerF, load
 from distforest.errors import InputError
+from distforest.jobs import train
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
+from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.sources.files.ingest import ingest
+from distforest.stores.folder import Folder
 
 RNG = np.random.default_rng(0)
 COLOUR = np.array(["red", "green", "blue", "black"])[RNG.integers(0, 4, 120)]
@@ -50,9 +54,63 @@ def test_a_file_with_another_list_of_categories_is_scored_by_their_names(home: P
 
 
 def test_other_methods_refuse_files_with_categories(home: Path) -> None:
-    for other in (RFD(3), SimForestClassifier("linear", n_estimators=3)):
-        with pytest.raises(InputError, match=r"column 'colour' holds categories, and .* reads numbers; ingest"):
-            other.fit(str(home / "old.zarr/X"), LABELS)
+    with pytest.raises(InputError, match=r"column 'colour' holds categories, and .* reads numbers; ingest"):
+        SimForestClassifier("linear", n_estimators=3).fit(str(home / "old.zarr/X"), LABELS)
+
+
+@pytest.mark.parametrize("method", ["rfd", "treerank"])
+def test_a_job_over_pairs_is_that_of_the_estimator(home: Path, method: str) -> None:
+    """And scores another file by the names of its categories."""
+    zarr.save_array(str(home / "y.zarr"), LABELS.astype(np.int64))
+    spec = Spec.from_dict(
+        {
+            "format": 1,
+            "method": method,
+            "seed": 7,
+            "output": str(home / "forest.zarr"),
+            "params": {"n_estimators": 4},
+            "run": {"scratch": str(home / "scratch")},
+            "input": {"features": str(home / "old.zarr/X"), "labels": str(home / "y.zarr")},
+        }
+    )
+    folder = Folder(f"{spec.output}.job")
+    done = train.fit(stage_inputs(spec, folder.address), spec.output, folder, Here(1), train.Options())
+    own = {"rfd": RFD, "treerank": TreeRank}[method](4, random_state=7).fit(FRAME, LABELS.astype(np.int64))
+    assert done.digest == own.digest_
+    assert own.forest_.table.category_size is not None
+    assert own.forest_.table.category_size.any()
+    new = pd.read_csv(home / "new.csv").astype({"size": np.float32})
+    with pytest.warns(UserWarning, match="has a category|have a category|no training row lacked a value of 'colour'"):
+        expected = own.distance(new, FRAME)
+    output = str(home / "out.zarr")
+    question = Question(str(home / "forest.zarr"), str(home / "new.zarr/X"), "distance")
+    with pytest.warns(
+        UserWarning, match="1 category that the forest has not seen|no training row lacked a value of 'colour'"
+    ):
+        score(question, output, Here(1))
+    distances = next(array for _, array in sorted(zarr.open_group(output, mode="r").arrays()))
+    np.testing.assert_array_equal(distances[:], expected.astype(distances.dtype))
+
+
+def test_a_job_without_labels_is_that_of_the_estimator(home: Path) -> None:
+    """The screen, too, reads categories as categories."""
+    spec = Spec.from_dict(
+        {
+            "format": 1,
+            "method": "urerf",
+            "seed": 7,
+            "output": str(home / "forest.zarr"),
+            "params": {"n_estimators": 4, "min_samples_split": 20},
+            "run": {"scratch": str(home / "scratch")},
+            "input": {"features": str(home / "old.zarr/X")},
+        }
+    )
+    folder = Folder(f"{spec.output}.job")
+    done = train.fit(stage_inputs(spec, folder.address), spec.output, folder, Here(1), train.Options())
+    own = URerF(4, min_samples_split=20, random_state=7).fit(FRAME)
+    assert done.digest == own.digest_
+    assert own.forest_.table.category_size is not None
+    assert own.forest_.table.category_size.any()
 
 
 def test_the_attributes_of_an_array_say_what_holds_categories(home: Path) -> None:

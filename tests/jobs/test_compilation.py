@@ -6,7 +6,15 @@ import zarr
 
 from distforest.growth.cuts import mean_distance
 from distforest.jobs.cluster import Here
-from distforest.jobs.compilation import CompileTask, compile_kernels, compile_part, grow_stump, grow_tree, search_root
+from distforest.jobs.compilation import (
+    CompileTask,
+    Part,
+    compile_kernels,
+    compile_parts,
+    grow_stump,
+    grow_tree,
+    search_root,
+)
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
@@ -32,31 +40,26 @@ distances = {{ kind = "dense", matrix = "{tmp_path}/Z.zarr" }}
 class Noted(Here):
     """Runs tasks here and notes them."""
 
-    rounds: list[list[str]]
+    noted: list[str]
 
     def each(self, function, tasks, work):
-        self.rounds.append([f"{task.part.__name__} {task.inputs.seed}" for task in tasks])
+        self.noted.extend(map(str, tasks))
         return super().each(function, tasks, work)
 
 
-def test_the_search_of_the_first_job_is_a_part_of_its_own(inputs, monkeypatch):
-    rounds: list[list[str]] = []
-    monkeypatch.setattr(Noted, "rounds", rounds, raising=False)
+def test_the_search_of_the_first_job_is_compiled_beside_all_others(inputs, monkeypatch):
+    noted: list[str] = []
+    monkeypatch.setattr(Noted, "noted", noted, raising=False)
     compile_kernels(inputs, inputs, cluster=Noted())
-    assert rounds == [["search_root 1", "grow_tree 1"], ["grow_tree 1", "grow_stump 1"]]
-
-
-@pytest.mark.parametrize(("part", "said"), [(search_root, "search_root of smerf"), (grow_tree, "grow_tree of smerf")])
-def test_a_part_is_named(inputs, part, said):
-    assert str(CompileTask(part, inputs)) == said
+    assert noted == ["search_root of smerf, grow_tree of smerf", "grow_stump of smerf, grow_tree of smerf"]
 
 
 def test_the_parts_call_the_kernels_of_a_tree_with_the_same_types(inputs, monkeypatch):
     """A part that called a kernel with other types would compile what no tree calls."""
     seen = []
     monkeypatch.setattr(mean_distance, "cut_distances", lambda *arrays: seen.append([_type_of(a) for a in arrays]))
-    compile_part(CompileTask(search_root, inputs))
-    compile_part(CompileTask(grow_tree, inputs))
+    compile_parts(CompileTask((Part(search_root, inputs),)))
+    compile_parts(CompileTask((Part(grow_tree, inputs),)))
     assert len(seen) >= 2
     assert all(types == seen[0] for types in seen)
 
@@ -64,7 +67,7 @@ def test_the_parts_call_the_kernels_of_a_tree_with_the_same_types(inputs, monkey
 def test_a_stump_is_no_cut(inputs, monkeypatch):
     searched = []
     monkeypatch.setattr(mean_distance, "cut_distances", lambda *arrays: searched.append(arrays))
-    compile_part(CompileTask(grow_stump, inputs))
+    compile_parts(CompileTask((Part(grow_stump, inputs),)))
     assert searched == []
 
 

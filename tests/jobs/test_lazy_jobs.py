@@ -31,7 +31,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.lazy.source import opened_ledger
+from distforest.sources.lazy.source import LazySource, opened_ledger
 from distforest.stores.folder import Folder
 from tests.jobs.test_lockstep import DISTANCES, IDS, N, X, Y
 from tests.sources.lazy.test_source import Counted
@@ -453,5 +453,8 @@ def test_jobs_of_one_forest_ask_as_each_was_told(place: str) -> None:
     assert patient.callback is not None
     hasty = replace(patient, callback=replace(patient.callback, timeout=5.0, retries=0, ledger=f"{place}/own.ledger"))
     assert hasty.fingerprint == patient.fingerprint
-    assert (patient.lazy_source().lazy.timeout, hasty.lazy_source().lazy.timeout) == (None, 5.0)
-    assert hasty.lazy_source().lazy.ledger == f"{place}/own.ledger" != patient.lazy_source().lazy.ledger
+    [slow], [quick] = patient.sources(), hasty.sources()
+    assert isinstance(slow, LazySource)
+    assert isinstance(quick, LazySource)
+    assert (slow.lazy.timeout, quick.lazy.timeout) == (None, 5.0)
+    assert quick.lazy.ledger == f"{place}/own.ledger" != slow.lazy.ledger

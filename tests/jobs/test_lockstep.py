@@ -20,7 +20,7 @@ from sklearn.model_selection import cross_val_score
 
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
 from distforest.errors import InputError, JobError
-from distforest.jobs.on_dask import OnDask, local_cluster
+from distforest.jobs.on_dask import DASK_SETTINGS, OnDask, local_cluster
 from distforest.sources.lazy.source import opened_ledger
 from tests.sources.lazy.test_source import Counted
 
@@ -375,6 +375,7 @@ def kills_its_worker(_left: np.ndarray, _right: np.ndarray) -> np.ndarray:
 @pytest.mark.cluster
 def test_a_fit_whose_last_worker_died_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.on_dask.WORKER_PATIENCE", 1.0)
+    monkeypatch.setitem(DASK_SETTINGS, "distributed.scheduler.allowed-failures", 1)  # each death costs seconds
     with (
         local_cluster(workers=1, folder=tmp_path / "dask") as cluster,
         pytest.raises(JobError, match=r"has no workers \(left\)|was lost with its worker"),

@@ -51,14 +51,14 @@ def test_other_threads_are_not_listened_to(shown: list[str]) -> None:
 
 def test_listeners_that_overlap_hear_their_own(shown: list[str]) -> None:
     heard: dict[str, list[str]] = {}
-    both, done = threading.Barrier(2, timeout=20), threading.Event()
+    both, done = threading.Barrier(2, timeout=60), threading.Event()
 
     def listen(name: str) -> None:
         with overheard() as told:
             both.wait()
             say(name)
             if name == "last":
-                assert done.wait(20)
+                assert done.wait(60)
                 say("more")
         heard[name] = told
         done.set()

@@ -285,7 +285,7 @@ def test_workers_answer_what_threads_do(cluster: OnDask, store: Path, sealed: Pa
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"answer": "predict"}, "a forest over pairs answers with distance, pairs or neighbors, not with 'predict'"),
+        ({"answer": "predict"}, "a forest over pairs answers with .*, neighbors or graph, not with 'predict'"),
         ({"answer": "proximity"}, "not with 'proximity'"),
         ({"answer": "apply"}, "not with 'apply'"),
         ({"queries": "wide"}, "X has 3 features, but the forest is expecting 4 features as input"),
@@ -398,3 +398,17 @@ def test_a_spec_survives_json(store: Path, tmp_path: Path) -> None:
             spec = spec_of(store, tmp_path, taught, method)
             assert Spec.from_json(spec.to_json()) == spec
             assert re.search(r'"pairs"', spec.to_json()) or taught == "labels"
+
+
+@pytest.mark.parametrize("method", ["rfd", "treerank"])
+def test_a_job_of_one_or_two_points_is_refused(method: str, tmp_path: Path) -> None:
+    for n in (1, 2):
+        group = str(tmp_path / f"{n}.zarr")
+        for name, values in (("X", np.eye(n, 3)), ("y", np.arange(n))):
+            write_array(group, name, values.shape, values.dtype, [values])
+        given = {"features": f"{group}/X", "labels": f"{group}/y"}
+        spec = Spec.from_dict(
+            {"format": 1, "method": method, "seed": 0, "output": f"{tmp_path}/f.zarr", "input": given}
+        )
+        with pytest.raises(SpecError, match=f"three points were expected, so that pairs can differ, found {n} at"):
+            preview(spec)

@@ -21,6 +21,7 @@ from distforest.jobs.input_keys import DISTANCE_KINDS, INPUTS, SIMILARITY_KINDS,
 from distforest.jobs.schema import KEY_TEXTS, job_schema
 from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD
 from distforest.jobs.spec import FIT_HEAD, RUN_KEYS, SPEC_TABLES
+from distforest.jobs.tune_spec import TUNE_KEYS
 from tests.jobs.test_spec_properties import valid_tables
 
 SCHEMA = job_schema()
@@ -53,6 +54,8 @@ VALUES = (
     "x",
     [],
     ["x"],
+    [2, 0.5],
+    ["none"],
     {},
     {"a": 1},
 )
@@ -80,15 +83,15 @@ def jobs() -> dict[str, dict[str, Any]]:
     found = {method: smallest(method) for method in INPUTS}
     for method, name, kinds in (("smerf", "distances", DISTANCE_KINDS), ("simforest", "similarity", SIMILARITY_KINDS)):
         for kind in kinds:
-            if not kind.later:
-                job = smallest(method)
-                job["input"][name] = {"kind": kind.name, kind.address: "in/values"}
-                found[f"{method} {kind.name}"] = job
+            job = smallest(method)
+            job["input"][name] = {"kind": kind.name, kind.address: "in/values"}
+            found[f"{method} {kind.name}"] = job
     given = smallest("rfd")
     given["input"] = {"features": "in/X", "pairs": "in/pairs", "similar": "in/similar"}
     asked = {"forest": "in/forest.zarr", "queries": "in/X"}
     score = {"format": 1, "job": "score", "output": "out.zarr", "input": asked, "params": {}, "run": {}}
-    return {**found, "rfd pairs": given, "score": score}
+    tuning = smallest("smerf") | {"job": "tune", "grid": {"max_depth": ["none", 3], "max_features": ["sqrt"]}}
+    return {**found, "rfd pairs": given, "score": score, "tune": tuning}
 
 
 def places(job: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -104,6 +107,9 @@ def places(job: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     yield from (("input", name) for name in (*inputs, "unknown"))
     yield from (("params", name) for name in (*params, "unknown"))
     yield from (("run", name) for name in (*(key.name for key in RUN_KEYS), "unknown"))
+    if job.get("job") == "tune":
+        yield from ((name,) for name in ("scoring", "grid"))
+        yield from (("grid", name) for name in (*params, "unknown"))
     for name, held in job["input"].items():
         if isinstance(held, dict):
             kinds = (*DISTANCE_KINDS, *SIMILARITY_KINDS)
@@ -126,7 +132,7 @@ def same_in_json(value: object) -> list[object]:
 
 
 CONTRADICTION = re.compile(
-    r"feature_weights.*is '|goes with|must not be, hold or lie|params.feature_weights|input.pairs"
+    r"feature_weights.*is '|goes with|must not be, hold or lie|params.feature_weights|input.pairs|names none"
 )
 """What the parser says of keys that contradict each other, which is not the business of a schema."""
 
@@ -190,9 +196,9 @@ def test_every_key_has_a_sentence() -> None:
     keys = INPUTS.values()
     inputs = {name for own in keys for group in own.addresses for name in group}
     inputs |= {name for own in keys for name in (*own.optional, *own.relations)}
-    kinds = [kind for kind in (*DISTANCE_KINDS, *SIMILARITY_KINDS) if not kind.later]
+    kinds = [*DISTANCE_KINDS, *SIMILARITY_KINDS]
     known = {
-        "": {*(key.name for key in (*FIT_HEAD, *SCORE_HEAD)), *SPEC_TABLES},
+        "": {*(key.name for key in (*FIT_HEAD, *SCORE_HEAD, *TUNE_KEYS)), *SPEC_TABLES, "grid"},
         "input": inputs,
         "relation": {
             "kind",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from distforest import SimForestClassifier
-from distforest.errors import InputError
+from distforest.errors import InputError, MemoryLimitError
 from distforest.forest import scoring
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_kinds import KeepsNothing
@@ -20,10 +20,14 @@ from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import save
 from distforest.jobs.cluster import Here
+from distforest.jobs.neighbor_room import NeighborRoom
 from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.outline import outline
 from distforest.jobs.question import Question
-from distforest.jobs.score import score
+from distforest.jobs.score import _step, score
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.opening import open_matrix
+from distforest.sources.sparse_store import SparseStore
 from tests import samples
 
 KINDS = ("looked_up", "shared")
@@ -101,6 +105,50 @@ def test_neighbours_are_those_of_the_forest(
     distances, indices = scoring.kneighbors(forest, forest.leaves, forest.leaves, n_neighbors, without_self)
     assert found["indices"].tolist() == indices.tolist()
     assert found["distance"].tobytes() == distances.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("forest", ["shared"], indirect=True)
+def test_neighbours_in_parts_of_the_index_are_the_same(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"n_neighbors": 4, "without_self": True}
+    expected = answers_of(place, "neighbors", "training", **asked)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 20)
+    for part_rows in (1, 5, 36):
+        room = NeighborRoom(part_rows, 12, 0)
+        monkeypatch.setattr("distforest.jobs.score.room_for_neighbors", lambda *_of, room=room: room)
+        found = answers_of(place, "neighbors", "training", **asked)
+        assert found["indices"].tolist() == expected["indices"].tolist()
+        assert found["distance"].tobytes() == expected["distance"].tobytes()
+
+
+def test_a_graph_is_a_sparse_matrix_of_the_nearest(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"n_neighbors": 3, "without_self": True}
+    near = answers_of(place, "neighbors", "training", **asked)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 20)
+    found = answers_of(place, "graph", "training", **asked)
+    assert found["indices"].tolist() == near["indices"].reshape(-1).tolist()
+    assert found["data"].tobytes() == near["distance"].tobytes()
+    assert found["indptr"].tolist() == list(range(0, 109, 3))
+    store = open_matrix(f"{place}/answers.zarr")
+    assert isinstance(store, SparseStore)
+    dense = np.zeros((36, 36), np.float32)
+    np.put_along_axis(dense, near["indices"], near["distance"], axis=1)
+    assert store.whole().toarray().tobytes() == dense.tobytes()
+
+
+def test_a_forest_or_an_index_that_no_worker_can_hold_is_refused(forest: Forest, place: str) -> None:
+    question = Question(f"{place}/forest.zarr", f"{place}/training.zarr/X", "neighbors", n_neighbors=3)
+    with pytest.raises(MemoryLimitError, match=r"about 290\.\d MiB to open .*, and has 100\.0 MiB: give workers more"):
+        score(question, f"{place}/other.zarr", Here(1, memory_limit=100 << 20))
+    if scoring.says_shared(forest):
+        with pytest.raises(MemoryLimitError, match="to find neighbours in parts, and has 291"):
+            score(question, f"{place}/other.zarr", Here(1, memory_limit=291 << 20))
+    assert not Path(place, "other.zarr").exists()
+
+
+def test_chunks_of_queries_are_read_by_one_task(place: str) -> None:
+    found = outline(Question(f"{place}/forest.zarr", f"{place}/training.zarr/X", "apply"))
+    for chunk_rows, step in ((1, 65536), (50_000, 50_000), (20_000, 60_000), (100_000, 100_000), (1 << 23, 65536)):
+        assert _step(replace(found, arrays={"prediction": ("int64", ())}, chunk_rows=chunk_rows)) == step
 
 
 def test_only_training_rows_can_leave_themselves_out(place: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from distforest import SMERF, SimForestClassifier, load
+from distforest import RFD, SMERF, SimForestClassifier, load, read_ids
 from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.jobs.cluster import Here
@@ -40,7 +41,8 @@ def frame(n: int) -> pd.DataFrame:
 
 
 OLD, NEW = frame(200), frame(40)[["ok", "seen", "colour", "name", "size"]]
-NEW.loc[5, "size"] = np.nan
+OLD.loc[7, "size"] = NEW.loc[5, "size"] = np.nan
+OLD.loc[8, "seen"] = pd.NaT
 LABELS = np.where((OLD["size"] > 0) ^ (OLD["colour"] == "red"), "fern", "moss")
 
 
@@ -214,6 +216,13 @@ def test_words_of_other_countries(home: Path) -> None:
     (home / "plain.csv").write_text(f"{HEAD}\n1234.5,red,2024-02-01,true\n-0.5,blue,,false\n")
     answered("plain.csv", "plain.out.csv", "apply", QueryOptions())
     pd.testing.assert_frame_equal(read("german.out.csv"), read("plain.out.csv"))
+    by_column = replace(options, date_format="seen=%d.%m.%Y")
+    answered("german.csv", "column.out.csv", "apply", QueryOptions(text=by_column))
+    pd.testing.assert_frame_equal(read("column.out.csv"), read("plain.out.csv"))
+    for form in (None, "sen=%d.%m.%Y"):
+        cure = "date column 'sen' was expected" if form else r"how dates are written, .* `date_format='seen=%d.%m.%Y'`"
+        with pytest.raises(InputError, match=cure):
+            answered("german.csv", "none.csv", "apply", QueryOptions(text=replace(options, date_format=form)))
 
 
 def test_a_forest_without_names_reads_columns_in_their_order(home: Path) -> None:
@@ -318,3 +327,98 @@ def test_answers_in_zarr_are_replaced_only_if_that_is_allowed(home: Path) -> Non
 def test_targets_and_embeddings_have_a_column_each() -> None:
     assert list(flat_columns("prediction", np.zeros((2, 1)), None)) == ["prediction"]
     assert list(flat_columns("prediction", np.zeros((2, 2)), None)) == ["prediction_0", "prediction_1"]
+
+
+@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+def test_neighbours_have_the_names_of_the_training_rows(home: Path) -> None:
+    """Whatever the forest reads: categories and holes, similarities of features, points of pairs, clusters."""
+    old = OLD.assign(name=[f"old {k}" for k in range(200)], kind=LABELS)
+    old.loc[::9, "size"] = np.nan
+    old.to_csv(home / "named.csv", index=False)
+    new = NEW.drop(columns=["colour", "seen"])
+    new.to_csv(home / "numbers.csv", index=False)
+    ingest("named.csv", "named.zarr", id="name", label="kind")
+    ingest("named.csv", "numbers.zarr", id="name", label="kind", drop=["colour", "seen"])
+    similar = SimForestClassifier("rbf", n_estimators=4, random_state=0)
+    for number, (forest, group, table) in enumerate(
+        (
+            (SMERF(4, random_state=0), "named", "new.csv"),
+            (similar, "numbers", "numbers.csv"),
+            (RFD(4, random_state=0), "numbers", "numbers.csv"),
+        )
+    ):
+        sealed = f"forest-{number}.zarr"
+        forest.fit(f"{group}.zarr/X", f"{group}.zarr/y").save(home / sealed)
+        options = {"answer": "neighbors", "n_neighbors": 3}
+        for address in (f"{group}.zarr", f"{group}.zarr/X"):
+            asked = Question(sealed, table, training_ids=address, **options)
+            score_table(asked, "named.parquet", Here(2), QueryOptions(id="name"), overwrite=True)
+        score_table(
+            Question(sealed, table, **options), "rows.parquet", Here(2), QueryOptions(id="name"), overwrite=True
+        )
+        named, rows = read("named.parquet"), read("rows.parquet")
+        for column in ("neighbor_0", "neighbor_1", "neighbor_2"):
+            assert list(named[column]) == [f"old {row}" for row in rows[column]]
+            assert list(named[column]) == list(read_ids(f"{group}.zarr")[rows[column]])
+        assert list(named["name"]) == list(NEW["name"])
+
+
+@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+def test_names_of_other_rows_are_refused(home: Path) -> None:
+    """A table that was sorted or written anew would name the wrong neighbours without a word."""
+    OLD.sort_values("size").to_csv(home / "sorted.csv", index=False)
+    OLD[:150].to_csv(home / "short.csv", index=False)
+    for name in ("sorted", "short"):
+        ingest(f"{name}.csv", f"{name}.zarr", id="name")
+    before = sorted(path.name for path in home.iterdir())
+    for address, told in (
+        (
+            "sorted.zarr",
+            r"sorted.zarr/X: the rows of the training, in their order, .* row 0 is another; name what f.zarr",
+        ),
+        ("short.zarr/X", r"short.zarr/X: the 200 rows of the training were expected, found 150"),
+        ("sorted.csv", r"sorted.csv: the group that `distforest ingest` has made of the .* found a file"),
+        ("old.zarr", r"old.zarr/X: rows with names beside them were expected, found none; ingest .* give `id`"),
+    ):
+        with pytest.raises(InputError, match=told):
+            answered("new.csv", "out.csv", "neighbors", training_ids=address)
+    with pytest.raises(InputError, match=r"in a table, such as out.csv, found the Zarr group out.zarr"):
+        answered("new.csv", "out.zarr", "neighbors", training_ids="sorted.zarr")
+    with pytest.raises(InputError, match="`training_ids` goes with the answer 'neighbors', found it with 'predict'"):
+        answered("new.csv", "out.csv", "predict", training_ids="old.zarr")
+    assert sorted(path.name for path in home.iterdir()) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+def test_the_command_names_neighbours(home: Path) -> None:
+    OLD.to_csv(home / "named.csv", index=False)
+    ingest("named.csv", "named.zarr", id="name")
+    asked = ["score", "f.zarr", "new.csv", "out.csv", "--answer", "neighbors", "--n-neighbors", "1", "--id", "name"]
+    result = CliRunner().invoke(cli.main, [*asked, "--training-ids", "named.zarr"])
+    assert result.exit_code == 0, result.output
+    assert list(read("out.csv")) == ["name", "neighbor_0", "distance_0"]
+    assert set(read("out.csv")["neighbor_0"]) <= set(OLD["name"])
+    asked[3] = "out.zarr"
+    result = CliRunner().invoke(cli.main, [*asked, "--training-ids", "named.zarr"])
+    assert (result.exit_code, "--training-ids names the neighbours in a table" in result.output) == (2, True)
+
+
+@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+def test_whole_numbers_as_names_stay_numbers(home: Path) -> None:
+    OLD.assign(name=np.arange(200) + 1000).to_csv(home / "named.csv", index=False)
+    ingest("named.csv", "named.zarr", id="name")
+    assert read_ids("named.zarr/X").tolist() == list(range(1000, 1200))
+    answered("new.csv", "out.parquet", "neighbors", training_ids="named.zarr")
+    assert read("out.parquet")["neighbor_0"].between(1000, 1199).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+def test_no_table_is_written_into_arrays(home: Path) -> None:
+    NEW.to_csv(home / "x.csv", index=False)
+    ingest("x.csv", "x.zarr", id="name")
+    for output in ("x.zarr/p.csv", "x.zarr/X/p.parquet", "f.zarr/p.csv"):
+        with pytest.raises(
+            InputError, match=rf"{output}: .*outside groups and arrays of Zarr|output: must not be, hold or lie in"
+        ):
+            answered("new.csv", output)
+    assert not list(home.glob("*.zarr/**/p.*"))

@@ -11,16 +11,16 @@ import pytest
 import scipy.sparse
 import zarr
 
-from distforest import SMERF, Labels, URerF, load
+from distforest import RFD, SMERF, Labels, TreeRank, URerF, load
 from distforest.errors import InputError, SpecError
 from distforest.jobs.cluster import Here
-from distforest.jobs.plan import plan
 from distforest.jobs.preview import check_and_stage, faults_of_metadata, preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit, size_of
+from distforest.sources import var_names as module
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.sparse_store import write_sparse
@@ -85,7 +85,9 @@ def place(made: Path, tmp_path: Path) -> str:
 
 
 def job(place: str, features: str, method: str = "smerf", **params: Any) -> Spec:
-    truth = {"distances": {"kind": "labels", "values": f"{place}/dense.zarr/y"}} if method == "smerf" else {}
+    labels = f"{place}/dense.zarr/y"
+    as_distances = {"distances": {"kind": "labels", "values": labels}}
+    truth = {"smerf": as_distances, "urerf": {}}.get(method, {"labels": labels})
     return Spec.from_dict(
         {
             "format": 1,
@@ -119,12 +121,37 @@ def test_the_forest_is_that_of_the_dense_matrix_in_each_layout(features: str, pl
         assert all((one == found[0]).all() for one in found)
 
 
+@pytest.mark.parametrize("method", ["rfd", "treerank"])
+def test_pairs_of_sparse_points_are_learned_in_a_job_and_scored(method: str, place: str) -> None:
+    params: dict[str, Any] = {"max_bins": None, **({"n_pairs": 300} if method == "treerank" else {})}
+    estimator = {"rfd": RFD, "treerank": TreeRank}[method](6, random_state=3, **params)
+    estimator.fit(scipy.sparse.csr_array(X), Y)
+    spec = job(place, "csc.zarr", method, **params)
+    assert preview(spec).plan.projected_bytes > 0
+    done = run_job(spec)
+    assert done.digest == estimator.digest_ == load(done.address).digest_
+    for answer, name, options in (("distance", "distance", {}), ("neighbors", "distance", {"n_neighbors": 4})):
+        expected = estimator.distance(NEW, X) if method == "rfd" else 1.0 - estimator.similarity(NEW, X)
+        for queries in ("new.zarr", "dense.zarr/new"):
+            question = Question(done.address, f"{place}/{queries}", answer, **options)
+            score(question, f"{place}/answers.zarr", Here(2), overwrite=True)
+            found = np.asarray(open_array(f"{place}/answers.zarr/{name}")[...])
+            nearest = expected if answer == "distance" else np.sort(expected, axis=1)[:, :4]
+            assert np.allclose(found, nearest, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["rfd", "treerank"])
+def test_bins_of_sparse_points_are_refused_before_work(method: str, place: str) -> None:
+    with pytest.raises(SpecError, match=r"features are sparse, but max_bins=\d+ needs dense ones; give max_bins=None"):
+        check_and_stage(job(place, "csr.zarr", method), f"{place}/job")
+
+
 def test_a_preview_knows_the_size_from_metadata_and_the_staged_inputs_have_it(place: str) -> None:
     spec = job(place, "csc.zarr")
     seen, problem = preview(spec), stage_inputs(spec, f"{place}/job").problem()
     [features] = [array for array in seen.inputs if array.matrix]
     assert (features.shape, features.n_stored) == (X.shape, np.count_nonzero(X))
-    assert seen.plan == plan(size_of(problem), (), 4, None, 1) or seen.plan.projected_bytes > 0
+    assert seen.plan.projected_bytes > size_of(problem).matrix_bytes
     assert size_of(problem).matrix_bytes == problem.data.matrix.nbytes
     assert size_of(problem).width == 1
 
@@ -139,20 +166,6 @@ def test_urerf_reads_sparse_features_without_what_needs_dense_ones(place: str) -
         check_and_stage(job(place, "csr.zarr", "urerf"), f"{place}/job")
     with pytest.raises(InputError, match="features are sparse, but max_bins=8 needs dense ones; give max_bins=None"):
         stage_inputs(job(place, "csr.zarr", max_bins=8), f"{place}/job")
-
-
-@pytest.mark.parametrize("method", ["rfd", "treerank"])
-def test_methods_over_points_refuse_a_sparse_matrix(method: str, place: str) -> None:
-    spec = Spec.from_dict(
-        {
-            "format": 1,
-            "method": method,
-            "output": f"{place}/out.forest.zarr",
-            "input": {"features": f"{place}/own.zarr", "labels": f"{place}/dense.zarr/y"},
-        }
-    )
-    with pytest.raises(SpecError, match=r"a dense Zarr array was expected, found a sparse matrix, which only a given"):
-        preview(spec)
 
 
 @pytest.mark.parametrize(
@@ -236,3 +249,35 @@ def test_a_matrix_of_anndata_beside_other_groups_has_no_names(cells: str) -> Non
     zarr.open_group(f"{cells}/cells.zarr").attrs["encoding-type"] = "other"
     shutil.move(f"{cells}/X", f"{cells}/cells.zarr/X")
     assert not hasattr(forest.fit(f"{cells}/cells.zarr/X", Labels(Y)), "feature_names_in_")
+
+
+def test_names_are_read_once_for_all_tasks_of_a_scoring_and_anew_for_the_next(
+    cells: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"{cells}/forest.zarr"
+    SMERF(6, random_state=3).fit(f"{cells}/cells.zarr/X", Labels(Y)).save(address)
+    plain = SMERF(6, random_state=3).fit(X, Labels(Y))
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 4)
+    reads, read = [], module.var_names
+
+    def counted(of: str) -> list[str] | None:
+        reads.append(of)
+        return read(of)
+
+    monkeypatch.setattr(module, "var_names", counted)
+    monkeypatch.setattr("distforest.sources.schema.var_names", counted)
+    with pytest.warns(UserWarning, match="'more'"):
+        score(Question(address, f"{cells}/other.zarr/X", "predict"), f"{cells}/a.zarr", Here(2))
+    of_outline = 2  # of its checks
+    assert len(reads) == of_outline + 1
+    index = zarr.open_group(f"{cells}/other.zarr/var")["gene_ids"]
+    values = zarr.open_group(f"{cells}/other.zarr/X")
+    assert values.attrs["encoding-type"] == "csc_matrix"
+    names = np.asarray(index[...]).tolist()  # type: ignore[index]
+    first, second = names.index(GENES[0]), names.index(GENES[1])
+    names[first], names[second] = names[second], names[first]
+    index[...] = np.array(names, np.dtypes.StringDType())  # type: ignore[index]
+    swapped = NEW[:, [1, 0, *range(2, NEW.shape[1])]]
+    with pytest.warns(UserWarning, match="'more'"):
+        score(Question(address, f"{cells}/other.zarr/X", "apply"), f"{cells}/b.zarr", Here(2))
+    np.testing.assert_array_equal(np.asarray(open_array(f"{cells}/b.zarr/nodes")[...]), plain.apply(swapped))

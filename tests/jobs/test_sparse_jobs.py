@@ -169,13 +169,13 @@ def test_damage_is_refused_before_work_starts(place: str) -> None:
     ("place_of_fault", "given"),
     [
         ("input.distances", {"features": "dense.zarr/X", "distances": "D.zarr"}),
-        ("input.distances", {"features": "dense.zarr/X", "distances": {"kind": "graph", "adjacency": "D.zarr"}}),
+        ("input.distances", {"features": "dense.zarr/X", "distances": {"kind": "dense", "matrix": "D.zarr"}}),
     ],
 )
 def test_other_inputs_are_dense(place_of_fault: str, given: dict[str, Any], place: str) -> None:
     def moved(value: Any) -> Any:
         if isinstance(value, dict):
-            return {**value, "adjacency": f"{place}/{value['adjacency']}"}
+            return {**value, "matrix": f"{place}/{value['matrix']}"}
         return f"{place}/{value}"
 
     table = {"format": 1, "method": "smerf", "output": f"{place}/f.zarr"}

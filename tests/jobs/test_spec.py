@@ -18,6 +18,7 @@ from distforest.jobs.spec import Input, Relation, Run, Spec
 if TYPE_CHECKING:
     from pathlib import Path
 
+GRAPH: dict[str, Any] = {"absent": 1.0, "diagonal": None, "directed": None}
 LAZEGA = """\
 format = 1
 method = "smerf"
@@ -69,7 +70,7 @@ def with_input(base: dict[str, Any], **changes: object) -> dict[str, Any]:
 def test_the_example_of_the_design() -> None:
     spec = Spec.from_toml(LAZEGA)
     assert (spec.method, spec.seed, spec.output) == ("smerf", 7, "lazega.forest.zarr")
-    assert spec.input == Input({"features": "lazega.zarr/X"}, {"distances": Relation("graph", "lazega.zarr/A", {})})
+    assert spec.input == Input({"features": "lazega.zarr/X"}, {"distances": Relation("graph", "lazega.zarr/A", GRAPH)})
     given = {"n_estimators": 500, "min_samples_split": 4}
     assert spec.params == {row.name: given.get(row.name, row.default) for row in SMERF_PARAMETERS}
     assert spec.run == Run(workers=2, memory_limit=4 * 2**30)
@@ -85,6 +86,7 @@ def test_a_spec_that_says_the_least_has_the_defaults() -> None:
         "memory_limit": None,
         "scheduler": None,
         "batch": None,
+        "parts": None,
         "scratch": None,
         "retries": 3,
         "overwrite": False,
@@ -100,10 +102,13 @@ def test_a_spec_that_says_the_least_has_the_defaults() -> None:
     [
         (SMERF, "distances", "Z", Relation("dense", "Z")),
         (SMERF, "distances", {"kind": "dense", "matrix": "Z"}, Relation("dense", "Z")),
-        (SMERF, "distances", {"kind": "labels", "values": "y"}, Relation("labels", "y")),
-        (SMERF, "distances", {"kind": "targets", "values": "y"}, Relation("targets", "y")),
-        (SMERF, "distances", {"kind": "embedding", "values": "Y"}, Relation("embedding", "Y")),
-        (SMERF, "distances", {"kind": "graph", "adjacency": "A"}, Relation("graph", "A")),
+        (SMERF, "distances", {"kind": "labels", "values": "y"}, Relation("labels", "y", {"costs": None})),
+        (SMERF, "distances", {"kind": "targets", "values": "y"}, Relation("targets", "y", {"metric": "squared"})),
+        (
+            *(SMERF, "distances", {"kind": "embedding", "values": "Y"}),
+            Relation("embedding", "Y", {"metric": "sqeuclidean"}),
+        ),
+        (SMERF, "distances", {"kind": "graph", "adjacency": "A"}, Relation("graph", "A", GRAPH)),
         (SIMFOREST, "similarity", "S", Relation("dense", "S", {"measure": "similarity"})),
         (
             SIMFOREST,
@@ -185,7 +190,7 @@ def test_an_output_may_lie_beside_inputs_whose_names_begin_like_it() -> None:
 
 # --- what is refused --------------------------------------------------------------------------------------
 
-KINDS = "'dense', 'labels', 'targets', 'embedding', 'graph'"
+KINDS = "'dense', 'labels', 'targets', 'embedding', 'graph', 'lazy'"
 WHOLE = "must be an integer from 1 to 2^63 - 1, found"
 SIZE = "must be a size such as '4GiB', or a number of bytes from 1"
 OF_SMERF = "'features', 'feature_weights', 'sample_weight', 'distances'"
@@ -262,8 +267,8 @@ ARRAY = "must be the address (path or URL) of an array, found"
             f"input.distances.kind: must be {KINDS.replace(', ', ' or ')}, found 'label'",
         ),
         (
-            with_input(SMERF, distances={"kind": "lazy", "function": "m:f", "budget": 9}),
-            f"input.distances.kind: 'lazy' comes with a later version; the kinds of this one are {KINDS}",
+            with_input(SMERF, distances={"kind": "lazy", "function": "m:f", "budget": -9}),
+            "input.distances.budget: must be an integer from 0 to 2^63 - 1, found -9",
         ),
         (
             with_input(SIMFOREST, similarity={"kind": "lazy"}),

@@ -11,7 +11,7 @@ import pytest
 
 from distforest.growth.methods import METHODS
 from distforest.jobs.answers import ANSWERS
-from distforest.jobs.any_spec import spec_from_dict
+from distforest.jobs.any_spec import kind_of_job, spec_from_dict
 from distforest.jobs.input_keys import INPUTS
 from distforest.jobs.reader import NOT_GIVEN, read_toml
 from distforest.jobs.score_spec import INPUT, PARAMS, ScoreSpec
@@ -93,5 +93,7 @@ def test_samples_are_specs() -> None:
         "simforest",
         "urerf",
         "treerank",
+        "smerf",
     ]
+    assert [kind_of_job(spec) for spec in samples if isinstance(spec, Spec)][-1] == "tune"
     assert [spec.params["answer"] for spec in samples if isinstance(spec, ScoreSpec)] == ["neighbors"]

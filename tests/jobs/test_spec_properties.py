@@ -61,24 +61,27 @@ def relations(method: str, name: str, nulls: bool) -> st.SearchStrategy[object]:
     options = {
         "measure": st.sampled_from(["similarity", "distance"]),
         **dict.fromkeys(
-            ("gamma", "timeout"), st.floats(0, exclude_min=True, allow_infinity=False) | st.integers(1, 2**62)
+            ("gamma", "timeout", "absent"), st.floats(0, exclude_min=True, allow_infinity=False) | st.integers(1, 2**62)
         ),
-        **dict.fromkeys(("objects", "ledger"), ADDRESSES),
+        **dict.fromkeys(("objects", "ledger", "costs"), ADDRESSES),
         "symmetric": st.booleans(),
+        "diagonal": st.floats(0, allow_infinity=False),
+        "directed": st.sampled_from(["mean", "either", "both"]),
         **dict.fromkeys(("batch_size", "concurrency"), st.integers(1, 2**63 - 1)),
         **dict.fromkeys(("retries", "budget"), st.integers(0, 2**63 - 1)),
         "share": st.sampled_from(["all", "worker"]),
     }
+    metrics = {"targets": ["squared", "absolute"], "embedding": ["sqeuclidean", "cosine"]}
     tables = [
         st.fixed_dictionaries(
             {"kind": st.just(kind.name), kind.address: ADDRESSES},
             optional={
-                key.name: options[key.name] | (st.none() if nulls and key.default is None else st.nothing())
+                key.name: {**options, "metric": st.sampled_from(metrics.get(kind.name, [""]))}[key.name]
+                | (st.none() if nulls and key.default is None else st.nothing())
                 for key in kind.options
             },
         )
         for kind in INPUTS[method].relations[name]
-        if not kind.later
     ]
     return st.one_of(ADDRESSES, *tables)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import queue
 import signal
 import sys
@@ -206,6 +207,21 @@ def test_a_cluster_starts_without_a_word_on_a_machine_that_is_busy(
         assert told == []
         with pytest.raises(UserWarning, match="surprisingly long time"):
             told_of_slow_folders()  # elsewhere it is heard, as before
+
+
+def heard_of_a_worker() -> list[str]:
+    """What a process lets through of two errors that Dask logs in a worker."""
+    said = ["Failed to communicate with scheduler during heartbeat.", "Timed out when closing"]
+    records = [logging.LogRecord("distributed.worker", logging.ERROR, "", 0, text, (), None) for text in said]
+    return [record.msg for record in records if logging.getLogger("distributed.worker").filter(record)]
+
+
+@pytest.mark.cluster
+def test_a_heartbeat_that_is_lost_when_a_cluster_closes_is_no_news(cluster: OnDask) -> None:
+    heard = list(cluster.client.run(heard_of_a_worker).values())
+    assert heard
+    assert all(one == ["Timed out when closing"] for one in heard)
+    assert len(heard_of_a_worker()) == 2  # elsewhere all of it is heard
 
 
 @pytest.mark.cluster

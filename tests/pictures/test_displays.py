@@ -16,12 +16,14 @@ from distforest import (
     TreeRank,
     URerF,
     pairwise,
+    tune,
 )
 from distforest.errors import InputError
 from distforest.evaluation.geodesics import geodesic_precision
 from distforest.evaluation.manifolds import manifold_line
 from distforest.forest.forest import Forest
 from distforest.pictures.curves import operating_points
+from distforest.sources.arrays import write_array
 from tests.pictures.test_plotting import drawn_on, overlapping
 
 NAMES = load_wine().feature_names
@@ -76,6 +78,58 @@ def test_importances_are_those_of_the_forest(forests, name):
     assert overlapping(display.figure_) == []
 
 
+def test_importances_by_permutation_may_be_negative(forests, wines):
+    X, y = wines
+    display = displays.ImportancesDisplay.from_estimator(forests["labels"], X, y, names=NAMES)
+    found = forests["labels"].permutation_importances(X, y)
+    assert np.array_equal(display.importances.parts["importance"], found.importances)
+    assert np.array_equal(display.importances.errors, found.standard_errors)
+    assert display.ax_.get_xlabel() == "increase of the squared error out of bag"
+    assert overlapping(display.figure_) == []
+    with pytest.raises(InputError, match="RFD has no importances by permutation"):
+        displays.ImportancesDisplay.from_estimator(forests["votes"], X, y)
+
+
+@pytest.mark.parametrize("name", ["labels", "distances", "untaught", "votes", "ranks"])
+def test_the_bars_of_an_explanation_lead_from_the_mean_to_the_distance(forests, wines, name):
+    X, _ = wines
+    names = NAMES if name not in {"votes", "ranks"} else ()
+    display = displays.ExplanationDisplay.from_estimator(forests[name], X[0], X[-1:], names=names)
+    found = forests[name].explain(X[:1], X[-1:])
+    assert display.contributions.distance == pytest.approx(found.distances[0])
+    bars = sorted((bar.get_y(), bar.get_x(), bar.get_width()) for bar in display.ax_.patches)
+    assert found.baselines[0] + sum(width for *_, width in bars) == pytest.approx(found.distances[0])
+    place = found.baselines[0]
+    for _, start, width in bars:
+        assert start == pytest.approx(place)
+        place += width
+    first = found.strongest(0, 1)[0]
+    assert bars[0][2] == pytest.approx(first[1])
+    assert overlapping(display.figure_) == []
+
+
+def test_a_grid_is_drawn_with_a_line_for_each_further_cell(wines):
+    X, y = wines
+    grid = {"max_features": [1, 4, None], "min_samples_split": [2, 20]}
+    found = tune(SMERF(30, random_state=0), grid, X, y)
+    display = displays.TuningDisplay(found).plot()
+    *lines, best = display.ax_.lines
+    assert [line.get_label() for line in lines] == ["min_samples_split=2", "min_samples_split=20"]
+    scores = found.cv_results_["neg_root_mean_squared_error"]
+    assert lines[1].get_ydata().tolist() == scores[1::2]
+    assert best.get_ydata() == [found.best_score_]
+    assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == ["1", "4", "None"]
+    assert overlapping(display.figure_) == []
+
+
+def test_what_no_explanation_can_be_drawn_of_is_refused(forests, wines):
+    X, _ = wines
+    with pytest.raises(InputError, match=r"left: one row was expected, .*, found shape \(3, 13\)"):
+        displays.ExplanationDisplay.from_estimator(forests["labels"], X[:3], X[0])
+    with pytest.raises(InputError, match="as SimForestClassifier explains no distance"):
+        displays.ExplanationDisplay.from_estimator(forests["similar"], X[0], X[1])
+
+
 def naive_points(similar, distance, at):
     """The definition, threshold by threshold."""
     found = []
@@ -120,7 +174,7 @@ def test_curves_of_pairs_are_judged_by_labels(forests, wines):
     assert overlapping(ranks.figure_) == []
 
 
-def test_distances_and_maps_are_those_of_the_forest(forests, wines):
+def test_distances_and_maps_are_those_of_the_forest(forests, wines, tmp_path):
     X, y = wines
     words = np.array(["fern", "moss", "tree"])[y]
     for name, forest in forests.items():
@@ -138,6 +192,21 @@ def test_distances_and_maps_are_those_of_the_forest(forests, wines):
     for display in (by_class, by_amount, alike):
         assert sum(len(own.get_offsets()) for own in display.ax_.collections) == len(X)
         assert overlapping(display.figure_) == []
+    classes, codes = np.unique(words, return_inverse=True)
+    write_array(str(tmp_path), "y", codes.shape, codes.dtype, [codes], {"classes": classes.tolist()})
+    write_array(str(tmp_path), "heights", (len(X),), np.dtype(np.float64), [X[:, 0]], {})
+    at_address = displays.MapDisplay.from_estimator(forests["labels"], X, str(tmp_path / "y"))
+    assert [text.get_text() for text in at_address.ax_.get_legend().get_texts()] == ["fern", "moss", "tree"]
+    amounts = displays.MapDisplay.from_estimator(forests["labels"], X, tmp_path / "heights")
+    assert np.array_equal(amounts.ax_.collections[0].get_array(), X[:, 0])
+    whole = np.arange(len(X)) * 2
+    write_array(str(tmp_path), "few", (len(X),), np.dtype(np.float64), [whole % 4.0], {"kind": "targets"})
+    for given, meant in ((whole, whole), (str(tmp_path / "few"), whole % 4)):
+        drawn = displays.MapDisplay.from_estimator(forests["labels"], X, given)
+        assert np.array_equal(drawn.ax_.collections[0].get_array(), meant)
+    many = displays.MapDisplay.from_estimator(forests["labels"], X, [f"kind {k % 20}" for k in whole // 2])
+    assert len(many.ax_.get_legend().get_texts()) == 15
+    assert many.ax_.get_legend().get_title().get_text() == "and 5 more"
     one = displays.MapDisplay.from_predictions(None, [[0.0]])
     assert one.places.places.tolist() == [[0.0, 0.0]]
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from html import unescape
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,8 @@ def test_numbers_of_the_report_are_those_of_the_forest(home):
     estimator = load(home / "smerf.zarr")
     shares = [f"{100 * share:.1f}%" for share in sorted(estimator.feature_importances_, reverse=True)]
     importances = page.partition(">Importances<")[2].partition("</table>")[0]
-    assert re.findall(r"<td>(.*?)</td>", importances) == shares
+    errors = [f"{100 * error:.1f}%" for _, _, error in estimator.gain_importances().largest()]
+    assert re.findall(r"<td>(.*?)</td>", importances) == [*chain(*zip(shares, errors, strict=True))]
     assert f"Recorded RMSE</dt><dd>{estimator.oob_rmse_:.3g}" in page
     depths = page.partition(">Depths of leaves<")[2].partition("</table>")[0]
     n_leaves = [int(found) for found in re.findall(r"<td>(.*?)</td>", depths)]

@@ -323,6 +323,54 @@ def witness_gain(witnesses: Matrix, weights: Integers, left: Mask, floor: float 
     return float(np.mean(gains))
 
 
+# Categories, judged by what a companion says of them
+
+
+def companion_score(
+    s: Vector, weights: Integers, left: Mask, blur: float, n_categories: int, criterion: str, relative: bool
+) -> float:
+    """The score of a partition of rows between unions of categories, by the values `s` of the companion.
+
+    With SS_k + n_k b for SS_k in a BIC, less n log(p_1^3 + p_2^3), less 2 (a - 1) log 2. -inf if all s are equal.
+    """
+    if np.unique(s).size == 1:
+        return -math.inf
+    n, sides = float(np.sum(weights)), (left, ~left)
+    sizes = [float(np.sum(weights[side])) for side in sides]
+    within = [squares(s[side], weights[side]) for side in sides]
+    total = squares(s, weights)
+    if criterion == "two_means":
+        return (total if relative else 0.0) - sum(within)
+    variances = [ss / m + blur for ss, m in zip(within, sizes, strict=True)]
+    whole, least = total / n + blur, FLOOR * (total / n + blur)
+    pooled = max(sum(m * v for m, v in zip(sizes, variances, strict=True)) / n, least)
+    bic = -2 * hard_log_likelihood((sizes[0], sizes[1]), (pooled, pooled)) + 4 * math.log(n)
+    if criterion == "fast_bic" and (blur > 0 or min(np.unique(s[side]).size for side in sides) > 1):
+        own = max(variances[0], least), max(variances[1], least)
+        bic = min(bic, -2 * hard_log_likelihood((sizes[0], sizes[1]), own) + 5 * math.log(n))
+    of_one = n * math.log(2 * math.pi * whole) + n + 2 * math.log(n) if relative else 0.0
+    hidden = sum((m / n) ** 3 for m in sizes)
+    return of_one - bic - n * math.log(hidden) - 2 * (n_categories - 1) * math.log(2)
+
+
+def category_places(s: Vector, weights: Integers, categories: Integers) -> Vector:
+    """The mean of s over the rows of each row's category."""
+    means = {c: mean(s[categories == c], weights[categories == c]) for c in np.unique(categories)}
+    return np.array([means[c] for c in categories])
+
+
+def subset_scores(
+    s: Vector, weights: Integers, categories: Integers, blur: float, criterion: str, relative: bool
+) -> list[float]:
+    """The score of each way to part the categories into two sets."""
+    names = np.unique(categories)
+    scores = []
+    for bits in range(1, 2 ** (names.size - 1)):
+        left = np.isin(categories, [name for e, name in enumerate(names[1:]) if bits >> e & 1])
+        scores.append(companion_score(s, weights, left, blur, names.size, criterion, relative))
+    return scores
+
+
 # The dependence screen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,4 +57,57 @@ def explain(
                 own = forest.table.columns[forest.table.offset[at] : forest.table.offset[at + 1]]
                 for column in own:
                     contributions[column] += change / len(own)
+    return contributions / forest.n_trees
+
+
+def passed_by_pair(forest: Forest, tree: int, columns: np.ndarray) -> list[int]:
+    """The nodes that a pair without missing values passes in a tree whose splits read single columns."""
+    table, way = forest.table, [0]
+    while True:
+        node = int(table.tree_start[tree]) + way[-1]
+        if table.left[node] < 0:
+            return way
+        value = float(columns[table.columns[table.offset[node]]])
+        way.append(int(table.left[node] if value <= table.threshold[node] else table.right[node]))
+
+
+def rank_answers(forest: Forest, tree: int) -> list[float]:
+    """The distance of each node of a ranking tree: of each kind of its pairs that of such pairs in its cell."""
+    table, ranks = forest.table, forest.leaf_table
+    first, n = int(table.tree_start[tree]), int(table.tree_size[tree])
+    left, right, scores = ([*map(float, of[first : first + n])] for of in (table.left, table.right, ranks.scores))
+    counts = [[int(c) for c in of_node] for of_node in ranks.class_counts[first : first + n]]
+    leaves = sorted((node for node in range(n) if left[node] < 0), key=lambda node: -scores[node])
+
+    def next_cells(node: int) -> set[int]:
+        found = set()
+        for child in (int(left[node]), int(right[node])):
+            found |= {child} if scores[child] >= 0 else next_cells(child)
+        return found
+
+    def of_kind(cell: int, kind: int) -> float:
+        if left[cell] < 0:
+            return 1.0 - (len(leaves) - leaves.index(cell)) / len(leaves)
+        parts = [(counts[part][kind], of_kind(part, kind)) for part in next_cells(cell)]
+        return sum(c * a for c, a in parts) / max(1, sum(c for c, _ in parts))
+
+    cell_of = {0: 0}
+    for node in range(n):
+        for child in (int(left[node]), int(right[node])):
+            if child >= 0:
+                cell_of[child] = child if scores[child] >= 0 else cell_of[node]
+    return [
+        sum(counts[node][kind] * of_kind(cell_of[node], kind) for kind in (0, 1)) / sum(counts[node])
+        for node in range(n)
+    ]
+
+
+def explain_rank(forest: Forest, columns: np.ndarray) -> np.ndarray:
+    """The contribution of each column to the mean of 1 - rank over the trees, for a pair with these columns."""
+    contributions = np.zeros(forest.n_columns)
+    for tree in range(forest.n_trees):
+        way, answers = passed_by_pair(forest, tree, columns), rank_answers(forest, tree)
+        for here, after in pairwise(way):
+            at = int(forest.table.tree_start[tree]) + here
+            contributions[forest.table.columns[forest.table.offset[at]]] += answers[after] - answers[here]
     return contributions / forest.n_trees

@@ -91,7 +91,7 @@ class Browser:
         found = "const found = document.querySelector(arguments[0]);"
         return str(self.run(f"{found} return found?.checkVisibility() ? found.innerText : ''", selector))
 
-    def wait_for(self, selector: str, fits: Callable[[str], bool], seconds: float = 15.0) -> str:
+    def wait_for(self, selector: str, fits: Callable[[str], bool], seconds: float = 120.0) -> str:
         """The element's text as soon as it fits."""
         until = time.monotonic() + seconds
         while not fits(text := self.text(selector)):

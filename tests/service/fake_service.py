@@ -74,7 +74,7 @@ class FakeService:
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,7 +84,7 @@ class FakeService:
         """Stop listening, and break off what is connected."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     async def _main(self) -> None:

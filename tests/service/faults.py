@@ -33,14 +33,12 @@ from distforest.service import jobs, leading, lease, running
 from distforest.stores import building
 from distforest.stores.folder import Folder
 from tests.jobs.faults import growths
-
-FOLDER = "DISTFOREST_TEST_FAULTS"
-"""The variable that names the folder."""
+from tests.service.functions import FOLDER
 
 STALE, BEAT = "DISTFOREST_TEST_STALE", "DISTFOREST_TEST_BEAT"
-"""Variables for a service that is sooner taken for dead, and beats more often."""
+"""Variables for a service that is sooner or later taken for dead, and beats more often."""
 
-HOLD_SECONDS = 100.0
+HOLD_SECONDS = 240.0
 """After which a process that is held gives up."""
 
 

@@ -9,21 +9,24 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.service import faults
-
 if TYPE_CHECKING:
     import numpy as np
+
+FOLDER = "DISTFOREST_TEST_FAULTS"
+"""The variable that names the folder of faults, here because a process that is started to die should start quickly."""
 
 
 def tell(name: str) -> None:
     """Leave a file with the processes that call, and that asks."""
-    (Path(os.environ[faults.FOLDER]) / f"{name}-{os.getpid()}-{os.getppid()}").touch()
+    (Path(os.environ[FOLDER]) / f"{name}-{os.getpid()}-{os.getppid()}").touch()
 
 
 def good(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Distances of numbered objects."""
+    from tests.service.faults import apart
+
     tell("good")
-    return faults.apart(left, right)
+    return apart(left, right)
 
 
 def hangs(_left: np.ndarray, _right: np.ndarray) -> None:

@@ -132,7 +132,7 @@ class Served:
 
     def ask(self, path: str, method: str = "GET", headers: dict[str, str] | None = None) -> Answer:
         """One request, without following where it leads."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, headers=headers or {})
             answer = connection.getresponse()
@@ -158,9 +158,9 @@ def serving(http_prefix: str = "/") -> Iterator[Served]:
     thread = threading.Thread(target=asyncio.run, args=(run(),), daemon=True)
     thread.start()
     try:
-        assert ready.wait(30), "the scheduler did not start"
+        assert ready.wait(60), "the scheduler did not start"
         yield kept["served"]
     finally:
         over.set()
-        thread.join(30)
+        thread.join(60)
     assert not thread.is_alive()

@@ -41,12 +41,16 @@ PATIENCE = 120.0
 SETTINGS = {
     "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
     "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "info",
+    "DASK_DISTRIBUTED__WORKER__PRELOAD": faults.__name__,
+    faults.STALE: "60",
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
     "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
     "OMP_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
 }
-"""Of every process: a task that kills two workers is given up; two cores are not spent on Dask's own statistics."""
+"""Of every process: a task that kills two workers is given up; two cores are not spent on Dask's own statistics. What a
+worker preloads is stated here, as a nanny imports what the command line says, too, which takes it a second. A service
+whose heartbeats are late on a busy machine goes on."""
 
 MEMORY = "800MiB"
 """Of a worker."""
@@ -54,10 +58,11 @@ MEMORY = "800MiB"
 
 def until(what: Callable[[], T], seconds: float = PATIENCE) -> T:
     """The first answer that is true; the test fails if none comes in time."""
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.01
     while not (answer := what()):
         assert time.monotonic() < end, f"waited for {seconds:g} s in vain"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(1.2 * pause, 0.15)  # what takes long is asked for seldom, so that it need not share its processor
     return answer
 
 
@@ -104,7 +109,7 @@ class Program:
         if self.process.poll() is None:
             self.process.send_signal(number)
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = 20.0) -> int:
+    def end(self, number: int = signal.SIGTERM, seconds: float = PATIENCE) -> int:
         """Send a signal and wait for the end; kill what does not end."""
         self.send(number)
         return self.wait(seconds)
@@ -197,9 +202,8 @@ class Cluster:
     def start_worker(self) -> Program:
         """Start a worker; it waits for the scheduler."""
         ours = ("--nthreads", "1", "--no-dashboard")
-        own = (*ours, "--preload", faults.__name__, *self.worker)
         name = f"worker-{len(self.workers)}"
-        self.workers.append(self.run(name, "-m", "dask", "worker", self.address, *own))
+        self.workers.append(self.run(name, "-m", "dask", "worker", self.address, *ours, *self.worker))
         return self.workers[-1]
 
     def move(self) -> None:

@@ -198,7 +198,7 @@ def test_a_job_is_handed_in_over_a_restart(quick):
         try:
             assert Service(f"tcp://127.0.0.1:{port}").submit(SPEC, ID)["job"] == JOB
         finally:
-            thread.join(20)
+            thread.join(60)
             held[0].close()
     assert [asked["id"] for _, asked in held[0].asked] == [ID, ID]
 

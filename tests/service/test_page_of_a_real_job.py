@@ -19,6 +19,7 @@ import zarr
 from distforest.forest.sealed.artifact import open_forest
 from distforest.service.calls import Service
 from tests.service.browser import MISSING, browsing
+from tests.service.processes import PATIENCE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
@@ -37,7 +38,7 @@ def process(folder: Path, name: str, *arguments: str) -> Iterator[None]:
         finally:
             running.terminate()
             try:
-                running.wait(20)
+                running.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 running.kill()
                 running.wait(20)
@@ -45,18 +46,18 @@ def process(folder: Path, name: str, *arguments: str) -> Iterator[None]:
 
 def scheduler_of(file: Path) -> tuple[str, str]:
     """The address of a scheduler, and of its pages, once it has written them down."""
-    until = time.monotonic() + 40
+    end = time.monotonic() + PATIENCE
     while True:
         try:
             said = json.loads(file.read_text())
             return said["address"], f"http://127.0.0.1:{said['services']['dashboard']}/distforest"
         except (FileNotFoundError, ValueError):
-            assert time.monotonic() < until, "the scheduler has not started"
+            assert time.monotonic() < end, "the scheduler has not started"
             time.sleep(0.05)
 
 
 def answer(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as said:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as said:
         return str(said.read().decode())
 
 
@@ -103,11 +104,11 @@ def test_a_real_job_is_watched_to_its_forest(spec: dict[str, Any], tmp_path: Pat
 
         Service(address).submit(json.dumps(spec), "watched")
         browser.wait_for("tbody tr", lambda text: "watched" in text and "fit, smerf" in text)
-        browser.wait_for("tbody .badge", lambda text: text == "waiting for workers", seconds=30)
+        browser.wait_for("tbody .badge", lambda text: text == "waiting for workers")
         browser.run("document.querySelector('tbody a').click()")
         browser.wait_for(".lead .badge", lambda text: text == "waiting for workers")
         running.enter_context(process(tmp_path, "worker", "worker", *work))
-        browser.wait_for(".lead .badge", lambda text: text == "succeeded", seconds=60)
+        browser.wait_for(".lead .badge", lambda text: text == "succeeded")
 
         assert f"{N_TREES} of {N_TREES} trees" in browser.text(".far").replace("\n", " ")
         assert browser.run("return document.querySelectorAll('svg')[0].children.length") == N_TREES
@@ -122,6 +123,6 @@ def test_a_real_job_is_watched_to_its_forest(spec: dict[str, Any], tmp_path: Pat
         assert after["distforest_growth_seconds_total"] > 0
         assert json.loads(answer(f"{page}/health"))["status"] == "ok"
         browser.run("document.querySelector('#result a').click()")
-        browser.wait_for("main", lambda text: forest.digest in text and "distforest report watched" in text, seconds=60)
+        browser.wait_for("main", lambda text: forest.digest in text and "distforest report watched" in text)
         assert "Took" in browser.text("main")
         assert browser.complaints() == []

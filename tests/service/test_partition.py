@@ -33,9 +33,9 @@ OF_USERS: dict[str, list[str]] = {
 """Who is not root makes a namespace of users, in which he is, for all networks."""
 
 SETTINGS = {
-    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s",  # the least that Dask takes
-    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",
-    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "2s",  # at least ten heartbeats, which are 5 s
+    # The least that Dask takes; kernels keep it, so a host that is only busy is not taken for one that is cut off.
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
     "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10",
 }
 

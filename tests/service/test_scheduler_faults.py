@@ -224,7 +224,7 @@ def test_a_service_that_was_taken_for_dead_ends_itself_and_changes_nothing(
 def test_a_job_that_finds_no_worker_in_time_fails_and_can_be_resumed(tmp_path: Path, iris: Iris, digest: str) -> None:
     """Then its worker is frozen for so long that it is given up, and wakes up in mid tree: a nanny would kill it."""
     options = ("--no-workers-timeout", "1")
-    settings = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "8s"}
+    settings = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "15s"}
     cluster = Cluster(tmp_path / "cluster", options, settings, worker=("--no-nanny",), n_workers=0)
     with running(cluster):
         cluster.submit("frozen", iris.spec("frozen"))

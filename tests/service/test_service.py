@@ -20,6 +20,7 @@ from distforest.errors import SpecError
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service import jobs
+from distforest.service import lease as leases
 from distforest.service.job import Job
 from distforest.service.jobs import JobService, ServiceLimits
 from distforest.service.policy import Policy
@@ -187,6 +188,19 @@ def test_refusals_are_answers(root: str) -> None:
 
     limits = {"max_spec_bytes": 2000, "max_trees": 7, "max_jobs": 1}
     in_a_service(root, use, prefixes=(NOWHERE, "/x"), **limits)
+
+
+def test_a_service_that_may_not_write_asks_to_come_again(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(leases, "STALE", 0.0)
+            with refused(await ask("submit", spec=spec_text("a"), id="a"), "AwayError") as faults:
+                assert "no heartbeat of the service has come through" in faults[0]
+                assert faults[0].endswith("; try again in a moment")
+            assert (await ask("list"))["jobs"] == []
+        assert (await ask("submit", spec=spec_text("a"), id="a"))["created"]
+
+    in_a_service(root, use)
 
 
 def test_a_job_without_an_id_is_given_one(root: str) -> None:

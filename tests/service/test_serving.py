@@ -94,10 +94,10 @@ def test_jobs_are_served(home):
         assert [run(name, "first")[0] for name in ("cancel", "resume")] == [2, 2]
         assert run("rm", "second") == (0, {"id": "second", "removed": True})
         assert [run(name, "second")[0] for name in ("status", "wait", "cancel", "resume", "rm")] == [4] * 5
-        with urllib.request.urlopen(place["page"], timeout=30) as page:
+        with urllib.request.urlopen(place["page"], timeout=120) as page:
             assert "first" in page.read().decode()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
     assert (process.returncode, err.splitlines()[-1][:8]) == (0, "stopped;")
     assert "Traceback" not in err
     alone = CliRunner().invoke(cli.main, ["list", "--job-root", "jobs", "--json"])
@@ -115,7 +115,7 @@ def test_the_end_of_its_terminal_ends_a_service_in_good_order(tmp_path, ignored)
             if ignored:
                 assert Service(place["address"]).health()["pid"] == process.pid
                 process.send_signal(signal.SIGTERM)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=120)
     finally:
         signal.signal(signal.SIGHUP, before)
     assert (process.returncode, err.splitlines()[-1][:8]) == (0, "stopped;")
@@ -127,7 +127,7 @@ def test_the_end_of_its_terminal_ends_a_service_in_good_order(tmp_path, ignored)
 def test_what_keeps_a_service_from_starting(tmp_path):
     (tmp_path / "file").write_text("")
     with served(tmp_path / "file") as (process, told):
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
     assert (process.returncode, told["exit_code"]) == (1, 1)
     assert "the distforest service could not start: " in err
     assert "Traceback" not in err
@@ -135,7 +135,7 @@ def test_what_keeps_a_service_from_starting(tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with served(tmp_path / "jobs", "--port", str(taken.getsockname()[1])) as (process, told):
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "Address already in use; is another one running there?" in told["error"]["message"]
     assert "Traceback" not in err

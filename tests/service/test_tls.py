@@ -145,7 +145,7 @@ CALLS: list[dict[str, object]] = [
 
 async def ask(address: str, call: dict[str, object], **how: Any) -> object:
     """Connect in a stranger's way, call, and hand back the answer, if one comes."""
-    comm = await connect(address, timeout=10, **how)
+    comm = await connect(address, timeout=60, **how)
     try:
         await comm.write({**call, "reply": True})
         return await comm.read()

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.sources import binned
-from distforest.sources.binned import BinnedSource, column_edges, fill_codes
-from distforest.sources.source import offsets, project_entries
+from distforest.sources.binned import BinnedSource, BinnedTable, column_edges, fill_codes
+from distforest.sources.source import Projections, offsets, project_entries
 from tests import samples
 from tests.reference import naive
 
@@ -121,3 +121,23 @@ def test_coordinates_and_projections_are_codes() -> None:
     single = samples.projections([[[(2, 1.0)], [(0, 1.0)]], [[(4, 1.0)], [(2, 1.0)]]])
     starts = np.array([0, 2, 3])
     assert source.project(rows, starts, single).tolist() == project_entries(source, rows, starts, single).tolist()
+
+
+def test_categories_beside_bins_are_read_as_they_are() -> None:
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=60), rng.integers(0, 900, 60), rng.normal(size=60)]).astype(np.float32)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    source = BinnedTable.of(X, 8, np.array([False, True, False]))
+    numbers = BinnedSource.of(X[:, [0, 2]], 8)
+    rows, starts = rng.permutation(60)[:40].astype(np.int32), np.array([0, 15, 40])
+    projections = Projections(2, np.arange(5), np.array([1, 0, 2, 1], np.int32), np.ones(4))
+    values = source.project(rows, starts, projections)
+    np.testing.assert_array_equal(values, project_entries(source, rows, starts, projections))
+    np.testing.assert_array_equal(values[0, :15], X[rows[:15], 1])
+    np.testing.assert_array_equal(values[1, :15], numbers.block(rows[:15], np.array([0], np.int32))[:, 0])
+    block = source.block(rows, np.arange(3, dtype=np.int32))
+    np.testing.assert_array_equal(block[:, [0, 2]], numbers.block(rows, np.arange(2, dtype=np.int32)))
+    assert not source.is_complete
+    columns = np.array([0, 1, 2], np.int32)
+    expected = numbers.thresholds(np.array([0, 1], np.int32), np.array([1.5, 2.5]))
+    assert source.thresholds(columns, np.array([1.5, 1.0, 2.5])).tolist() == [expected[0], 1.0, expected[1]]

@@ -40,7 +40,7 @@ from distforest.jobs.staging import stage_inputs
 from distforest.sources import doubts
 from distforest.sources.arrays import write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_truth
-from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
+from distforest.sources.doubts import Sample, told_of_amounts, told_of_gamma, told_of_rounding, told_of_scales
 from distforest.sources.files.ingest import ingest
 from distforest.sources.schema import Schema
 from distforest.sources.sparse_features import read_sparse_features
@@ -186,7 +186,7 @@ def test_what_fits_into_float32_is_not_sampled(dtype: str) -> None:
     "forest",
     [
         *(SMERF(**FOREST), URerF(**FOREST), RFD(**FOREST), TreeRank(2, n_pairs=500, random_state=0)),
-        *(SimForestClassifier("rbf", **FOREST), SimForestClassifier("feature_subsets", **FOREST)),
+        *(SimForestClassifier("rbf", gamma=1e-5, **FOREST), SimForestClassifier("feature_subsets", **FOREST)),
     ],
     ids=lambda forest: f"{type(forest).__name__} {getattr(forest, 'similarity', '')}",
 )
@@ -569,3 +569,41 @@ def test_scales_are_those_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert told_of_scales(np.full((50, 2), math.pi, np.float32), "linear") == ""
+
+
+# --- gamma ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine])
+def test_the_default_gamma_of_real_features_is_not_told(load: Any) -> None:
+    X = load(return_X_y=True)[0].astype(np.float32)
+    for features in (X, StandardScaler().fit_transform(X).astype(np.float32), X * np.float32(1e6)):
+        assert told_of_gamma(features, 1.0 / (features.shape[1] * float(features.var()))) == ""
+
+
+@pytest.mark.parametrize("X", [np.ones((5, 2)), np.ones((1, 2)), np.full((5, 2), np.nan)])
+def test_gamma_of_rows_that_are_alike_is_not_told(X: np.ndarray) -> None:
+    assert told_of_gamma(X.astype(np.float32), 1.0) == ""
+
+
+def test_a_far_value_that_makes_all_objects_alike_is_told_in_python_and_in_a_job(tmp_path: Path) -> None:
+    X, y = load_iris(return_X_y=True)
+    X = X.astype(np.float32)
+    X[7, 2] = 1e20
+    told = "gamma=.* is so small for these features that nearly all similarities 'rbf' are 1"
+    estimator = SimForestClassifier("rbf", n_estimators=2, random_state=0)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        estimator.fit(X, y)
+    assert any(re.match(told, str(one.message)) for one in found)
+    for name, values in (("X", X), ("y", y)):
+        write_array(str(tmp_path / "d.zarr"), name, values.shape, values.dtype, [values])
+    given = {
+        "labels": str(tmp_path / "d.zarr/y"),
+        "similarity": {"kind": "rbf", "features": str(tmp_path / "d.zarr/X")},
+    }
+    spec = {"format": 1, "method": "simforest", "seed": 0, "output": "unused.zarr", "input": given}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        stage_inputs(Spec.from_dict({**spec, "run": {"scratch": str(tmp_path)}}), str(tmp_path / "job"))
+    assert any(re.match(f"similarity: {told}", str(one.message)) for one in found)

@@ -102,7 +102,7 @@ def test_labels_are_encoded_in_the_order_of_their_classes(values: Any, codes: li
         ([1.0, math.nan, math.nan], "labels contain NaN or infinity, the first in row 1; remove those rows"),
         ([1.0, math.inf], "labels contain NaN or infinity, the first in row 1"),
         (np.array(["b", "a", None, math.nan], object), r"labels contain 2 missing values, the first in row 2 \(None\)"),
-        (np.array([1.0, math.nan, 2.0], object), r"labels contain 1 missing values, the first in row 1 \(nan\)"),
+        (np.array([1.0, math.nan, 2.0], object), r"labels contain 1 missing value, the first in row 1 \(nan\)"),
         (np.array([1, "a"], object), "labels must be all of one type that can be sorted"),
         (np.array([2, 1j]), r"labels must be numbers, booleans or strings, found 1j in row 1"),
         (np.array(["2020-01-01"], "datetime64[D]"), "labels must be numbers, booleans or strings, found datetime64.D."),
@@ -132,7 +132,7 @@ def test_dates_are_numbers_of_their_own_unit(unit: str, number: float) -> None:
 def test_what_pandas_has_in_the_place_of_a_value_is_refused_with_its_row() -> None:
     pandas = pytest.importorskip("pandas")
     for missing in (pandas.NA, pandas.NaT, None):
-        with pytest.raises(InputError, match="labels contain 1 missing values, the first in row 1"):
+        with pytest.raises(InputError, match="labels contain 1 missing value, the first in row 1"):
             encoded(pandas.Series(["a", missing, "b"], dtype=object))
     with pytest.raises(InputError, match="'NAType', the first in row 1"):
         finite_vectors(pandas.Series([1.0, pandas.NA], dtype=object), "targets")

@@ -51,8 +51,8 @@ MASKED = np.ma.masked_equal([0, 1, 9, 1], 9)
         (Labels(MASKED)[:3], "labels contain NaN"),
         (Targets(MASKED), "targets contain 1 NaN .* row 2"),
         (Embedding(np.ma.masked_equal([[0, 1], [9, 1]], 9)), "embedding contain 1 NaN .* row 1"),
-        (MASKED / 3, "Z contain 1 NaN .* row 2"),
-        (MASKED, "Z contain 1 NaN .* row 2"),
+        (MASKED / 3, "the values of y contain 1 NaN .* row 2"),
+        (MASKED, "the values of y contain 1 NaN .* row 2"),
         (np.ma.masked_equal(np.eye(3), 0.0), "all 3 entries between different rows are NaN"),
     ],
 )

@@ -60,6 +60,20 @@ def test_one_content_in_any_chunks_and_dtype_is_one_file(tmp_path: Path, scratch
     assert left_in(scratch) == [f"{found.pop()}.npy"]
 
 
+@pytest.mark.parametrize("chunks", [(9, 2), (3, 4), (2, 9)])
+def test_chunks_that_are_parts_of_rows_are_laid_out_first(
+    chunks: tuple[int, int], tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(0).random((9, 9))
+    values = values + values.T
+    zarr.create_array(tmp_path / "Z", data=values, chunks=chunks)
+    expected = stage(f"{tmp_path}/Z", DISTANCES, scratch)
+    monkeypatch.setattr("distforest.sources.laid_rows.MOST_OF_CHUNKS", 100)
+    assert stage(f"{tmp_path}/Z", DISTANCES, tmp_path / "other") == expected
+    assert [path.name for path in (tmp_path / "other").glob("*.npy")] == [f"{expected.sha256}.npy"]
+    assert not list((tmp_path / "other").glob("*.partial"))
+
+
 def test_another_content_shape_or_dtype_is_another_file(tmp_path: Path, scratch: Path) -> None:
     values = np.arange(12, dtype=np.int32)
     arrays = [

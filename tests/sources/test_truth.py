@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from distforest import RFD, SMERF, Embedding, Graph, Labels, Targets
+from distforest import RFD, SMERF, Embedding, Graph, Labels, SimForestRegressor, Targets
 from distforest.errors import InputError
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
@@ -201,7 +201,7 @@ def test_labels_of_a_job_that_may_be_amounts_are_told(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (np.array([1.0, np.nan]), "Z contain 1 NaN or infinite values, the first in row 1"),
+        (np.array([1.0, np.nan]), "the values of y contain 1 NaN or infinite values, the first in row 1"),
         (np.array([1, "a", None], object), r"Unknown label type: .*first in row 2 \(None\); remove the rows that lack"),
         (np.array(["a", "b", 3.0], object), r"Unknown label type: .*first in row 2 \(3.0\); convert them"),
         (
@@ -227,8 +227,8 @@ def test_what_is_refused(given: Any, message: str) -> None:
 
 def test_a_sparse_matrix_is_refused_with_the_way_out() -> None:
     sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(InputError, match="toarray"):
-        Truth.of(Graph(sparse.csr_array(np.eye(3))))
+    with pytest.raises(InputError, match=r"Graph\(A\) if it is no link, Z.toarray\(\) if it is 0"):
+        Truth.of(sparse.csr_array(np.eye(3)))
 
 
 def test_pairs_are_drawn_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,3 +256,23 @@ def test_classes_at_an_address_have_the_names_of_its_attributes(form: str, tmp_p
     assert Truth.of(open_array(address)[:]).classes == [0, 1, 2]
     assert Truth.of(Labels([0.5, 1.0], ["a", "b"])).classes == [0.5, 1.0]
     assert Truth.of(Labels([1, 2], ["a", "b"])).classes == [1, 2]  # there is no third name
+
+
+def test_numbers_of_named_classes_are_no_amounts(tmp_path: Path) -> None:
+    codes = np.array([0, 2, 1, 0], np.int64)
+    write_array(str(tmp_path / "d.zarr"), "y", codes.shape, codes.dtype, [codes], {"classes": ["u", "v", "w"]})
+    address = str(tmp_path / "d.zarr/y")
+    told = r"amounts were expected, found the numbers of 3 classes \('u', 'v', 'w'\), .* give them as labels"
+    for kind in (Targets, Embedding):
+        with pytest.raises(InputError, match=told):
+            kind(address)
+    with pytest.raises(InputError, match=f"y: {told}"):
+        SimForestRegressor("linear").fit(np.eye(4), address)
+    spec = {"format": 1, "method": "smerf", "seed": 0, "output": str(tmp_path / "f.zarr")}
+    X = np.eye(4, dtype=np.float32)
+    write_array(str(tmp_path / "d.zarr"), "X", X.shape, X.dtype, [X])
+    given = {"features": str(tmp_path / "d.zarr/X"), "distances": {"kind": "targets", "values": address}}
+    with pytest.raises(InputError, match=told):
+        stage_inputs(Spec.from_dict({**spec, "input": given}), str(tmp_path / "job"))
+    assert Truth.of(Targets(codes)).kind == "targets"
+    assert Truth.of(Labels(address)).classes == ["u", "v", "w"]

@@ -39,12 +39,15 @@ class Cells:
     better, worse
         The two cells into which each node is parted, numbers within the tree, shape (tree_size,); -1 for a leaf and for
         a node that is no cell.
+    cell
+        The cell that each node helps to part, itself for a cell, shape (tree_size,).
     """
 
     start: int
     counts: Ints
     better: Ints
     worse: Ints
+    cell: Ints
 
     @classmethod
     def of(cls, ranks: Ranks, tree: int) -> Cells:
@@ -64,7 +67,7 @@ class Cells:
                     better[cell] = child
                 else:
                     worse[cell] = child
-        return cls(start, ranks.class_counts[start : start + n].astype(np.int64), better, worse)
+        return cls(start, ranks.class_counts[start : start + n].astype(np.int64), better, worse, np.array(cell_of))
 
     def gains(self, counts: Ints) -> Floats:
         """Area under the curve that parting each cell gains, shape (tree_size,).
@@ -151,7 +154,12 @@ def _without(table: NodeTable, kept: NDArray[np.bool_], leaves: Sequence[int]) -
     root = np.repeat(table.tree_start[:-1], table.tree_size)
     number = total[:-1] - total[root]
     left, right = (np.where(is_leaf, LEAF, number[root + child.clip(0)])[kept] for child in (table.left, table.right))
-    entry = np.repeat(kept & ~is_leaf, table.width)
+    stays = kept & ~is_leaf
+    entry = np.repeat(stays, table.width)
+    lists: dict[str, np.ndarray] = {}
+    if table.category_size is not None and table.category_codes is not None:
+        lists["category_size"] = np.where(is_leaf, 0, table.category_size)[kept].astype(np.int32)
+        lists["category_codes"] = table.category_codes[np.repeat(stays, table.category_size)]
     return NodeTable(
         tree_size=np.diff(total[table.tree_start]),
         left=left.astype(np.int32),
@@ -163,4 +171,5 @@ def _without(table: NodeTable, kept: NDArray[np.bool_], leaves: Sequence[int]) -
         gain=np.where(is_leaf, 0.0, table.gain)[kept],
         n_rows=table.n_rows[kept],
         missing_right=None if table.missing_right is None else (table.missing_right & ~is_leaf)[kept],
+        **lists,
     )

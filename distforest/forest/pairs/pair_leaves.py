@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from distforest.errors import ArtifactError
 from distforest.forest.leaves import expect
 from distforest.forest.pairs.pair_walks import Walks
+from distforest.forest.table import PickledWithoutCaches
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
@@ -77,7 +78,7 @@ def _check_counts(table: NodeTable, counts: np.ndarray) -> None:
 
 
 @dataclass(frozen=True)
-class Votes:
+class Votes(PickledWithoutCaches):
     """In-bag weight of the similar and the dissimilar pairs in each node, also in inner nodes, shape (N, 2)."""
 
     table: NodeTable
@@ -115,7 +116,7 @@ class Votes:
 
 
 @dataclass(frozen=True)
-class Ranks:
+class Ranks(PickledWithoutCaches):
     """Counts as of `Votes`, and the score of each cell, shape (N,): 1 - k / 2^j of the k-th cell in depth j.
 
     The score of a leaf is s_D / 2^D (Clemencon, Vogel, section 3.1). A further node of the small tree that parts a cell

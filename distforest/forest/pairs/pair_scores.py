@@ -8,21 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
-from distforest.forest.pairs.pair_walks import Walks, blocks_of
+from distforest.forest.pairs.pair_walks import Walks, blocks_of, on_used
 from distforest.forest.proximities import check_n_neighbors
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
+from distforest.sources.sparse_pairs import SparsePairs
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.forest.table import NodeTable
+    from distforest.sources.sparse_features import SparseFeatures
+
+Points: TypeAlias = "Float32s | SparseFeatures"
+PairsOfPoints = PointPairs | SparsePairs
 
 PAIRS_PER_TURN = 1 << 14
 """Number of pairs that a thread scores at a time."""
@@ -57,7 +63,7 @@ def ranks_of(forest: Forest) -> Ranks:
     return forest.leaf_table
 
 
-def pair_answers(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
+def pair_answers(forest: Forest, pairs: PairsOfPoints, threads: int = 1) -> Floats:
     """The forest's answer for each pair: how dissimilar it is (votes), or how similar (ranks).
 
     Parameters
@@ -75,6 +81,7 @@ def pair_answers(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
         Shape (n_pairs,), from 0 to 1.
     """
     answers = np.empty(len(pairs.left))
+    forest, pairs = _read_by(forest, pairs)
 
     def answer(block: slice) -> None:
         answers[block] = _answers(forest, pairs.of_pairs(pairs.left[block], pairs.right[block]))
@@ -89,7 +96,7 @@ def pair_answers(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
     return answers
 
 
-def _answers(forest: Forest, pairs: PointPairs) -> Floats:
+def _answers(forest: Forest, pairs: PairsOfPoints) -> Floats:
     table, answers = node_scores(forest), np.empty(len(pairs.left))
     for block in blocks_of(pairs):
         if table.median:
@@ -101,19 +108,18 @@ def _answers(forest: Forest, pairs: PointPairs) -> Floats:
     return answers
 
 
-def pair_distance(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
+def pair_distance(forest: Forest, pairs: PairsOfPoints, threads: int = 1) -> Floats:
     """The forest's distance of the two points of each pair, shape (n_pairs,)."""
     answers = pair_answers(forest, pairs, threads)
     return answers if node_scores(forest).dissimilar else np.subtract(1.0, answers, out=answers)
 
 
-def distance(forest: Forest, points: Float32s, others: Float32s, threads: int = 1) -> Floats:
+def distance(forest: Forest, points: Points, others: Points, threads: int = 1) -> Floats:
     """The forest's distance of each of ``points`` to each of ``others``, shape (n_points, n_others)."""
-    shape, columns = (len(points), len(others)), columns_of(forest)
+    shape = (points.shape[0], others.shape[0])
     distances = np.empty(shape)
     step = max(1, (threads * PAIRS_PER_TURN) // max(1, shape[1]))
-    none = np.empty(0, np.int32)
-    all_pairs = PointPairs(columns, points, others, none, none)
+    forest, all_pairs = _read_by(forest, pairs_of(columns_of(forest), points, others))
     for rows in _blocks(shape[0], step):
         size = rows.stop - rows.start
         numbers = np.arange(rows.start, rows.stop, dtype=np.int32)
@@ -123,7 +129,7 @@ def distance(forest: Forest, points: Float32s, others: Float32s, threads: int = 
 
 
 def kneighbors(
-    forest: Forest, points: Float32s, n_neighbors: int, own: Ints | None, threads: int = 1
+    forest: Forest, points: Points, n_neighbors: int, own: Ints | None, threads: int = 1
 ) -> tuple[Floats, Ints]:
     """The nearest training points of each of ``points``, block by block.
 
@@ -132,7 +138,7 @@ def kneighbors(
     forest
         A forest over pairs.
     points
-        Shape (n, columns.width), float32.
+        Shape (n, columns.width), float32, or sparse if the training points are.
     n_neighbors
         Number of neighbours of each point.
     own
@@ -151,12 +157,13 @@ def kneighbors(
     InputError
         There are fewer than ``n_neighbors`` neighbours.
     """
-    training = forest.points
-    check_n_neighbors(n_neighbors, len(training), own is not None)
-    distances = np.empty((len(points), n_neighbors))
-    indices = np.empty((len(points), n_neighbors), np.int64)
-    for rows in _blocks(len(points), max(1, (1 << 20) // len(training))):
-        near = distance(forest, points[rows], training, threads)
+    training, n = training_points(forest), points.shape[0]
+    check_n_neighbors(n_neighbors, training.shape[0], own is not None)
+    distances = np.empty((n, n_neighbors))
+    indices = np.empty((n, n_neighbors), np.int64)
+    for rows in _blocks(n, max(1, (1 << 20) // training.shape[0])):
+        some = points_at(points, np.arange(rows.start, rows.stop))
+        near = distance(forest, some, training, threads)
         if own is not None:
             near[np.arange(len(near)), own[rows]] = np.inf
         indices[rows] = np.argsort(near, axis=1, kind="stable")[:, :n_neighbors]
@@ -164,13 +171,43 @@ def kneighbors(
     return distances, indices
 
 
-def training_pairs(forest: Forest, pairs: Int32s) -> PointPairs:
+def training_points(forest: Forest) -> Points:
+    """The points of the training pairs, dense or sparse; raises InputError for a forest of rows."""
+    sparse = forest.sparse_points
+    return forest.points if sparse is None else sparse
+
+
+def points_at(points: Points, rows: Ints) -> Points:
+    """Some of the points, in this order."""
+    return points[rows] if isinstance(points, np.ndarray) else points.take(rows)
+
+
+def pairs_of(columns: PairColumns, points: Points, others: Points) -> PairsOfPoints:
+    """Two sets of points of which there are no pairs yet; both are dense, or both are sparse."""
+    none = np.empty(0, np.int32)
+    if isinstance(points, np.ndarray) and isinstance(others, np.ndarray):
+        return PointPairs(columns, points, others, none, none)
+    assert not isinstance(points, np.ndarray)  # noqa: S101  (callers bring queries into the form of the forest)
+    assert not isinstance(others, np.ndarray)  # noqa: S101
+    return SparsePairs(columns, points, others, none, none)
+
+
+def training_pairs(forest: Forest, pairs: Int32s) -> PairsOfPoints:
     """Pairs of training points, given by the numbers of the two points of each, shape (m, 2)."""
     left, right = np.ascontiguousarray(pairs.T)
-    return PointPairs(columns_of(forest), forest.points, forest.points, left, right)
+    points = training_points(forest)
+    return pairs_of(columns_of(forest), points, points).of_pairs(left, right)
 
 
-def out_of_bag(forest: Forest, pairs: PointPairs) -> tuple[Floats, Ints]:
+def _read_by(forest: Forest, pairs: PairsOfPoints) -> tuple[Forest, PairsOfPoints]:
+    """The forest and the pairs with the features alone that the trees read, if they are sparse."""
+    if not isinstance(pairs, SparsePairs):
+        return forest, pairs
+    table, some = on_used(forest.table, pairs)
+    return replace(forest, table=table, leaf_table=replace(node_scores(forest), table=table)), some
+
+
+def out_of_bag(forest: Forest, pairs: PairsOfPoints) -> tuple[Floats, Ints]:
     """The answer for each pair of training points by the trees that drew neither of its points.
 
     Returns
@@ -180,6 +217,7 @@ def out_of_bag(forest: Forest, pairs: PointPairs) -> tuple[Floats, Ints]:
     count : ndarray
         Number of such trees for each pair, shape (n_pairs,).
     """
+    forest, pairs = _read_by(forest, pairs)
     table, n = node_scores(forest), len(pairs.left)
     parts, wholes, count = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
     for tree in range(forest.n_trees):
@@ -192,7 +230,7 @@ def out_of_bag(forest: Forest, pairs: PointPairs) -> tuple[Floats, Ints]:
     return np.divide(parts, wholes, out=np.full(n, np.nan), where=count > 0), count
 
 
-def walked(walks: Walks, tree: int, pairs: PointPairs) -> Ints:
+def walked(walks: Walks, tree: int, pairs: PairsOfPoints) -> Ints:
     """The node in which each pair ends in a tree, numbers in the whole table, shape (n_pairs,)."""
     ends = np.empty(len(pairs.left), np.int64)
     for block in blocks_of(pairs):
@@ -200,8 +238,10 @@ def walked(walks: Walks, tree: int, pairs: PointPairs) -> Ints:
     return ends
 
 
-def tallied(table: NodeTable, tree: int, pairs: PointPairs, codes: NDArray[np.uint8], weights: Int32s) -> Ints:
+def tallied(table: NodeTable, tree: int, pairs: PairsOfPoints, codes: NDArray[np.uint8], weights: Int32s) -> Ints:
     """Weight of each class in each node of a tree, shape (tree_size, 2), as its pairs walk down."""
+    if isinstance(pairs, SparsePairs):
+        table, pairs = on_used(table, pairs)
     counts, walks = np.zeros((int(table.tree_size[tree]), 2), np.int64), Walks(table)
     for block in blocks_of(pairs):
         walks.tally(tree, block, codes[block.pairs], weights[block.pairs], counts)

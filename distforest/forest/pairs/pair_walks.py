@@ -2,21 +2,27 @@
 
 A step has no branch, also where values are missing: a block then has each value twice, NaN and infinity for a missing
 one. A node that sends missing ones left reads the first of the two, as no NaN is greater than a threshold; one that
-sends them right reads the second.
+sends them right reads the second. So does one that cuts categories: infinity is none of those that it lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.forest.category_sets import CategorySets, side_of_category
+from distforest.forest.frontier import LEFT
 from distforest.forest.walks import (
     COLUMN,
+    COLUMN_BITS,
+    HAS_LIST,
+    HAS_MASK,
+    HAS_WORDS,
     IS_LEAF,
     WalkSteps,
     block_rows,
@@ -24,11 +30,16 @@ from distforest.forest.walks import (
     walk_lanes,
 )
 from distforest.jit import borrowing, kernel
-from distforest.sources.point_pairs import MAX_MIN, PairReading, PointPairs, pair_value
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, is_complete
+from distforest.sources.arrays import is_complete
+from distforest.sources.point_pairs import MAX_MIN, OF_NUMBERS, ColumnReading, PairReading, PointPairs, pair_value
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
+from distforest.sources.sparse_pairs import SparsePairs
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
+
+WAYS_OF_SETS = HAS_MASK | HAS_WORDS | HAS_LIST
+"""The bits of which one is set in the column of a node that cuts categories."""
 
 
 class Block(NamedTuple):
@@ -57,11 +68,16 @@ class Block(NamedTuple):
             repeat_values(values, twice)
         return cls(slice(first, first + len(values)), values, twice)
 
+    def only(self, place: int) -> Block:
+        """The block of one of its pairs alone."""
+        own, pair = slice(place, place + 1), self.pairs.start + place
+        return Block(slice(pair, pair + 1), self.values[own], None if self.twice is None else self.twice[own])
+
 
 class SumSteps(NamedTuple):
     """Trees whose projections are sums of columns, as a step reads them; each is an array of a `NodeTable`.
 
-    ``missing_right`` may be empty if no value is missing.
+    ``missing_right`` may be empty if no value is missing; ``sets`` is None if no node cuts categories.
     """
 
     left: Int32s
@@ -71,12 +87,15 @@ class SumSteps(NamedTuple):
     columns: Int32s
     weights: Floats
     missing_right: NDArray[np.bool_]
+    sets: CategorySets | None
 
     @classmethod
     def of(cls, table: NodeTable) -> SumSteps:
         """The steps of a table's trees."""
         sends_right = np.empty(0, np.bool_) if table.missing_right is None else table.missing_right
-        return cls(table.left, table.right, table.threshold, table.offset, table.columns, table.weights, sends_right)
+        sets = None if table.category_size is None else table.category_sets
+        projections = (table.offset, table.columns, table.weights)
+        return cls(table.left, table.right, table.threshold, *projections, sends_right, sets)
 
 
 @dataclass(frozen=True)
@@ -126,28 +145,56 @@ class Walks:
 
     @cached_property
     def _steps_of_twice(self) -> WalkSteps | None:
-        """The steps on values that are there twice: column c is 2 c, or 2 c + 1 where missing ones go right."""
+        """The steps on values that are there twice: column c is 2 c, or 2 c + 1 where missing ones go right.
+
+        Of a node that cuts categories it is 2 c + 1, and the bits that say how it does stay.
+        """
         table, steps = self._sending_on, self.table.steps
         if steps is None or table.missing_right is None:
             return None
         child = preorder(table.tree_start, table.left, table.right)
         met = child < IS_LEAF
         nodes, place = steps.nodes.copy(), child[met] + COLUMN
-        nodes[place] = 2 * nodes[place] + table.missing_right[met]
+        cuts_sets = nodes[place] & WAYS_OF_SETS != 0
+        column = np.where(cuts_sets, nodes[place] & COLUMN_BITS, nodes[place])
+        twice = 2 * column + (table.missing_right[met] | cuts_sets)
+        nodes[place] = np.where(cuts_sets, twice | (nodes[place] & ~COLUMN_BITS), twice)
         return steps._replace(nodes=nodes)
 
 
-def blocks_of(pairs: PointPairs) -> Iterator[Block]:
+def blocks_of(pairs: PointPairs | SparsePairs) -> Iterator[Block]:
     """Blocks of pairs, each with the values of all columns, which the next block overwrites."""
-    n_columns, reading, often = pairs.shape[1], pairs.reading, 1 if pairs.is_complete else 2
+    n_columns, often = pairs.shape[1], 1 if pairs.is_complete else 2
     step = block_rows(often * n_columns)
     room = np.empty((min(step, len(pairs.left)), n_columns), np.float32)
+    if isinstance(pairs, SparsePairs):
+        yield from _blocks_of_sparse(pairs, step, room)
+        return
+    reading = pairs.reading
     twice = np.empty((0 if often == 1 else len(room), 2 * n_columns), np.float32)
     for first in range(0, len(pairs.left), step):
         block = slice(first, min(first + step, len(pairs.left)))
         values = room[: block.stop - block.start]
         read_block(reading._replace(left=pairs.left[block], right=pairs.right[block]), values)
         yield Block(block, values, None) if often == 1 else Block.of(values, first, twice)
+
+
+def _blocks_of_sparse(pairs: SparsePairs, step: int, room: Float32s) -> Iterator[Block]:
+    for first in range(0, len(pairs.left), step):
+        dense = pairs.dense(slice(first, first + step))
+        values = room[: len(dense.left)]
+        read_block(dense.reading, values)
+        yield Block(slice(first, first + len(values)), values, None)
+
+
+def on_used(table: NodeTable, pairs: SparsePairs) -> tuple[NodeTable, SparsePairs]:
+    """The same trees and pairs, with the features alone that the trees read."""
+    n_features = pairs.columns.n_features
+    used = np.unique(np.append(table.columns % n_features, 0))
+    if len(used) == n_features:
+        return table, pairs
+    column = np.searchsorted(used, table.columns % n_features) + (table.columns // n_features) * len(used)
+    return replace(table, columns=column.astype(np.int32)), pairs.on(used)
 
 
 @kernel
@@ -180,8 +227,18 @@ def read_block(pairs: PairReading, values: Float32s) -> None:
                 of_pair[c] = abs(a[c] - b[c])
             for c in range(n_of_family - n_features):
                 of_pair[n_features + c] = (a[c] + b[c]) * np.float32(0.5)
+        read_categories(a, b, how, of_pair)
         for c in range(n_of_family, values.shape[1]):
             of_pair[c] = pair_value(a, b, c, how)
+
+
+@borrowing
+def read_categories(a: Float32s, b: Float32s, how: ColumnReading, of_pair: Float32s) -> None:
+    """of_pair[c] = column c of a pair, for the columns of all features of categories."""
+    for c in range(how.kinds.shape[0]):
+        if how.kinds[c] != OF_NUMBERS:
+            for column in range(c, how.n_of_family, how.n_features):
+                of_pair[column] = pair_value(a, b, column, how)
 
 
 @kernel
@@ -196,16 +253,34 @@ def add_walks(steps: WalkSteps, values: Float32s, parts: Floats, sums: Floats) -
 
 
 @borrowing
+def goes_left(
+    node: int, value: float, threshold: Floats, missing_right: NDArray[np.bool_], sets: CategorySets | None
+) -> bool:
+    """Whether a pair goes left from a node: by its list, if that cuts categories, otherwise by its threshold.
+
+    If ``sets`` is None, Numba compiles nothing for categories.
+    """
+    if sets is None:
+        return value <= threshold[node] or (np.isnan(value) and not missing_right[node])
+    if sets.start[node + 1] > sets.start[node]:
+        return side_of_category(node, value, sets) == LEFT
+    return value <= threshold[node] or (np.isnan(value) and not missing_right[node])
+
+
+@borrowing
 def walk_sums(root: int, steps: SumSteps, values: Float32s, ends: Ints) -> None:
-    """ends[r] = the leaf of pair r; left where sum over e of weights[e] values[r, columns[e]] <= threshold."""
-    left, right, threshold, offset, columns, weights, missing_right = steps
+    """ends[r] = the leaf of pair r; left where sum over e of weights[e] values[r, columns[e]] <= threshold.
+
+    A node that cuts categories decides by its list.
+    """
+    left, right, threshold, offset, columns, weights, missing_right, sets = steps
     for r in range(values.shape[0]):
         node = root
         while left[node] >= 0:
             total = 0.0
             for e in range(offset[node], offset[node + 1]):
                 total += weights[e] * np.float64(values[r, columns[e]])
-            is_left = total <= threshold[node] or (np.isnan(total) and not missing_right[node])
+            is_left = goes_left(node, total, threshold, missing_right, sets)
             node = root + (left[node] if is_left else right[node])
         ends[r] = node
 
@@ -215,7 +290,7 @@ def tally_pairs(
     root: int, steps: SumSteps, values: Float32s, codes: NDArray[np.uint8], multiplicity: Int32s, counts: Ints
 ) -> None:
     """counts[node, s] += sum of the multiplicities of the pairs of class s that pass the node or end there."""
-    left, right, threshold, offset, _, weights, missing_right = steps
+    left, right, threshold, offset, _, weights, missing_right, sets = steps
     columns = steps.columns.view(np.uint32)  # see `distforest.jit`
     for r in range(values.shape[0]):
         node, s = root, codes[r]
@@ -224,6 +299,6 @@ def tally_pairs(
             total = 0.0
             for e in range(offset[node], offset[node + 1]):
                 total += weights[e] * np.float64(values[r, columns[e]])
-            is_left = total <= threshold[node] or (np.isnan(total) and not missing_right[node])
+            is_left = goes_left(node, total, threshold, missing_right, sets)
             node = root + (left[node] if is_left else right[node])
             counts[node - root, s] += multiplicity[r]

@@ -7,6 +7,8 @@
         manifest.json               meaning, digests, provenance; its presence is the seal
         left/ right/ threshold/ ... one array each, in chunks of whole rows
 
+The same files may be the members of one file, ``lazega.forest.zarr.zip`` (`distforest.forest.sealed.files`).
+
 Readers start from the manifest. It holds the sha256 of every chunk, because Zarr silently reads a missing chunk as
 zeros. Nothing in the group is ever unpickled, and no array reaches a kernel before `Forest.check`.
 """
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict
 
 import numpy as np
 import zarr
+from zarr.storage import MemoryStore
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
@@ -39,22 +42,38 @@ from distforest.forest.forest import (
     chunks,
     digest_of,
 )
-from distforest.forest.leaf_kinds import LEAF_KINDS, NEAREST, VOICES, KeepsCounts, KeepsMeans, KeepsRanks, KeepsVotes
-from distforest.forest.leaves import MAX_CLASS_WEIGHT
+from distforest.forest.graph_leaves import INDICES, INDPTR, LINK_DISTANCES
+from distforest.forest.leaf_kinds import (
+    LEAF_KINDS,
+    NEAREST,
+    VOICES,
+    KeepsCounts,
+    KeepsGraph,
+    KeepsMeans,
+    KeepsRanks,
+    KeepsVotes,
+)
+from distforest.forest.leaves import COSTS, MAX_CLASS_WEIGHT
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, VOTINGS
+from distforest.forest.path_lengths import PathLengths
+from distforest.forest.sealed.files import SealedFiles, is_one_file, sealed_files, whole_archive
 from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
-from distforest.sources.arrays import create_array, store_to_read, zarr_store
+from distforest.forest.target_leaves import TAUGHT_TARGETS
+from distforest.sources.arrays import array_in, create_array
+from distforest.sources.factors import COSINE
 from distforest.sources.kernels import KERNELS
 from distforest.sources.point_pairs import FAMILIES, REDUCTIONS, PairColumns
 from distforest.sources.row_kinds import KINDS, MEASURE_KINDS, Dense, Features, Several
-from distforest.sources.schema import Schema
-from distforest.stores.addresses import file_size, may_pass, put_file, reaching, read_file, store_of
-from distforest.stores.outputs import MANIFEST
+from distforest.sources.schema import MAX_CATEGORIES, Schema
+from distforest.sources.truth import FACTORS, TruthKind
+from distforest.stores.addresses import may_pass, put_file, reaching, store_of
+from distforest.stores.outputs import GROUP, MANIFEST
 from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zarr.core.buffer import Buffer
     from zarr.core.metadata import ArrayMetadata
 
 MAX_MANIFEST_BYTES = 16 << 20
@@ -63,6 +82,8 @@ MAX_ZARR_JSON_BYTES = 64 << 10
 """The largest metadata of an array that are read."""
 MORE_BYTES = 1 << 10
 """A stored chunk may be larger than its values by so many bytes and a 128th: not every chunk can be compressed."""
+OWN_METADATA = canonical({"zarr_format": 3, "node_type": "group", "attributes": {}})
+"""What ``zarr.json`` of a forest says: that it is a group, so that Zarr opens it without distforest."""
 MAX_ARRAY_BYTES = 1 << 36
 """The largest array that a manifest may announce; a larger one is refused before anything is allocated."""
 
@@ -72,15 +93,15 @@ Prepared: TypeAlias = "zarr.Array[ArrayMetadata]"
 LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregation", AGGREGATIONS)}
 """For each kind of leaf table over pairs: the name of its attribute, and the values that are allowed."""
 _DTYPES = {
-    **dict.fromkeys(("tree_size", "n_rows", "unobserved"), "int64"),
+    **dict.fromkeys(("tree_size", "n_rows", "unobserved", "object_starts", INDPTR), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes", "sample_weight"), "int32"),
-    "category_size": "int32",
+    **dict.fromkeys(("category_size", "object_columns", INDICES), "int32"),
     "category_codes": "uint16",
     **dict.fromkeys(
         ("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate", "scores"), "float64"
     ),
-    **dict.fromkeys(("feature_weights", "dependence", "targets"), "float64"),
-    **dict.fromkeys(("distances", "objects"), "float32"),
+    **dict.fromkeys(("feature_weights", "dependence", "targets", TAUGHT_TARGETS), "float64"),
+    **dict.fromkeys(("distances", "objects", LINK_DISTANCES, COSTS), "float32"),
     "in_bag": "uint8",
     "missing_right": "bool",
 }
@@ -104,7 +125,7 @@ def save(forest: Forest, address: str) -> str:
     forest
         The forest.
     address
-        Path or URL of the new group.
+        Path or URL of the new group, or of one file, ``.zip``.
 
     Returns
     -------
@@ -116,6 +137,18 @@ def save(forest: Forest, address: str) -> str:
     ArtifactError
         A file or folder exists at the address.
     """
+    check_free(address)
+    if is_one_file(address):
+        return _save_in_one_file(forest, address)
+    entries = {}
+    for name, array in forest.arrays().items():
+        digests = write_rows(prepare(address, name, array.shape, array.dtype), 0, array)
+        entries[name] = array_entry(array.shape, array.dtype, digests)
+    return seal(address, forest.meaning, entries, forest.provenance)
+
+
+def check_free(address: str) -> None:
+    """Refuse an address at which there is a file or a folder; raises ArtifactError."""
     fs, path = store_of(address)
     with reaching(address):
         is_taken = fs.exists(path)
@@ -123,12 +156,21 @@ def save(forest: Forest, address: str) -> str:
         raise ArtifactError(
             f"{address}: exists already, and nothing is replaced; save to another address, or remove it"
         )
-    zarr.open_group(zarr_store(address), mode="w-")
-    entries = {}
-    for name, array in forest.arrays().items():
-        digests = write_rows(prepare(address, name, array.shape, array.dtype), 0, array)
-        entries[name] = array_entry(array.shape, array.dtype, digests)
-    return seal(address, forest.meaning, entries, forest.provenance)
+
+
+def _save_in_one_file(forest: Forest, address: str) -> str:
+    """Write a forest from memory into one file, array by array, the manifest last; returns the digest."""
+    entries, arrays = {}, forest.arrays()
+    with whole_archive(address, sum(array.nbytes for array in arrays.values())) as archive:
+        archive.add(GROUP, OWN_METADATA)
+        for name, array in arrays.items():
+            files: dict[str, Buffer] = {}
+            stored = array_in(MemoryStore(files), array.shape, array.dtype, chunk_rows(array.shape, array.dtype))
+            entries[name] = array_entry(array.shape, array.dtype, write_rows(stored, 0, array))
+            archive.add_array(name, files)
+        digest = digest_of(forest.meaning, entries)
+        archive.add(MANIFEST, _manifest(digest, forest.meaning, entries, forest.provenance))
+    return digest
 
 
 def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Prepared:
@@ -148,17 +190,24 @@ def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
 
 
 def seal(address: str, meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> str:
-    """Write the manifest, which makes the group a forest; returns the digest."""
+    """Write the group's own metadata, and the manifest, which makes it a forest; returns the digest."""
     digest = digest_of(meaning, entries)
-    manifest = {
-        "format": FOREST_FORMAT,
-        "digest": digest,
-        "meaning": meaning.to_dict(),
-        "arrays": entries,
-        "provenance": provenance,
-    }
-    put_file(f"{address}/{MANIFEST}", canonical(manifest))
+    put_file(f"{address}/{GROUP}", OWN_METADATA)
+    put_file(f"{address}/{MANIFEST}", _manifest(digest, meaning, entries, provenance))
     return digest
+
+
+def _manifest(digest: str, meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> bytes:
+    """The content of the manifest."""
+    return canonical(
+        {
+            "format": FOREST_FORMAT,
+            "digest": digest,
+            "meaning": meaning.to_dict(),
+            "arrays": entries,
+            "provenance": provenance,
+        }
+    )
 
 
 def read_manifest(address: str) -> Manifest:
@@ -171,8 +220,13 @@ def read_manifest(address: str) -> Manifest:
     OSError
         A remote store does not answer.
     """
+    with sealed_files(address) as files:
+        return _read_manifest(address, files)
+
+
+def _read_manifest(address: str, files: SealedFiles) -> Manifest:
     try:
-        raw = read_file(f"{address}/{MANIFEST}", MAX_MANIFEST_BYTES)
+        raw = files.read(MANIFEST, MAX_MANIFEST_BYTES)
     except (OSError, ValueError) as error:
         if may_pass(error, address):
             raise
@@ -287,14 +341,25 @@ def _checked_meaning(entry: MeaningEntry) -> Meaning:
         raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
     if "class_weights" in leaf:
         _check_class_weights(leaf)
+    if "unit" in leaf and not (leaf["kind"] == PathLengths.kind and _is_count(leaf["unit"])):
+        raise ArtifactError(f"leaf.unit: a whole number of path_lengths was expected, found {leaf['unit']!r}")
     _check_pairs(rows, leaf)
     _check_voting(rows, leaf)
     if leaf["kind"] == KeepsMeans.kind and "factor" not in leaf:
         raise ArtifactError("factor: missing")
+    if leaf.get("metric", COSINE) != COSINE or (leaf["kind"] == KeepsMeans.kind and _factor_strays(leaf)):
+        raise ArtifactError(f"{MANIFEST}: leaf.metric must be {COSINE!r}, with the factor 0.5, found {leaf!r}")
+    if leaf["kind"] == KeepsGraph.kind and "absent" not in leaf:
+        raise ArtifactError("absent: missing")
     meaning = Meaning.from_dict(entry)
     _check_known("rows", meaning.rows.to_dict(), rows)
     _check_known("leaf", meaning.leaf.to_dict(), leaf)
     return meaning
+
+
+def _factor_strays(leaf: Mapping[str, object]) -> bool:
+    """Whether means of directions have another factor than theirs."""
+    return "metric" in leaf and leaf["factor"] != FACTORS[TruthKind.DIRECTIONS]
 
 
 def _is_count(value: object) -> bool:
@@ -315,9 +380,10 @@ def _check_numbers(rows: Mapping[str, object], leaf: Mapping[str, object]) -> No
     for key, value in numbers.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
             raise ArtifactError(f"{MANIFEST}: {key} must be a positive number, found {value!r}")
-    offset = leaf.get("offset", 0.0)
-    if not isinstance(offset, (int, float)) or isinstance(offset, bool) or not abs(offset) <= sys.float_info.max:
-        raise ArtifactError(f"{MANIFEST}: offset must be a finite number, found {offset!r}")
+    for key in ("offset", "absent"):
+        value = leaf.get(key, 0.0)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
+            raise ArtifactError(f"{MANIFEST}: {key} must be a finite number, found {value!r}")
 
 
 def _check_pairs(rows: Mapping[str, object], leaf: Mapping[str, object]) -> None:
@@ -330,7 +396,8 @@ def _check_pairs(rows: Mapping[str, object], leaf: Mapping[str, object]) -> None
     if leaf.get(name) not in words:
         raise ArtifactError(f"{MANIFEST}: leaf.{name} must be one of {', '.join(words)}, found {leaf.get(name)!r}")
     blocks = rows.get("blocks")
-    if set(rows) != {"kind", "family", "n_columns", "n_features", "blocks"} or rows["family"] not in FAMILIES:
+    known = {"kind", "family", "n_columns", "n_features", "blocks"}
+    if set(rows) - {"n_categories"} != known or rows["family"] not in FAMILIES:
         raise ArtifactError(f"{MANIFEST}: meaning.rows of pairs needs a known family, n_features and blocks")
     if not isinstance(blocks, list) or not all(_is_block(block) for block in blocks):
         raise ArtifactError(
@@ -360,6 +427,23 @@ def _check_rows(rows: Mapping[str, object]) -> None:
         raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
     if rows["kind"] == Dense.kind and rows.get("measure") not in ("similarity", "distance"):
         raise ArtifactError(f"{MANIFEST}: meaning.rows.measure must be similarity or distance, found {rows!r}")
+    if rows["kind"] in (Features.kind, PairColumns.kind) and "n_categories" in rows:
+        _check_n_categories(rows["n_categories"], rows.get("n_features", rows["n_columns"]))
+
+
+def _is_size(value: object) -> bool:
+    """Whether a value is a number of categories."""
+    return type(value) is int and 0 <= value <= MAX_CATEGORIES
+
+
+def _check_n_categories(sizes: object, n_features: object) -> None:
+    """Refuse numbers of categories that are not one for each feature, or that no schema has."""
+    is_list = isinstance(sizes, list) and all(_is_size(size) for size in sizes)
+    if not isinstance(sizes, list) or not is_list or len(sizes) != n_features or not any(sizes):
+        expected = f"{n_features} integers, one for each feature, from 0 to {MAX_CATEGORIES:,} and not all 0"
+        raise ArtifactError(
+            f"{MANIFEST}: meaning.rows.n_categories: {expected}, were expected, found {str(sizes)[:80]}"
+        )
 
 
 def _check_several(rows: Mapping[str, object]) -> None:
@@ -412,7 +496,7 @@ def open_forest(address: str) -> Forest:
     Parameters
     ----------
     address
-        Path or URL of the group.
+        Path or URL of the group, or of the one file that holds it.
 
     Raises
     ------
@@ -421,9 +505,10 @@ def open_forest(address: str) -> Forest:
     OSError
         A remote store does not answer.
     """
-    manifest = read_manifest(address)
-    meaning = meaning_of(manifest)
-    arrays = {name: _read_array(address, name, entry) for name, entry in manifest["arrays"].items()}
+    with sealed_files(address) as files:
+        manifest = _read_manifest(address, files)
+        meaning = meaning_of(manifest)
+        arrays = {name: _read_array(address, files, name, entry) for name, entry in manifest["arrays"].items()}
     if digest_of(meaning, manifest["arrays"]) != manifest["digest"]:
         raise ArtifactError(f"{MANIFEST}: its digest does not match its content")
     forest = Forest.of(meaning, arrays, manifest["provenance"])
@@ -435,21 +520,24 @@ def open_forest(address: str) -> Forest:
     if meaning.classes is not None and not over_pairs and arrays["class_counts"].shape[1:] != (len(meaning.classes),):
         raise ArtifactError(f"class_counts: expected {counted(len(meaning.classes), 'class', 'classes')}")
     forest.check()
-    return forest
+    opened = forest.with_lean_table()
+    opened.__dict__["digest"] = manifest["digest"]  # of these arrays, as each chunk and the manifest have shown
+    return opened
 
 
 def read_array(address: str, manifest: Manifest, name: str) -> np.ndarray:
     """Read one array of a forest and check its digests; raises ArtifactError if it is damaged."""
-    return _read_array(address, name, manifest["arrays"][name])
+    with sealed_files(address) as files:
+        return _read_array(address, files, name, manifest["arrays"][name])
 
 
-def _read_array(address: str, name: str, entry: ArrayEntry) -> np.ndarray:
+def _read_array(address: str, files: SealedFiles, name: str, entry: ArrayEntry) -> np.ndarray:
     """Read one array, and check the digest of each chunk."""
-    _check_sizes(address, name, entry, _checked_packing(address, name, entry))
+    _check_sizes(address, files, name, entry, _checked_packing(address, files, name, entry))
     values = np.empty(entry["shape"], entry["dtype"])
     step = entry["chunk_rows"]
     try:
-        stored = zarr.open_array(store_to_read(f"{address}/{name}"), mode="r", zarr_format=3)
+        stored = zarr.open_array(files.array(name), mode="r", zarr_format=3)
         for first in range(0, len(values), step):
             values[first : first + step] = stored[first : first + step]
     except Exception as error:  # codecs raise errors of any type for a damaged chunk
@@ -462,17 +550,15 @@ def _read_array(address: str, name: str, entry: ArrayEntry) -> np.ndarray:
     return values
 
 
-def _check_sizes(address: str, name: str, entry: ArrayEntry, packing: Packing) -> None:
+def _check_sizes(address: str, files: SealedFiles, name: str, entry: ArrayEntry, packing: Packing) -> None:
     """Refuse a chunk that announces another decoded size than a chunk of this array has, before it is decoded."""
     row = math.prod(max(1, size) for size in entry["shape"][1:])
     expected = entry["chunk_rows"] * row * np.dtype(entry["dtype"]).itemsize
     for number in range(len(entry["sha256"])):
         key = "/".join(["c", str(number), *("0" for _ in entry["shape"][1:])])
         try:
-            fs, path = store_of(f"{address}/{name}/{key}")
-            with reaching(address):
-                n_stored = file_size(fs, path, expected + expected // 128 + MORE_BYTES)
-                size = packing.size(fs.cat_file(path, start=0, end=min(packing.head, n_stored)), n_stored)
+            most = expected + expected // 128 + MORE_BYTES
+            size = packing.size(*files.head(f"{name}/{key}", packing.head, most))
         except (OSError, ValueError) as error:
             if may_pass(error, address):
                 raise
@@ -481,10 +567,10 @@ def _check_sizes(address: str, name: str, entry: ArrayEntry, packing: Packing) -
             raise ArtifactError(f"{name}: chunk {number} is damaged: it announces {size} bytes, not {expected}")
 
 
-def _checked_packing(address: str, name: str, entry: ArrayEntry) -> Packing:
+def _checked_packing(address: str, files: SealedFiles, name: str, entry: ArrayEntry) -> Packing:
     """How an array is packed; Zarr metadata that distforest does not write are refused before Zarr reads them."""
     try:
-        metadata = canonical(without_empty(json.loads(read_file(f"{address}/{name}/zarr.json", MAX_ZARR_JSON_BYTES))))
+        metadata = canonical(without_empty(json.loads(files.read(f"{name}/zarr.json", MAX_ZARR_JSON_BYTES))))
     except (OSError, ValueError, RecursionError) as error:
         if may_pass(error, address):
             raise

@@ -127,3 +127,20 @@ def pack_blocks(starts: Ints, where: Where, packed: Float32s) -> None:
         for i in range(last - first):
             gather(i, first, last, where, packed[filled : filled + last - first])
             filled += last - first
+
+
+@borrowing
+def pack_rows(last_row: int, starts: Ints, rows: Int32s, where: Where, n_packed: Ints, packed: Float32s) -> None:
+    """`pack_blocks` as far as rows below ``last_row``: for matrices that are read block by block, in one pass.
+
+    The rows of a node ascend; ``n_packed`` counts those that were packed before, shape (n_nodes,).
+    """
+    filled = np.int64(0)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size, i = last - first, n_packed[node]
+        while i < size and rows[first + i] < last_row:
+            gather(i, first, last, where, packed[filled + i * size : filled + (i + 1) * size])
+            i += 1
+        n_packed[node] = i
+        filled += size * size

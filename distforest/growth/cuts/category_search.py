@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from distforest.forest.frontier import Frontier, pick
+from distforest.growth.cuts.criteria import GAIN_ROUNDING
+from distforest.sources.binned import BinnedTable
+from distforest.sources.source import Projections, offsets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.growth.cuts.criteria import Criterion, Cuts
-    from distforest.growth.grower import Limits
-    from distforest.sources.source import Floats, Int32s, Projections, Source
+    from distforest.growth.grower import Limits, Search
+    from distforest.sources.source import Floats, Int32s, Ints, Source
 
 
 @runtime_checkable
@@ -61,3 +64,81 @@ class CategorySearch:
         which = np.zeros(len(size), np.bool_)
         which[size > 0] = self.n_categories[projections.columns[projections.offset[:-1][size > 0]]] > 0
         return which.reshape(projections.n_nodes, projections.width).T
+
+
+@dataclass(frozen=True)
+class BesideBins(CategorySearch):
+    """The same beside a fused search, which cuts the columns of numbers by the histograms of their bins.
+
+    Attributes
+    ----------
+    of_numbers
+        The fused search, for which a column of categories has a single bin, and so no cut.
+    """
+
+    of_numbers: Search
+
+    def __call__(
+        self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> tuple[Cuts, Floats]:
+        """The best cut of each node, and the value of each row on the chosen candidate: its rank, or a code."""
+        assert isinstance(source, BinnedTable)  # noqa: S101  (no other source has both)
+        cuts, values = self.of_numbers(source.numbers, criterion, frontier, projections, limits)
+        which = self.of_categories(projections)
+        has: NDArray[np.bool_] = np.any(which, axis=0)
+        if not has.any():
+            return cuts, values
+        assert isinstance(criterion, RanksCategories)  # noqa: S101  (a method without such a criterion refuses)
+        some, rows = frontier.take(has)
+        candidate, of_some = alone(projections, which, has)
+        ranks = source.features.project(some.rows, some.starts, of_some)
+        criterion.rank_categories(some, self.of_categories(of_some), int(self.n_categories.max()), ranks)
+        own = criterion.cut(some, ranks, limits.min_samples_leaf)
+        chosen = np.where(own.candidate >= 0, candidate[own.candidate.clip(0), np.arange(some.n_nodes)], -1)
+        places = np.flatnonzero(has)
+        is_better = goes_before(chosen, own.gain, cuts.candidate[places], cuts.gain[places])
+        better = places[is_better]
+        cuts.candidate[better], cuts.threshold[better] = chosen[is_better], own.threshold[is_better]
+        cuts.gain[better], cuts.missing[better] = own.gain[is_better], own.missing[is_better]
+        picked = np.empty(len(some.rows))
+        pick(some.starts, ranks, own.candidate, picked)
+        values[rows] = np.where(np.repeat(is_better, some.sizes), picked, values[rows])
+        return cuts, values
+
+
+def alone(
+    projections: Projections, which: NDArray[np.bool_], has: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], Projections]:
+    """The candidates of categories of the nodes that have any.
+
+    Parameters
+    ----------
+    projections
+        Single columns.
+    which, has
+        Whether a candidate holds categories, shape (width, n_nodes), and whether any of a node does, shape (n_nodes,).
+
+    Returns
+    -------
+    candidate : ndarray
+        Their numbers among all candidates, those of categories first, shape (most, n).
+    projections : Projections
+        As many for each node; those that hold no categories read no column, and so have no cut.
+    """
+    most = int(which.sum(axis=0).max())
+    candidate = np.argsort(~which[:, has], axis=0, kind="stable")[:most]
+    is_own = np.take_along_axis(which[:, has], candidate, axis=0)
+    columns = projections.columns.reshape(projections.n_nodes, projections.width).T[:, has]
+    kept = np.take_along_axis(columns, candidate, axis=0).T[is_own.T]
+    return candidate, Projections(most, offsets(is_own.T.reshape(-1)), kept, np.ones(len(kept)))
+
+
+def goes_before(candidate: Ints, gain: Floats, other: Int32s, gain_of_other: Floats) -> NDArray[np.bool_]:
+    """Which cuts are better than others: of a larger gain, or of one that differs by rounding, and drawn before.
+
+    A candidate is -1 where there is no cut.
+    """
+    is_larger = gain > gain_of_other * (1.0 + GAIN_ROUNDING)
+    is_equal = ~is_larger & (gain * (1.0 + GAIN_ROUNDING) >= gain_of_other)
+    better: NDArray[np.bool_] = (candidate >= 0) & ((other < 0) | is_larger | (is_equal & (candidate < other)))
+    return better

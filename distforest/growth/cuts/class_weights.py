@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
     from distforest.sources.source import Floats, Ints
 
-RESOLUTION = 64
-"""The integer of the least weight. Ratios of weights are accurate to about one per cent."""
+RESOLUTIONS = (64, 32, 16, 8, 4, 2, 1)
+"""The integers of the least weight, of which the first is taken with which all weights fit."""
+
+ROUNDED_SHARE = 0.01
+"""The share by which a lower integer of the least weight may change another weight."""
 
 MOST_WEIGHT = math.isqrt(2**63 - 1)
 """The squares of sums up to this fit 63 bits."""
@@ -109,7 +112,10 @@ class ClassWeights:
         return cls(tuple(weights), dict(zip(keys, weights, strict=True)))
 
     def integers(self, n_draws: int) -> Ints:
-        """The integers c_k = max(1, rint(64 w_k / min w)), shape (K,), for trees of ``n_draws`` rows.
+        """The integers c_k = max(1, rint(r w_k / min w)), shape (K,), for trees of ``n_draws`` rows.
+
+        r is 64, or if the largest weight would be too large with it, the largest lower power of two with which all fit
+        and none is rounded by more than `ROUNDED_SHARE`.
 
         Raises
         ------
@@ -117,15 +123,19 @@ class ClassWeights:
             The ratio of the weights is too large for the integers.
         """
         ratio = max(self.weights) / min(self.weights)
-        if not RESOLUTION * ratio <= MAX_CLASS_WEIGHT:
-            limit = MAX_CLASS_WEIGHT // RESOLUTION
-            raise InputError(f"class_weight: the largest weight may be {limit} times the least, found {ratio:g} times")
-        scaled = RESOLUTION * (np.array(self.weights) / min(self.weights))
-        integers: Ints = np.maximum(1, np.rint(scaled)).astype(np.int64)
-        if n_draws * int(integers.max()) > MOST_WEIGHT:
-            limit = MOST_WEIGHT // (RESOLUTION * n_draws)
+        if not ratio <= MAX_CLASS_WEIGHT:
             raise InputError(
-                f"class_weight: for trees of {counted(n_draws, 'row')} the largest weight may be {limit} times the "
-                f"least, found {ratio:g} times; give weights that differ less, or lower max_samples"
+                f"class_weight: the largest weight may be {MAX_CLASS_WEIGHT:,} times the least, found {ratio:g} times"
             )
-        return integers
+        relative, most = np.array(self.weights) / min(self.weights), min(MAX_CLASS_WEIGHT, MOST_WEIGHT // n_draws)
+        for resolution in RESOLUTIONS:
+            integers = np.maximum(1.0, np.rint(resolution * relative))
+            is_accurate = (np.abs(integers - resolution * relative) <= ROUNDED_SHARE * resolution * relative).all()
+            if integers.max() <= most and (is_accurate or resolution == RESOLUTIONS[0]):
+                found: Ints = integers.astype(np.int64)
+                return found
+        raise InputError(
+            f"class_weight: for trees of {counted(n_draws, 'row')} weights are integers up to {most:,}, which cannot "
+            f"tell some of the weights apart if the largest is {ratio:g} times the least; give weights that differ "
+            "less, or lower max_samples"
+        )

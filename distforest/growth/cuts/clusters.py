@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from distforest.growth.cuts.category_clusters import cut_categories, judge_categories
 from distforest.growth.cuts.cluster_scores import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
+from distforest.growth.cuts.companions import Companions, Judges
 from distforest.growth.cuts.criteria import Cuts, Steady
 from distforest.growth.cuts.fences import LEFT_OUT, MARGIN
 from distforest.growth.cuts.gaussians import cut_clusters, judge_cuts
@@ -17,7 +19,8 @@ from distforest.growth.cuts.two_means import EQUAL_GAINS
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing
-from distforest.sources.source import Floats, Ints, is_complete
+from distforest.sources.arrays import is_complete
+from distforest.sources.source import Floats, Ints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +51,10 @@ class TwoClusters(Steady):
         Features that confirm a cut, if any.
     places
         The places where candidates are cut in this attempt, if at random.
+    companions
+        What judges columns of categories, if there are any.
+    judges
+        What the companions say of the rows of the nodes that are cut, if a candidate is a column of categories.
     """
 
     score: str
@@ -55,13 +62,16 @@ class TwoClusters(Steady):
     at_random: bool = False
     witnesses: Witnesses | None = None
     places: Places | None = None
+    companions: Companions | None = None
+    judges: Judges | None = None
     unit: float = 1.0
 
     def attempted(self, keys: Keys, attempt: int) -> Self:
         """The criterion with the places and the witnesses of this attempt."""
         places = Places(keys, attempt, MARGIN) if self.at_random else None
         witnesses = self.witnesses.attempted(keys, attempt) if self.witnesses else None
-        return replace(self, places=places, witnesses=witnesses)
+        companions = self.companions.attempted(keys, attempt) if self.companions else None
+        return replace(self, places=places, witnesses=witnesses, companions=companions)
 
     def judged_on(self, frontier: Frontier) -> Frontier:
         """The nodes with all their rows, or, if cuts are at random, with some rows of each large one."""
@@ -72,8 +82,12 @@ class TwoClusters(Steady):
         return frontier.sizes > 1
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node: of the cuts of its candidates, the one of the largest score."""
-        lacks = not is_complete(values)
+        """The best cut of each node: of the cuts of its candidates, the one of the largest score.
+
+        The values of a column of categories are their places, as `distforest.growth.cuts.companions` has them.
+        """
+        judging = values if self.judges is None else np.where(np.isnan(self.judges.scores), values, self.judges.scores)
+        lacks = not is_complete(judging)
         of_candidates = CandidateCuts.none(len(values), frontier.n_nodes)
         level = frontier.starts, frontier.weights, values
         if self.score == MCLUST_BIC:
@@ -82,11 +96,15 @@ class TwoClusters(Steady):
             fences = self.places.fences(frontier, values)
             of_candidates = of_candidates._replace(thresholds=self.places.within(fences))
             judge_cuts(*level, self.scoring(min_leaf), fences, of_candidates)
+            if self.judges is not None:
+                judge_categories(*level, self.judges, self.scoring(min_leaf), of_candidates)
             spread_first(fences[LEFT_OUT], MARGIN, of_candidates.scores)
         else:
             cut_clusters(*level, self.scoring(min_leaf), self.is_plain and not lacks, of_candidates)
+        if self.judges is not None and self.places is None:
+            cut_categories(*level, self.judges, self.scoring(min_leaf), of_candidates)
         if lacks and not self.relative:
-            of_candidates.scores[...] *= frontier.weight / np.maximum(_observed(frontier, values), 1)
+            of_candidates.scores[...] *= frontier.weight / np.maximum(_observed(frontier, judging), 1)
         if self.witnesses:
             self.witnesses.confirm(frontier, values, of_candidates)
         cuts = Cuts.none(frontier.n_nodes)
@@ -94,13 +112,14 @@ class TwoClusters(Steady):
         return cuts
 
     def scoring(self, min_leaf: int) -> ClusterScoring:
-        """How kernels score cuts by ``score``, which is not ``"mclust_bic"``."""
-        return ClusterScoring(SCORES[self.score], self.relative, min_leaf)
+        """How kernels score cuts by ``score``; where sides are given, mclust_bic is fast_bic."""
+        return ClusterScoring(SCORES.get(self.score, FAST_BIC), self.relative, min_leaf)
 
     @property
     def is_plain(self) -> bool:
         """Whether each node takes the best of its candidates' best cuts, so that the other candidates need no cut."""
-        return self.score in SCORES and not self.at_random and self.witnesses is None
+        no_more = self.witnesses is None and self.companions is None
+        return self.score in SCORES and not self.at_random and no_more
 
 
 def _observed(frontier: Frontier, values: Floats) -> Ints:

@@ -26,7 +26,7 @@ from distforest.errors import InputError
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
 from distforest.forest.missing import ALL_OBSERVED
 from distforest.growth.cuts.category_orders import rank_by_classes, rank_by_vectors
-from distforest.growth.cuts.ordering import lay_missing, order_values
+from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
@@ -277,6 +277,34 @@ def note_missing(node: int, before: float, side: int, cuts: Cuts) -> None:
         cuts.missing[node] = side
 
 
+class Start(NamedTuple):
+    """Where a scan starts: all observed rows are on the right.
+
+    Attributes
+    ----------
+    weight, on_left
+        Weight of all rows that take part, and of those that are on the left, the missing ones.
+    """
+
+    weight: np.int64
+    on_left: np.int64
+
+
+@borrowing
+def start_with(missing: int, weights: Ints, sums: Ints) -> Start:
+    """The start with the missing rows on the side ``missing``; ``STAY`` if they are left out, or there are none.
+
+    ``weights`` and ``sums[:2]`` are those of all rows and of the missing ones, shapes (2,) and (4, n_sums); the rest of
+    ``sums`` is room for the sides.
+    """
+    left, right = sums[2], sums[3]
+    for q in range(sums.shape[1]):
+        left[q] = sums[1, q] if missing == LEFT else 0
+        right[q] = sums[0, q] - (0 if missing == RIGHT else sums[1, q])
+    left_out = weights[1] if missing == STAY else np.int64(0)
+    return Start(weights[0] - left_out, weights[1] if missing == LEFT else np.int64(0))
+
+
 class LabelledRows(NamedTuple):
     """The rows of a node, as a scan takes them.
 
@@ -288,11 +316,15 @@ class LabelledRows(NamedTuple):
         The same times the weight of the row's class, of which the sums of a gain are made, shape (n,) or longer.
     codes
         Class of each row, shape (n,) or longer.
+    total, sums
+        As `start_with` takes them: plain weights, and class-weighted sums by class.
     """
 
     weights: Int32s
     class_weighted: Ints | Int32s
     codes: Int32s
+    total: Ints
+    sums: Ints
 
 
 @kernel
@@ -308,41 +340,48 @@ def cut_gini(
     """The largest gain with P(S) = m^2 - sum_k m_k^2, updated as rows move from right to left in a candidate's order.
 
     m and m_k are sums of a row's weight times that of its class; ``min_leaf`` is compared with sums of plain weights.
+    No cut gains more than one that parts all classes, so none is sought after it.
     """
     starts, rows, weights = nodes
-    longest = longest_of(starts)
-    room = np.empty(2 * longest + 1, np.int64)
-    order = room[longest:]
-    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    longest, n_classes = longest_of(starts), class_weights.shape[0]
+    order, keys, spare = np.empty(longest, np.int64), np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     row_codes, class_weighted = np.empty(longest, np.int32), np.empty(longest, np.int64)
-    seen, counts = np.empty(longest), np.empty((3, class_weights.shape[0]), np.int64)
+    total, sums = np.empty(2, np.int64), np.empty((4, n_classes), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        counts[2] = 0
+        size, of_node = last - first, LabelledRows(weights[first:last], class_weighted, row_codes, total, sums)
         for r in range(first, last):
             c = codes[rows[r]]
-            row_codes[r - first], class_weighted[r - first] = c, weights[r] * class_weights[c]
-            counts[2, c] += class_weighted[r - first]
-        of_node = LabelledRows(weights[first:last], class_weighted, row_codes)
+            row_codes[r - first], class_weighted[r - first], order[r - first] = (
+                c,
+                weights[r] * class_weights[c],
+                r - first,
+            )
+        add_classes(order[:size], of_node, 0)
+        most = most_gain_of(sums[0])
         for k in range(values.shape[0]):
-            n, before = order_values(values[k, first:last], order, keys, spare), cuts.gain[node]
-            for c in range(counts.shape[1]):
-                counts[1, c] = counts[2, c]
-            if n < last - first and places_missing:
-                for side in (RIGHT, LEFT):
-                    begin = lay_missing(values[k, first:last], n, side, room, seen)
-                    for c in range(counts.shape[1]):
-                        counts[1, c] = counts[2, c]
-                    before, whole = cuts.gain[node], room[begin : begin + last - first]
-                    scan_gini(node, k, seen[: last - first], whole, of_node, min_leaf, counts[:2], cuts)
-                    note_missing(node, before, side, cuts)
-                continue
-            if n < last - first:  # only the observed rows take part
-                counts[1] = 0
-                for e in range(n):
-                    counts[1, row_codes[order[e]]] += class_weighted[order[e]]
-            scan_gini(node, k, values[k, first:last], order[:n], of_node, min_leaf, counts[:2], cuts)
-            note_missing(node, before, STAY, cuts)
+            of_candidate = values[k, first:last]
+            n = order_values(of_candidate, order, keys, spare)
+            add_classes(order[n:size], of_node, 1)
+            are_left_out = n == size or not places_missing
+            for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
+                side = STAY if are_left_out else (LEFT if turn else RIGHT)
+                if turn == 0 or may_gain_gini(cuts.gain[node], order[:n], of_node, side):
+                    scan_gini(node, k, of_candidate, order[:n], of_node, min_leaf, side, cuts)
+            if cuts.gain[node] == most:
+                break
+
+
+@borrowing
+def add_classes(places: Ints, of_node: LabelledRows, which: int) -> None:
+    """total[which], sums[which, c] = plain weight of rows of a node, and class-weighted sum of those of class c."""
+    total, sums = np.int64(0), of_node.sums[which]
+    for c in range(sums.shape[0]):
+        sums[c] = 0
+    for place in places:
+        total += of_node.weights[place]
+        sums[of_node.codes[place]] += of_node.class_weighted[place]
+    of_node.total[which] = total
 
 
 @borrowing
@@ -354,6 +393,73 @@ def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, square
 
 
 @borrowing
+def most_gain_of(sums: Ints) -> float:
+    """P(S)/m, the most that a cut can gain, from sums by class."""
+    m, squares = np.int64(0), np.int64(0)
+    for c in range(sums.shape[0]):
+        m += sums[c]
+        squares += sums[c] * sums[c]
+    return (m * m - squares) / m
+
+
+class Squares(NamedTuple):
+    """m and sum_k m_k^2 of all rows that take part, and of the two sides."""
+
+    m: np.int64
+    squares: np.int64
+    m_left: np.int64
+    squares_left: np.int64
+    m_right: np.int64
+    squares_right: np.int64
+
+
+@borrowing
+def squares_of(left: Ints, right: Ints) -> Squares:
+    """The squares of sums by class."""
+    zero = np.int64(0)
+    m_left, m_right, squares, squares_left, squares_right = zero, zero, zero, zero, zero
+    for c in range(left.shape[0]):
+        m_left += left[c]
+        m_right += right[c]
+        squares += (left[c] + right[c]) * (left[c] + right[c])
+        squares_left += left[c] * left[c]
+        squares_right += right[c] * right[c]
+    return Squares(m_left + m_right, squares, m_left, squares_left, m_right, squares_right)
+
+
+@borrowing
+def may_gain_gini(least: float, order: Ints, of_node: LabelledRows, missing: int) -> bool:
+    """Whether `scan_gini` may find a gain above ``least``; where this says no, it does not.
+
+    whole - (P(L)/m_L + P(R)/m_R) > least where (whole - least) m_L m_R > P(L) m_R + P(R) m_L, which takes no division.
+    What is added on the left is more than all rounding.
+    """
+    start_with(missing, of_node.total, of_node.sums)
+    left, right = of_node.sums[2], of_node.sums[3]
+    m, squares, m_left, squares_left, m_right, squares_right = squares_of(left, right)
+    whole = (m * m - squares) / m
+    room = whole - least + 1e-12 * whole
+    if least >= whole:
+        return False
+    for place in order:
+        c, w = of_node.codes[place], np.int64(of_node.class_weighted[place])
+        squares_left += w * (2 * left[c] + w)
+        squares_right -= w * (2 * right[c] - w)
+        left[c] += w
+        right[c] -= w
+        m_left += w
+        m_right -= w
+        on_left, on_right = np.float64(m_left), np.float64(m_right)
+        inside = (
+            np.float64(m_left * m_left - squares_left) * on_right
+            + np.float64(m_right * m_right - squares_right) * on_left
+        )
+        if room * (on_left * on_right) > inside:
+            return True
+    return False
+
+
+@borrowing
 def scan_gini(
     node: int,
     candidate: int,
@@ -361,36 +467,31 @@ def scan_gini(
     order: Ints,
     of_node: LabelledRows,
     min_leaf: int,
-    sides: Ints,
+    missing: int,
     cuts: Cuts,
 ) -> None:
-    """Move the rows of a node from right to left in one candidate's order; ``sides`` are class-weighted sums by class.
+    """Move the observed rows of a node from right to left in one candidate's order, with the missing ones on a side.
 
-    ``sides`` has shape (2, n_classes); its right half holds the sums of all observed rows at the start.
+    If they are on the right, the last cut parts them from all others. Its mirror image gains the same, so it is left
+    out.
     """
-    weights, class_weighted, codes = of_node
-    left, right = sides[0], sides[1]
-    left[:] = 0
-    m, squares_right, squares_left = np.int64(0), np.int64(0), np.int64(0)
-    for c in range(right.shape[0]):
-        m += right[c]
-        squares_right += right[c] * right[c]
-    n_left, n_right = np.int64(0), np.int64(0)
-    for place in order:
-        n_right += weights[place]
-    m_left, m_right = np.int64(0), m
-    whole = (m * m - squares_right) / m
-    least, before = cuts.gain[node], np.nan
+    weight, n_left = start_with(missing, of_node.total, of_node.sums)
+    left, right = of_node.sums[2], of_node.sums[3]
+    weights, class_weighted, codes, _, _ = of_node
+    m, squares, m_left, squares_left, m_right, squares_right = squares_of(left, right)
+    if m == 0:
+        return
+    whole, most_left = (m * m - squares) / m, weight - min_leaf
+    least, before, at_start = cuts.gain[node], np.nan, cuts.gain[node]
     for place in order:
         value = values[place]
-        if value > before and n_left >= min_leaf and n_right >= min_leaf:
+        if value > before and n_left >= min_leaf and n_left <= most_left:
             gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
             if gain > least:
                 keep_best(node, candidate, before, value, gain, cuts)
                 least = cuts.gain[node]
         before = value
         n_left += weights[place]
-        n_right -= weights[place]
         c, w = codes[place], np.int64(class_weighted[place])
         squares_left += w * (2 * left[c] + w)
         squares_right -= w * (2 * right[c] - w)
@@ -398,6 +499,11 @@ def scan_gini(
         right[c] -= w
         m_left += w
         m_right -= w
+    if missing == RIGHT and n_left >= min_leaf and n_left <= most_left:
+        gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
+        if gain > least:
+            keep_best(node, candidate, before, np.inf, gain, cuts)
+    note_missing(node, at_start, missing, cuts)
 
 
 class VectorRows(NamedTuple):
@@ -409,11 +515,15 @@ class VectorRows(NamedTuple):
         Row numbers and their multiplicities, shape (n,).
     fixed
         The vectors of all rows in fixed point, shape (n_rows, n_dimensions).
+    total, sums
+        As `start_with` takes them: weights, and weighted sums of vectors.
     """
 
     rows: Int32s
     weights: Int32s
     fixed: Ints
+    total: Ints
+    sums: Ints
 
 
 @kernel
@@ -428,24 +538,60 @@ def cut_variance(
     """P(S)/m - P(L)/m_L - P(R)/m_R = m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels."""
     starts, rows, weights = nodes
     longest = longest_of(starts)
-    room = np.empty(2 * longest + 1, np.int64)
-    order = room[longest:]
-    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    seen, sums = np.empty(longest), np.empty((2, fixed.shape[1]), np.int64)
+    order, keys, spare = np.empty(longest, np.int64), np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    total, sums = np.empty(2, np.int64), np.empty((4, fixed.shape[1]), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        of_node = VectorRows(rows[first:last], weights[first:last], fixed)
+        of_node = VectorRows(rows[first:last], weights[first:last], fixed, total, sums)
+        add_all_vectors(of_node)
         for k in range(values.shape[0]):
-            n, before = order_values(values[k, first:last], order, keys, spare), cuts.gain[node]
-            if n < last - first and places_missing:
-                for side in (RIGHT, LEFT):
-                    begin = lay_missing(values[k, first:last], n, side, room, seen)
-                    before, whole = cuts.gain[node], room[begin : begin + last - first]
-                    scan_variance(node, k, seen[: last - first], whole, of_node, min_leaf, sums, cuts)
-                    note_missing(node, before, side, cuts)
-                continue
-            scan_variance(node, k, values[k, first:last], order[:n], of_node, min_leaf, sums, cuts)
-            note_missing(node, before, STAY, cuts)
+            n = order_values(values[k, first:last], order, keys, spare)
+            of_candidate = order[: last - first]
+            cut_vectors(node, k, values[k, first:last], of_candidate, n, of_node, (min_leaf, places_missing), cuts)
+
+
+@borrowing
+def add_all_vectors(of_node: VectorRows) -> None:
+    """total[0], sums[0] = weight of the rows of a node, and weighted sum of their vectors."""
+    rows, weights, fixed, total, sums = of_node
+    total[0] = 0
+    for q in range(fixed.shape[1]):
+        sums[0, q] = 0
+    for place in range(rows.shape[0]):
+        total[0] += weights[place]
+        for q in range(fixed.shape[1]):
+            sums[0, q] += weights[place] * fixed[rows[place], q]
+
+
+@borrowing
+def cut_vectors(
+    node: int,
+    candidate: int,
+    values: Floats,
+    order: Ints,
+    n: int,
+    of_node: VectorRows,
+    rules: tuple[int, bool],
+    cuts: Cuts,
+) -> None:
+    """Scan one candidate, of whose rows the first n of ``order`` are observed and the others missing.
+
+    ``rules`` are the least weight of a side, and whether missing rows are placed.
+    """
+    rows, weights, fixed, total, sums = of_node
+    min_leaf, places_missing = rules
+    total[1] = 0
+    for q in range(fixed.shape[1]):
+        sums[1, q] = 0
+    for place in order[n:]:
+        total[1] += weights[place]
+        for q in range(fixed.shape[1]):
+            sums[1, q] += weights[place] * fixed[rows[place], q]
+    are_left_out = n == order.shape[0] or not places_missing
+    for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
+        side = STAY if are_left_out else (LEFT if turn else RIGHT)
+        if turn == 0 or may_gain_variance(cuts.gain[node], order[:n], of_node, side):
+            scan_variance(node, candidate, values, order[:n], of_node, min_leaf, side, cuts)
 
 
 @borrowing
@@ -463,6 +609,32 @@ def variance_gain(m_left: int, left: Ints, m_right: int, right: Ints) -> float:
 
 
 @borrowing
+def may_gain_variance(least: float, order: Ints, of_node: VectorRows, missing: int) -> bool:
+    """Whether `scan_variance` may find a gain above ``least``; where this says no, it does not.
+
+    It is above where ||m_R L - m_L R||^2 > least m m_L m_R for the sums L and R of the two sides, which takes no
+    division. What is added on the left is more than all rounding.
+    """
+    rows, weights, fixed, total, sums = of_node
+    weight, m_left = start_with(missing, total, sums)
+    left, right = sums[2], sums[3]
+    for place in order:
+        w = np.int64(weights[place])
+        m_left += w
+        on_left, on_right, reach = np.float64(m_left), np.float64(weight - m_left), 0.0
+        for q in range(fixed.shape[1]):
+            moved = w * fixed[rows[place], q]
+            left[q] += moved
+            right[q] -= moved
+            one, other = on_right * np.float64(left[q]), on_left * np.float64(right[q])
+            apart = abs(one - other) + 1e-14 * (abs(one) + abs(other))
+            reach += apart * apart
+        if reach * (1.0 + 1e-9) > least * np.float64(weight) * (on_left * on_right) and m_left < weight:
+            return True
+    return False
+
+
+@borrowing
 def scan_variance(
     node: int,
     candidate: int,
@@ -470,23 +642,15 @@ def scan_variance(
     order: Ints,
     of_node: VectorRows,
     min_leaf: int,
-    sides: Ints,
+    missing: int,
     cuts: Cuts,
 ) -> None:
-    """Move the rows of a node from right to left in one candidate's order; ``sides`` are sums of vectors.
-
-    ``sides``, shape (2, n_dimensions), is filled here.
-    """
-    rows, weights, fixed = of_node
-    left, right = sides[0], sides[1]
-    left[:] = 0
-    right[:] = 0
-    m_left, m_right = np.int64(0), np.int64(0)
-    for place in order:
-        m_right += weights[place]
-        for q in range(fixed.shape[1]):
-            right[q] += weights[place] * fixed[rows[place], q]
-    least, before = cuts.gain[node], np.nan
+    """Move the observed rows of a node from right to left in one candidate's order: as `scan_gini`."""
+    rows, weights, fixed, total, sums = of_node
+    weight, m_left = start_with(missing, total, sums)
+    left, right = sums[2], sums[3]
+    m_right = weight - m_left
+    least, before, at_start = cuts.gain[node], np.nan, cuts.gain[node]
     for place in order:
         value = values[place]
         if value > before and m_left >= min_leaf and m_right >= min_leaf:
@@ -497,7 +661,13 @@ def scan_variance(
         before = value
         w = np.int64(weights[place])
         for q in range(fixed.shape[1]):
-            left[q] += w * fixed[rows[place], q]
-            right[q] -= w * fixed[rows[place], q]
+            moved = w * fixed[rows[place], q]
+            left[q] += moved
+            right[q] -= moved
         m_left += w
         m_right -= w
+    if missing == RIGHT and m_left >= min_leaf and m_right >= min_leaf:
+        gain = variance_gain(m_left, left, m_right, right)
+        if gain > least:
+            keep_best(node, candidate, before, np.inf, gain, cuts)
+    note_missing(node, at_start, missing, cuts)

@@ -14,12 +14,13 @@ from distforest.growth.cuts.criteria import (
     Cuts,
     Variance,
     VectorRows,
+    add_all_vectors,
+    cut_vectors,
     keep_best,
     note_missing,
-    scan_variance,
     variance_gain,
 )
-from distforest.growth.cuts.ordering import lay_missing, order_values
+from distforest.growth.cuts.ordering import order_values
 from distforest.growth.grower import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.binned import MISSING_CODE, BinnedSource
@@ -69,30 +70,23 @@ def cut_codes_variance(
 ) -> None:
     """As `cut_variance`, over the codes of column columns[f, k] for candidate k of node f; ``missing`` is no value."""
     starts, rows, weights = nodes
-    n_dimensions, seen = fixed.shape[1], np.empty(_FEW)
-    room = np.empty(2 * _FEW + 1, np.int64)
-    order, coded, keys = room[_FEW:], np.empty(_FEW), np.empty(_FEW, np.uint64)
+    n_dimensions, total, of_few = fixed.shape[1], np.empty(2, np.int64), np.empty((4, fixed.shape[1]), np.int64)
+    order, coded, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
     sides = np.empty((2, n_dimensions), np.int64)
     filled, sums = np.empty(N_CODES, np.int64), np.empty((N_CODES, n_dimensions), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        size, of_node = last - first, VectorRows(rows[first:last], weights[first:last], fixed)
+        size, of_node = last - first, VectorRows(rows[first:last], weights[first:last], fixed, total, of_few)
+        if size <= _FEW:
+            add_all_vectors(of_node)
         for k in range(columns.shape[1]):
-            column, before = columns[node, k], cuts.gain[node]
+            column = columns[node, k]
             if size <= _FEW:
                 for r in range(first, last):
                     code = codes[rows[r], column]
                     coded[r - first] = np.nan if code == missing else np.float64(code)
                 n = order_values(coded[:size], order, keys, keys)
-                if n == size:
-                    scan_variance(node, k, coded[:size], order[:size], of_node, min_leaf, sides, cuts)
-                    note_missing(node, before, STAY, cuts)
-                    continue
-                for side in (RIGHT, LEFT):
-                    begin = lay_missing(coded[:size], n, side, room, seen)
-                    before = cuts.gain[node]
-                    scan_variance(node, k, seen[:size], room[begin : begin + size], of_node, min_leaf, sides, cuts)
-                    note_missing(node, before, side, cuts)
+                cut_vectors(node, k, coded[:size], order[:size], n, of_node, (min_leaf, True), cuts)
                 continue
             filled[:] = 0
             sums[:] = 0

@@ -83,18 +83,22 @@ class MeanDistance(Steady):
 
     def pack(self, frontier: Frontier) -> Self:
         """The criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
-        sizes = frontier.sizes
-        cells = np.empty(int((sizes**2).sum()), np.float32)
-        place, begin = frontier.place, np.cumsum(sizes**2) - sizes**2
+        cells = np.empty(int((frontier.sizes**2).sum()), np.float32)
+        pack_blocks(frontier.starts, self.where(frontier), cells)
+        return self.holding(frontier, cells)
+
+    def holding(self, frontier: Frontier, cells: Float32s) -> Self:
+        """The criterion with ``cells``, the blocks of the nodes of ``frontier`` one after another, row by row."""
+        sizes, place = frontier.sizes, frontier.place
+        begin = np.cumsum(sizes**2) - sizes**2
         slot = (np.arange(len(place)) - frontier.starts[place]).astype(np.int32)
         row_start = begin[place] + slot * sizes[place]
-        pack_blocks(frontier.starts, self.where(frontier), cells)
-        entry, n_entries = self._entries(frontier), (int(frontier.tree.max()) + 1) * len(self.distances)
+        entry, n_entries = self.entries(frontier), (int(frontier.tree.max()) + 1) * len(self.distances)
         blocks = Blocks(cells, np.zeros(n_entries, np.int64), np.zeros(n_entries, np.int32))
         blocks.row_start[entry], blocks.slot[entry] = row_start, slot
         return replace(self, packed=blocks)
 
-    def _entries(self, frontier: Frontier) -> Ints:
+    def entries(self, frontier: Frontier) -> Ints:
         """The entry in `Blocks` of each row of each node."""
         return np.repeat(frontier.tree * len(self.distances), frontier.sizes) + frontier.rows
 
@@ -110,7 +114,7 @@ class MeanDistance(Steady):
         if self.packed is None:
             row_start = frontier.rows.astype(np.int64) * self.distances.shape[1]
             return Where.of(np.asarray(self.distances).reshape(-1), row_start, frontier.rows)
-        entry = self._entries(frontier)
+        entry = self.entries(frontier)
         return Where.of(self.packed.cells, self.packed.row_start[entry], self.packed.slot[entry])
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
@@ -143,14 +147,16 @@ class SumRoom(NamedTuple):
                                                             share   w3  0 w5 w6  0  0 w9                 w3 w5 w6 w9
                                                             place    0  2  3  6                           0  1  2  3
 
-    The two ``rows`` are in fixed point, and ``gathered`` is a row in float32. ``rank`` has such a row for each
-    candidate. ``order``, ``earlier`` and ``across``, the sums c_i and r_i, have an entry for each candidate and row of
-    the node; ``itself``, w_i z_ii, and ``whole``, s_i, have one for each row. ``places_missing`` is the criterion's.
+    The two ``rows`` are in fixed point, and ``gathered`` is a row in float32, which ``read`` shows read-only, of the
+    type of `Where.cells`. ``rank`` has such a row for each candidate. ``order``, ``earlier`` and ``across``, the sums
+    c_i and r_i, have an entry for each candidate and row of the node; ``itself``, w_i z_ii, and ``whole``, s_i, have
+    one for each row. ``places_missing`` is the criterion's.
     """
 
     rows: Int32s
     share: Int32s
     gathered: Float32s
+    read: Float32s
     place: Int32s
     n_observed: Ints
     order: Ints
@@ -172,7 +178,10 @@ class SumRoom(NamedTuple):
         keys, spare = np.empty((2, longest), np.uint64)
         n_observed, whole = np.empty(n_candidates, np.int64), np.empty(longest, np.int64)
         room = (place, n_observed, order, cells[4:], earlier, across, itself, whole, keys, spare)
-        return cls(cells[:2], cells[2], cells[3].view(np.float32), *room)
+        gathered = cells[3].view(np.float32)
+        read = gathered.view()
+        read.flags.writeable = False
+        return cls(cells[:2], cells[2], gathered, read, *room)
 
 
 @borrowing
@@ -180,17 +189,19 @@ def distances_differ(starts: Ints, where: Where, row: Float32s, differs: NDArray
     """differs[f] = whether two observed z_ij of the node differ, self pairs included; mostly the first row shows it."""
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        reference = np.float32(0.0)
-        for i in range(last - first):
-            gather(i, first, last, where, row)
-            if i == 0:
-                reference = row[0]
-            for j in range(last - first):
-                if row[j] != reference and not np.isnan(row[j]):
-                    differs[node] = True
-                    break
-            if differs[node]:
-                break
+        differs[node] = last > first and rows_differ(first, last, 0, last - first, where, row)
+
+
+@borrowing
+def rows_differ(first: int, last: int, begin: int, end: int, where: Where, row: Float32s) -> bool:
+    """Whether an observed z_ij of the rows begin to end - 1 of a node is not the one of its first row to itself."""
+    reference = where.cells[where.row_start[first] + where.slot[first]]
+    for i in range(begin, end):
+        gather(i, first, last, where, row)
+        for j in range(last - first):
+            if row[j] != reference and not np.isnan(row[j]):
+                return True
+    return False
 
 
 @borrowing
@@ -213,24 +224,30 @@ def cut_distances(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size, of_node = last - first, weights[first:last]
-        length, is_whole = rank_rows(where.slot[first:last], of_node, values[:, first:last], room)
+        length, is_whole = rank_rows(where.slot[first:last], of_node, values, first, room)
         most = digits(of_node)
-        bits = distance_bits(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered), most)
-        if not sum_rows(first, last, where, is_whole, length, (bits, most), room):
-            bits = distance_bits(exponent, largest_exponent(first, last, where, size, room.gathered), most)
-            sum_rows(first, last, where, is_whole, length, (bits, most), room)
-        scan_distances(node, values[:, first:last], of_node, room, min_leaf, cuts)
+        n_seen, bits = min(size, 2), np.int64(0)
+        for _ in range(2):  # one call, as each call is compiled
+            bits = distance_bits(exponent, largest_exponent(first, last, where, n_seen, room.gathered), most)
+            spare = np.int64(n_seen == size)  # all fit then, but the largest may be rounded to 2^most, of a bit more
+            if sum_rows(first, last, where, is_whole, length, (bits, most + spare), room):
+                break
+            n_seen = size
+        scan_distances(node, values, first, of_node, room, min_leaf, cuts)
         if cuts.candidate[node] >= 0:
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
 
 
 @borrowing
-def rank_rows(places: Int32s, weights: Int32s, values: Floats, room: SumRoom) -> tuple[int, bool]:
-    """Order a node's rows by the values of each candidate; returns what `lay` returns."""
+def rank_rows(places: Int32s, weights: Int32s, values: Floats, first: int, room: SumRoom) -> tuple[int, bool]:
+    """Order a node's rows, which begin at ``first``, by the values of each candidate; returns what `lay` returns.
+
+    A part of one row of ``values`` lies in one piece, so `order_values` is compiled once for all criteria.
+    """
     length, is_whole = lay(places, weights, room.place, room.share)
-    size = values.shape[1]
+    size = places.shape[0]
     for k in range(values.shape[0]):
-        n = order_values(values[k], room.order[k], room.keys, room.spare)
+        n = order_values(values[k, first : first + size], room.order[k], room.keys, room.spare)
         room.n_observed[k] = n
         room.rank[k, :length] = size  # unobserved rows and rows of other nodes come last
         for e in range(n):
@@ -286,6 +303,13 @@ class FixedPoint(NamedTuple):
 
 
 @borrowing
+def scale_of(bits: np.int64, most: np.int64) -> FixedPoint:
+    """The scale with this exponent, for integers of so many bits; its limit is a float32 number."""
+    limit = min(math.ldexp(1.0, int(most - bits)), LARGEST_FLOAT)
+    return FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit), most)
+
+
+@borrowing
 def sum_rows(
     first: int, last: int, where: Where, is_whole: bool, length: int, scale: tuple[np.int64, np.int64], room: SumRoom
 ) -> bool:
@@ -293,12 +317,10 @@ def sum_rows(
 
     ``scale`` holds the exponent of the scale, and the most bits of an integer.
     """
-    bits, most = scale
-    limit = min(math.ldexp(1.0, int(most - bits)), LARGEST_FLOAT)
-    fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit), most)
+    fixed = scale_of(*scale)
     if length < CELLS_OF_32_BITS:
         return sum_short_rows(first, last, where, is_whole, length, fixed, room)
-    return sum_long_rows(first, last, where, is_whole, length, fixed, room)
+    return sum_long_rows(first, last, 0, last - first, where, is_whole, length, fixed, room)
 
 
 @borrowing
@@ -307,13 +329,14 @@ def sum_short_rows(
 ) -> bool:
     """`sum_rows` for short rows, one row after another."""
     size, row, share = last - first, room.rows[0, :length], room.share[:length]
+    cells = room.read[:length]
     for i in range(size):
         if is_whole:
             begin = begin_of(i, first, last, where)
-            whole, reach = weigh(where.cells[begin : begin + length], fixed, share, row)
+            cells = where.cells[begin : begin + length]
         else:
             gather(i, first, last, where, room.gathered)
-            whole, reach = weigh(room.gathered[:length], fixed, share, row)
+        whole, reach = weigh(cells, fixed, share, row)  # one call, as each call is compiled
         if reach >> fixed.most:
             return False
         place = room.place[i]
@@ -327,16 +350,26 @@ def sum_short_rows(
 
 @borrowing
 def sum_long_rows(
-    first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: SumRoom
+    first: int,
+    last: int,
+    begin: int,
+    end: int,
+    where: Where,
+    is_whole: bool,
+    length: int,
+    fixed: FixedPoint,
+    room: SumRoom,
 ) -> bool:
-    """`sum_rows` for long rows, two at a time, so that ranks are read once for both; a last single row is its own pair.
+    """`sum_rows` for the long rows begin to end - 1 of a node, two at a time, so that ranks are read once for both.
+
+    A last single row is its own pair.
 
     While two rows are summed, the next two are fetched, a part of them for each candidate.
     """
     size, n_candidates = last - first, room.n_observed.shape[0]
     one, other = room.rows[0, :length], room.rows[1, :length]
-    for i in range(0, size, 2):
-        j = min(i + 1, size - 1)
+    for i in range(begin, end, 2):
+        j = min(i + 1, end - 1)
         whole, is_narrow, fits = take_row(i, first, last, where, is_whole, fixed, room, one)
         other_whole, other_is_narrow, other_fits = take_row(j, first, last, where, is_whole, fixed, room, other)
         if not (fits and other_fits):
@@ -345,10 +378,10 @@ def sum_long_rows(
         places = (room.place[i], room.place[j])
         room.itself[i], room.itself[j] = one[places[0]], other[places[1]]
         room.whole[i], room.whole[j] = whole, other_whole
-        begin, other_begin = begin_of(i + 2, first, last, where), begin_of(i + 3, first, last, where)
+        next_one, next_other = begin_of(i + 2, first, last, where), begin_of(i + 3, first, last, where)
         for k in range(n_candidates):
             rank, n, part = room.rank[k, :length], np.int32(room.n_observed[k]), length * k // n_candidates
-            limits, ahead = (rank[places[0]], rank[places[1]]), (begin + part, other_begin + part)
+            limits, ahead = (rank[places[0]], rank[places[1]]), (next_one + part, next_other + part)
             sums = masked_sums(one, other, rank, limits, is_narrow, where, ahead)
             room.earlier[k, i], room.earlier[k, j] = sums
             room.across[k, i], room.across[k, j] = whole, other_whole
@@ -364,11 +397,13 @@ def take_row(
 ) -> tuple[np.int64, bool, bool]:
     """Fill ``row`` with row i of a node's block, read as a whole or gathered; returns what `weigh_chunks` returns."""
     length = row.shape[0]
+    cells = room.read[:length]
     if is_whole:
         begin = begin_of(i, first, last, where)
-        return weigh_chunks(where.cells[begin : begin + length], fixed, room.share[:length], row)
-    gather(i, first, last, where, room.gathered)
-    return weigh_chunks(room.gathered[:length], fixed, room.share[:length], row)
+        cells = where.cells[begin : begin + length]
+    else:
+        gather(i, first, last, where, room.gathered)
+    return weigh_chunks(cells, fixed, room.share[:length], row)
 
 
 @borrowing
@@ -463,23 +498,39 @@ def wide_sum(values: Int32s, rank: Int32s, limit: np.int32) -> np.int64:
 def scan_distances(
     node: int,
     values: Floats,
+    first: int,
     weights: Int32s,
     room: SumRoom,
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
     """Scan each candidate's order, with the missing rows left out, or on the right and then on the left."""
+    size = weights.shape[0]
     for k in range(values.shape[0]):
-        are_left_out = room.n_observed[k] == values.shape[1] or not room.places_missing
-        for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
-            side = STAY if are_left_out else (LEFT if turn else RIGHT)
-            scan_distance_order(node, k, values[k], weights, room, side, min_leaf, cuts)
+        scan_candidate(node, (k, k), values[k, first : first + size], weights, room, min_leaf, cuts)
+
+
+@borrowing
+def scan_candidate(
+    node: int,
+    which: tuple[int, int],
+    values: Floats,
+    weights: Int32s,
+    room: SumRoom,
+    min_leaf: int,
+    cuts: Cuts,
+) -> None:
+    """`scan_distances` for one candidate: ``which`` holds its number, and its place in ``room``."""
+    are_left_out = room.n_observed[which[1]] == weights.shape[0] or not room.places_missing
+    for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
+        side = STAY if are_left_out else (LEFT if turn else RIGHT)
+        scan_distance_order(node, which, values, weights, room, side, min_leaf, cuts)
 
 
 @borrowing
 def scan_distance_order(
     node: int,
-    k: int,
+    which: tuple[int, int],
     values: Floats,
     weights: Int32s,
     room: SumRoom,
@@ -495,6 +546,7 @@ def scan_distance_order(
     - M on the right: P(R and M) = P(S) - 2 sum w_i s_i + P(L)
     - M on the left: P(M and L) = P(M) + P(L) + 2 sum w_i (s_i - r_i), with P(M) = sum over M of w_i (s_i - r_i)
     """
+    candidate, k = which
     n, order, before = room.n_observed[k], room.order[k], cuts.gain[node]
     m, total = 0, 0
     for e in range(n):
@@ -528,5 +580,5 @@ def scan_distance_order(
         gain = whole - (inside_left + inside_right)
         rounding = GAIN_ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
         if gain >= -rounding:  # a gain may be negative if distances are not squares of Euclidean ones
-            keep_best(node, k, value, after, gain if gain > rounding else 0.0, cuts)
+            keep_best(node, candidate, value, after, gain if gain > rounding else 0.0, cuts)
     note_missing(node, before, missing, cuts)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,33 +34,22 @@ from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.growth.cuts.blocks import Where, begin_of, gather
 from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, keep_best, note_missing
 from distforest.growth.cuts.mean_distance import (
-    LARGEST_FLOAT,
     FixedPoint,
     MeanDistance,
     SumRoom,
     digits,
     distance_bits,
-    distances_differ,
     in_fixed_point,
     rank_rows,
+    scale_of,
 )
 from distforest.jit import borrowing
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
 class ObservedDistance(MeanDistance):
     """z_ij from a symmetric float32 matrix, NaN where nobody observed it, and never on the diagonal."""
-
-    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether two observed pairs of a node differ in their distance."""
-        differs = np.zeros(frontier.n_nodes, np.bool_)
-        row = np.empty(frontier.sizes.max(initial=0), np.float32)
-        distances_differ(frontier.starts, self.where(frontier), row, differs)
-        return differs
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
@@ -116,13 +105,11 @@ def cut_observed(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         of_node = weights[first:last]
-        length, is_whole = rank_rows(where.slot[first:last], of_node, values[:, first:last], room.sums)
+        length, is_whole = rank_rows(where.slot[first:last], of_node, values, first, room.sums)
         most = digits(of_node)
         own = largest_observed_exponent(first, last, where, room.sums.gathered)
         bits = distance_bits(exponent, own, most)
-        limit = min(math.ldexp(1.0, int(most - bits)), LARGEST_FLOAT)
-        fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit), most)
-        sum_observed_rows(first, last, where, is_whole, length, fixed, room)
+        sum_observed_rows(first, last, where, is_whole, length, scale_of(bits, most), room)
         for k in range(values.shape[0]):
             are_left_out = room.sums.n_observed[k] == last - first or not room.sums.places_missing
             for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled

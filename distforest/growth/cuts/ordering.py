@@ -7,43 +7,32 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import LEFT
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints
 
-_SIGN, _ONE = np.uint64(1 << 63), np.uint64(1)
+_SIGN, _NONE, _ONE = np.uint64(1 << 63), np.uint64(0), np.uint64(1)
 _INSERTION = 112  # keys up to which insertion is faster than radix
 
 
 class OrderRoom(NamedTuple):
-    """Room for the order of values, as `order_values` and `lay_missing` fill it.
-
-    Attributes
-    ----------
-    order, keys, spare
-        As long as the values.
-    laid, seen
-        Room for the order of all values, whose middle is ``order``, and for these values; without missing values
-        ``order`` itself, and nothing.
-    """
+    """Room for the order of values, as long as the values: see `order_values`."""
 
     order: Ints
     keys: NDArray[np.uint64]
     spare: NDArray[np.uint64]
-    laid: Ints
-    seen: Floats
 
     @classmethod
-    def of(cls, longest: int, is_complete: bool) -> OrderRoom:
+    def of(cls, longest: int) -> OrderRoom:
         """Allocate room for at most ``longest`` values."""
         keys, spare = np.empty((2, longest), np.uint64)
-        laid = np.empty(longest if is_complete else 2 * longest + 1, np.int64)
-        return cls(laid if is_complete else laid[longest:], keys, spare, laid, np.empty(0 if is_complete else longest))
+        return cls(np.empty(longest, np.int64), keys, spare)
 
 
 @borrowing
 def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64]) -> int:
     """Fill order[:n] with the places of the n observed values in ascending order, equal values by place; returns n.
+
+    The rest of order[: len(values)] has the places of the missing values, in descending order.
 
     A value's bits, mapped so that unsigned order is numeric order, and its place share one 64-bit key: the place
     takes as many low bits as it needs. The keys are sorted; values that differ only in the bits that the place took
@@ -57,44 +46,21 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     bits = values.view(np.uint64)
     n: int | np.int64 = np.int64(0)  # a literal would be a type of its own, and `_sort` compiled for both
     vary, lost = np.uint64(0), np.uint64(0)
-    for place in range(size):
-        if np.isnan(values[place]):
-            continue
+    for place in range(size):  # without a branch on what is missing, which would be mispredicted
+        is_observed = values[place] == values[place]
+        seen = _NONE - np.uint64(is_observed)  # all bits, or none
         key = _ascending(bits[place])
-        lost |= key & place_bits
+        lost |= key & place_bits & seen
         keys[n] = (key & ~place_bits) | np.uint64(place)
-        vary |= keys[n] ^ keys[0]
-        n += 1
+        vary |= (keys[n] ^ keys[0]) & seen
+        order[size - 1 - (place - n)] = place  # overwritten unless it is missing
+        n += is_observed
     _sort(keys, spare, n, vary & ~place_bits)
     for e in range(n):
         order[e] = np.int64(keys[e] & place_bits)
     if lost:  # float32 values lose nothing for up to 2^29 rows
         _mend(bits, order, keys, spare, n, low)
     return int(n)
-
-
-@borrowing
-def lay_missing(values: Floats, n: int, side: int, order: Ints, seen: Floats) -> int:
-    """Order all places with the missing values after the n observed ones, and then on the left before them.
-
-    ``seen`` becomes ``values`` with inf in place of NaN, on the left -inf. ``order`` has the places of the observed
-    values from its middle on; it needs twice the room of ``values``, and one more. Returns where the places of all
-    values begin. The right side is laid first.
-    """
-    size, middle = values.shape[0], order.shape[0] // 2
-    n_missing = size - n
-    if side == LEFT:
-        for e in range(n_missing):
-            place = order[middle + n + e]
-            order[middle - n_missing + e], seen[place] = place, -np.inf
-        return middle - n_missing
-    filled = middle + n
-    for place in range(size):  # without a branch, which would be mispredicted
-        is_missing = np.isnan(values[place])
-        seen[place] = np.inf if is_missing else values[place]
-        order[filled] = place
-        filled += is_missing
-    return middle
 
 
 @borrowing

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
 from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT, Cuts, Steady, keep_best, note_missing
-from distforest.growth.cuts.ordering import OrderRoom, lay_missing, order_values
+from distforest.growth.cuts.ordering import OrderRoom, order_values
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
@@ -145,9 +145,8 @@ def cut_two_classes(
     """Cut by the largest gain with P(S) = 2 m_0 m_1, updated as rows move to the left in a candidate's order."""
     starts, rows, weights = nodes
     longest = longest_of(starts)
-    laid, kinds = np.empty(2 * longest + 1, np.int64), np.empty(longest, np.uint8)
-    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    room, left = OrderRoom(laid[longest:], keys, spare, laid, np.empty(longest)), np.empty(2, np.int64)
+    kinds, keys, spare = np.empty(longest, np.uint8), np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    room, left = OrderRoom(np.empty(longest, np.int64), keys, spare), np.empty(2, np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         read_codes(rows[first:last], codes, kinds)
@@ -167,18 +166,29 @@ def cut_candidate(
     left: Ints,
     cuts: Cuts,
 ) -> None:
-    """Scan the order of one candidate's values, shape (n,): with the missing ones on the right, then on the left."""
-    size = values.shape[0]
-    n, before = order_values(values, room.order, room.keys, room.spare), cuts.gain[node]
-    if n == size:
-        scan_two_classes(node, candidate, values, room.order[:n], of_node, judged, left, cuts)
-        note_missing(node, before, STAY, cuts)
+    """Scan the order of one candidate's values, shape (n,): with the missing ones on the right, then on the left.
+
+    On the right they are parted from all others by a last cut, whose mirror image gains the same.
+    """
+    weights, kinds = of_node
+    n, at_start = order_values(values, room.order, room.keys, room.spare), cuts.gain[node]
+    observed, missing = room.order[:n], room.order[n : values.shape[0]]
+    left[0], left[1] = 0, 0
+    last = scan_two_classes(node, candidate, values, observed, of_node, judged, left, cuts)
+    if missing.shape[0] == 0:
+        note_missing(node, at_start, STAY, cuts)
         return
-    for side in (RIGHT, LEFT):
-        begin = lay_missing(values, n, side, room.laid, room.seen)
-        before, order = cuts.gain[node], room.laid[begin : begin + size]
-        scan_two_classes(node, candidate, room.seen[:size], order, of_node, judged, left, cuts)
-        note_missing(node, before, side, cuts)
+    counts, costs = judged.counts[node], judged.costs[node]
+    gain = gain_of_counts(whole_of(counts, costs), left, counts, costs, judged.min_leaf)
+    if gain > cuts.gain[node]:
+        keep_best(node, candidate, last, np.inf, gain, cuts)
+    note_missing(node, at_start, RIGHT, cuts)
+    at_start = cuts.gain[node]
+    left[0], left[1] = 0, 0
+    for place in missing:
+        left[kinds[place]] += weights[place]
+    scan_two_classes(node, candidate, values, observed, of_node, judged, left, cuts)
+    note_missing(node, at_start, LEFT, cuts)
 
 
 @borrowing
@@ -199,10 +209,9 @@ def scan_two_classes(
     judged: Judged,
     left: Ints,
     cuts: Cuts,
-) -> None:
-    """Move the rows of a node to ``left``, counts of the two classes, in the order of one candidate."""
+) -> float:
+    """Move observed rows of a node to ``left``, counts of the two classes, in their order; returns the last value."""
     weights, kinds = of_node
-    left[:] = 0
     counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
     whole, before = whole_of(counts, costs), np.nan
     for place in order:
@@ -213,3 +222,4 @@ def scan_two_classes(
                 keep_best(node, candidate, before, value, gain, cuts)
         before = value
         left[kinds[place]] += weights[place]
+    return before

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.frontier import Nodes, longest_of
+from distforest.growth.cuts.category_signs import BLUR, CategoryNumbers, derive_keys, number_at
 from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.fences import MARGIN, fences_of
 from distforest.growth.draws.column_weights import ColumnWeights, draw_columns
@@ -21,6 +22,9 @@ from distforest.sources.source import Float32s, Floats, Int32s
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
+
+FIRST_SIGN = 1 << 38
+"""Added, with the attempt, to a node's stream, to get the stream that draws the signs of categories."""
 
 FIRST_WITNESS = 1 << 34
 """The first draw of a node's stream that chooses a witness."""
@@ -43,18 +47,26 @@ class Witnesses:
         Number of witnesses of a node in each attempt.
     columns
         The witnesses that are drawn, shape (n_nodes, n_witnesses); None before an attempt.
+    numbers
+        The numbers of categories; None if no column holds any.
+    keys
+        The streams that draw signs of categories, shape (n_nodes,); None before an attempt.
     """
 
     matrix: Float32s
     weights: ColumnWeights
     n_witnesses: int
     columns: Int32s | None = None
+    numbers: CategoryNumbers | None = None
+    keys: Keys | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Witnesses:
         """The witnesses with the columns that the nodes with these streams draw in one attempt."""
         columns = np.empty((len(keys), self.n_witnesses), np.int32)
         draw_columns(keys, FIRST_WITNESS + attempt * self.n_witnesses, self.weights.cumulative, columns)
-        return replace(self, columns=columns)
+        of_signs = np.empty(len(keys), np.uint64)
+        derive_keys(keys, FIRST_SIGN + attempt, of_signs)
+        return replace(self, columns=columns, keys=of_signs)
 
     def confirm(self, frontier: Frontier, values: Floats, cuts: CandidateCuts) -> None:
         """Add to each candidate's score how much its cut explains of the witnesses, on average.
@@ -62,7 +74,10 @@ class Witnesses:
         ``values`` has shape (width, n_rows).
         """
         assert self.columns is not None  # noqa: S101  (the grower calls `attempted` first)
-        add_explained(frontier.nodes, values, self.matrix, self.columns, cuts)
+        numbers, keys = self.numbers, self.keys
+        if numbers is None or keys is None:
+            numbers, keys = CategoryNumbers.none(self.matrix.shape[1]), np.zeros(frontier.n_nodes, np.uint64)
+        add_explained(frontier.nodes, values, self.matrix, self.columns, keys, numbers, cuts)
 
 
 @kernel
@@ -71,12 +86,15 @@ def add_explained(
     values: Floats,
     matrix: Float32s,
     columns: Int32s,
+    keys: Keys,
+    numbers: CategoryNumbers,
     cuts: CandidateCuts,
 ) -> None:
     """scores[k, f] += mean over the witnesses x of n log(SS_0 / (SS_1 + SS_2)), the sides those of candidate k's cut.
 
-    A witness adds 0 if it is constant in the node, or if only one side has values within its fences. Values beyond the
-    fences, and missing ones, are left out. Candidates without a cut (score -inf) stay as they are.
+    A witness that holds categories is their signs, with n_k `BLUR` added to SS_k. A witness adds 0 if it is constant in
+    the node, or if only one side has values within its fences. Values beyond the fences, and missing ones, are left
+    out. Candidates without a cut (score -inf) stay as they are.
     """
     (starts, rows, weights), (thresholds, scores) = nodes, cuts
     longest = longest_of(starts)
@@ -84,13 +102,16 @@ def add_explained(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         w = weights[first:last]
-        for column in columns[node]:
+        for e in range(columns.shape[1]):
+            column = columns[node, e]
+            blur = BLUR if numbers.start[column + 1] > numbers.start[column] else 0.0
             for r in range(first, last):
-                witness[r - first] = matrix[rows[r], column]
+                value = np.float64(matrix[rows[r], column])
+                witness[r - first] = number_at(value, column, keys[node] + np.uint64(e), numbers)
             mean = fence_in(witness[: last - first], w, some)
             for k in range(values.shape[0]):
                 if scores[k, node] > -np.inf:
-                    explained = _explained(witness, w, mean, values[k, first:last], thresholds[k, node])
+                    explained = _explained(witness, w, mean, values[k, first:last], thresholds[k, node], blur)
                     scores[k, node] += explained / columns.shape[1]
 
 
@@ -109,8 +130,11 @@ def fence_in(witness: Floats, weights: Int32s, some: Floats) -> float:
 
 
 @borrowing
-def _explained(witness: Floats, weights: Int32s, mean: float, values: Floats, threshold: float) -> float:
-    """N log(SS_0 / max(SS_1 + SS_2, floor)) of a witness, over the rows where it and the value are not NaN."""
+def _explained(witness: Floats, weights: Int32s, mean: float, values: Floats, threshold: float, blur: float) -> float:
+    """N log(SS_0 / max(SS_1 + SS_2, floor)) of a witness, over the rows where it and the value are not NaN.
+
+    n ``blur`` is added to both.
+    """
     n_left, n_right = np.int64(0), np.int64(0)
     sum_left, sum_right, square = 0.0, 0.0, 0.0
     low, high = np.inf, -np.inf
@@ -133,4 +157,4 @@ def _explained(witness: Floats, weights: Int32s, mean: float, values: Floats, th
     if not (low < high and square > 0.0):  # rounding: equal values may differ from the mean of more rows
         return 0.0
     between = sum_left**2 / n_left + sum_right**2 / n_right - (sum_left + sum_right) ** 2 / n
-    return -n * math.log(max(1.0 - between / square, LEAST_DEVIATION))
+    return -n * math.log(max(1.0 - between / (square + n * blur), LEAST_DEVIATION))

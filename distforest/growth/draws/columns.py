@@ -83,6 +83,29 @@ class Axis:
         return Projections(width, np.arange(n + 1, dtype=np.int64), columns.reshape(-1), np.ones(n))
 
 
+@dataclass(frozen=True)
+class Among:
+    """Single columns among some ``columns``, shape (n,): those at the places that ``places`` draws."""
+
+    places: Axis
+    columns: Int32s
+
+    @property
+    def width(self) -> int:
+        """That of the places."""
+        return self.places.width
+
+    @property
+    def attempts(self) -> int:
+        """That of the places."""
+        return self.places.attempts
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """The columns at the places of each node."""
+        drawn = self.places(frontier, keys, attempt)
+        return drawn._replace(columns=self.columns[drawn.columns])
+
+
 @kernel
 def axis_columns(keys: Keys, n_columns: int, first: int, columns: Int32s) -> None:
     """Entries first, first + 1, ... of a Fisher-Yates shuffle of 0..n_columns-1, one shuffle for each key."""

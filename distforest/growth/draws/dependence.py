@@ -17,6 +17,10 @@ is u = (largest G - df) / (2 m log B), from 0 to 0.999.
 Of two features that lack values the n rows count where neither does. Their G has the correction of n rows in place of
 that of m. As G grows with the rows, such a pair seems less dependent than one without missing values.
 
+A column of categories is a column of numbers, of which 0 is the most frequent category, 1 the next, and so on. As ties
+are at random, G has the same distribution if a pair is independent. Categories that are divided between bins, or share
+one, make G smaller than that of the categories themselves.
+
 The screen does not see a feature that is independent of every other feature, such as the height of a swiss roll or a
 single bimodal feature.
 """
@@ -147,8 +151,12 @@ def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Int32s:
     return np.sort(rows[:most])
 
 
-def ranks(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int) -> Int32s:
+def ranks(
+    matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, n_categories: tuple[int, ...] | None = None
+) -> Int32s:
     """The rank, from 0, of each of ``rows`` in each of ``columns``, equal values in random order; -1 for NaN.
+
+    ``n_categories`` says of each column how many categories it has, 0 if it holds numbers; None or none: all do.
 
     Returns
     -------
@@ -156,8 +164,29 @@ def ranks(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int) -> Int32s:
         Shape (n_columns, m).
     """
     rank = np.empty((len(columns), len(rows)), np.int32)
+    if n_categories:
+        matrix, rows = np.asarray(matrix[rows], np.float32), np.arange(len(rows), dtype=np.int32)
+        for column in (column for column in columns if n_categories[column]):
+            matrix[:, column] = by_frequency(matrix[:, column])
     rank_columns(matrix, rows, columns, seed, rank)
     return rank
+
+
+def by_frequency(codes: Float32s) -> Float32s:
+    """Number categories by frequency, the most frequent first, of equal ones the one that comes first; NaN stays.
+
+    Examples
+    --------
+    >>> by_frequency(np.array([7, 2, np.nan, 5, 2], np.float32)).tolist()
+    [1.0, 0.0, nan, 2.0, 0.0]
+    """
+    seen = ~np.isnan(codes)
+    _, first, place, count = np.unique(codes[seen], return_index=True, return_inverse=True, return_counts=True)
+    number = np.empty(len(count), np.float32)
+    number[np.lexsort((first, -count))] = np.arange(len(count))
+    numbered = codes.copy()
+    numbered[seen] = number[place.reshape(-1)]
+    return numbered
 
 
 @kernel

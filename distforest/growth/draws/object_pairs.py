@@ -86,12 +86,19 @@ class Pairing(Protocol):
         """Draw the pairs from the nodes' streams ``keys``, or from those of their trees."""
 
 
+@dataclass(frozen=True)
 class AnyPairs:
-    """i is uniform over the objects of the node, j over the others."""
+    """i is uniform over the objects of the node, j over the others; or over the equal objects that weights stand for.
+
+    So a pair may be an object and itself, which no rule accepts, as it accepts no equal objects. The pairs from number
+    ``n_weighted`` on are of different objects, without weights: a heavy object leaves none to be drawn.
+    """
+
+    n_weighted: int = 0
 
     def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Int32s) -> None:
         """See `draw_any_pairs`."""
-        draw_any_pairs(wanted, width, trial * 2 * width, keys, frontier.starts, frontier.rows, pairs)
+        draw_any_pairs(wanted, width, trial * 2 * width, keys, frontier.nodes, trial < self.n_weighted, pairs)
 
 
 @dataclass(frozen=True)
@@ -204,16 +211,36 @@ def tell_apart(
 
 
 @kernel
-def draw_any_pairs(wanted: Ints, width: int, first: int, keys: Keys, starts: Ints, rows: Int32s, pairs: Int32s) -> None:
-    """pairs[e] = (j, i): i uniform over the rows of a node, j over its others; left as it is for one row."""
+def draw_any_pairs(
+    wanted: Ints, width: int, first: int, keys: Keys, nodes: Nodes, weighted: bool, pairs: Int32s
+) -> None:
+    """pairs[e] = (j, i): i uniform over the rows of a node, j over its others; left as it is for one row.
+
+    If ``weighted``, a row of weight w is w rows, one after the other.
+    """
+    starts, rows, weights = nodes
     for e in range(wanted.shape[0]):
         node, draw = wanted[e] // width, first + 2 * (wanted[e] % width)
-        group = rows[starts[node] : starts[node + 1]]
+        group, own = rows[starts[node] : starts[node + 1]], weights[starts[node] : starts[node + 1]]
         if group.shape[0] > 1:
-            i = below(keys[node], draw, group.shape[0])
-            j = below(keys[node], draw + 1, group.shape[0] - 1)
-            pairs[e, 0] = group[j + 1 if j >= i else j]
-            pairs[e, 1] = group[i]
+            n = np.int64(group.shape[0])
+            if weighted:
+                n = own.sum()
+            i = below(keys[node], draw, n)
+            j = below(keys[node], draw + 1, n - 1)
+            j += j >= i
+            pairs[e, 0] = group[row_of_copy(own, j) if weighted else j]
+            pairs[e, 1] = group[row_of_copy(own, i) if weighted else i]
+
+
+@borrowing
+def row_of_copy(weights: Int32s, copy: int) -> int:
+    """The place of the row that copy number ``copy`` is of, if each row stands for as many as its weight."""
+    place, before = 0, np.int64(weights[0])
+    while before <= copy:
+        place += 1
+        before += weights[place]
+    return place
 
 
 @kernel

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import borrowing
-from distforest.sources.point_pairs import PointPairs
+from distforest.sources.point_pairs import OF_NUMBERS, PointPairs
 from distforest.sources.source import Floats, Ints
 
 CELLS = 1024
@@ -66,7 +66,10 @@ class PairBins(NamedTuple):
 
     @classmethod
     def of(cls, pairs: PointPairs, max_bins: int) -> PairBins:
-        """Compute bins from at most `SAMPLED` of the pairs; those of maxima and minima from the points themselves."""
+        """Compute bins from at most `SAMPLED` of the pairs; those of maxima and minima from the points themselves.
+
+        Of a feature of categories, the codes of [x != x'] are 0 and 1, and unordered pairs have none.
+        """
         n, n_codes = pairs.shape[1], max_bins
         if not pairs.is_complete:  # codes are of 8 bits, also that of missing pairs
             max_bins = min(max_bins, SEARCHED - 1)
@@ -75,7 +78,11 @@ class PairBins(NamedTuple):
         code, edges = np.zeros((n, CELLS), np.uint16), np.full((n, 1 << (n_codes - 1).bit_length()), np.inf)
         n_extremes = pairs.columns.n_of_family if pairs.columns.family == "max_min" else 0
         some, points = _sampled_pairs(pairs), _sampled_points(pairs)
+        categories = np.flatnonzero(pairs.columns.kinds != OF_NUMBERS)
+        scale[categories], code[categories, 1:], edges[categories, 0] = CELLS, 1, 0.0
         for column in range(n):
+            if column < pairs.columns.n_of_family and column % pairs.columns.n_features in categories:
+                continue
             sample = BinSample.of(points if column < n_extremes else some, column)
             grid = min((sample.grid(tails, max_bins) for tails in TAILS), key=lambda grid: grid.share)
             ends, code[column] = grid.coded(sample, max_bins)

@@ -5,7 +5,8 @@ fitted by stochastic gradient descent to blocks of the cell's pairs, with the co
 divided by its standard deviation. So no more than the columns of a block are in memory. The cell is then cut at the
 best threshold of the projection onto the classifier's weights. A value beyond a column's fences
 (`distforest.growth.cuts.fences`) does not influence the weights: one step along a far pair would be longer than all
-others together. Nor does a missing value; the projection of a pair that has one is missing.
+others together. Nor does a missing value; the projection of a pair that has one is missing. Of a feature of categories
+it reads whether the two differ; unordered pairs of categories are no amounts.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from distforest.growth.cuts.fences import fence_columns
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
 from distforest.growth.pairs.tree_rank import CellTree
 from distforest.growth.surrogates import place_learned
+from distforest.sources.point_pairs import PointPairs
 from distforest.sources.source import Projections, offsets
 
 if TYPE_CHECKING:
-    from distforest.sources.point_pairs import PointPairs
     from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.sources.sparse_pairs import SparsePairs
 
     Codes = NDArray[np.uint8]
     Rows = TypeVar("Rows", Int32s, Ints)
@@ -54,30 +56,33 @@ class LinearCells:
 
     min_samples_leaf: int
 
-    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> CellTree:
+    def part(
+        self, cells: Frontier, names: Ints, pairs: PointPairs | SparsePairs, codes: Codes, counts: Ints
+    ) -> CellTree:
         """Part each cell by a small tree of one cut, or of none where no threshold gains anything."""
-        n, n_columns = cells.n_nodes, pairs.shape[1]
+        assert isinstance(pairs, PointPairs)  # noqa: S101  (`check_sparse` refuses sparse points)
+        own = columns_of_amounts(pairs)
+        n, n_columns = cells.n_nodes, len(own)
         costs = even_costs(counts)
         weights = np.empty((n, n_columns))
         for cell in range(n):
-            own = slice(*cells.starts[cell : cell + 2])
-            rows, of_pairs = cells.rows[own], cells.weights[own]
+            of_cell = slice(*cells.starts[cell : cell + 2])
+            rows, of_pairs = cells.rows[of_cell], cells.weights[of_cell]
             of_rows = costs[cell][codes[rows]] * (of_pairs / of_pairs.mean())
             weights[cell] = _classifier(pairs, rows, codes, of_rows, int(names[cell]))
-        columns = np.tile(np.arange(n_columns, dtype=np.int32), n)
-        projections = Projections(1, np.arange(n + 1) * n_columns, columns, weights.reshape(-1))
+        projections = Projections(1, np.arange(n + 1) * n_columns, np.tile(own, n), weights.reshape(-1))
         values = pairs.project(cells.rows, cells.starts, projections)
         of_cells = Frontier(np.arange(n), cells.node, cells.starts, cells.rows, cells.weights)
         cuts = TwoClasses(codes, costs).cut(of_cells, values, self.min_samples_leaf)
         is_cut, side = cuts.candidate >= 0, of_cells.sides(values[0], cuts.threshold)
         goes_right = None if pairs.is_complete else place_learned(of_cells, cuts.missing, side)
         ends = np.where(np.repeat(is_cut, cells.sizes), 1 + side, 0).astype(np.int32)
-        table = _one_cut_each(is_cut, cuts.threshold, cuts.gain, weights)
+        table = _one_cut_each(is_cut, cuts.threshold, cuts.gain, own, weights)
         return CellTree(table if goes_right is None else _sending_on(table, is_cut, goes_right), ends)
 
 
 def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, of_rows: Floats, name: int) -> Floats:
-    """Fit a logistic classifier of dissimilar pairs; its weights for the unscaled columns, shape (n_columns,).
+    """Fit a logistic classifier of dissimilar pairs; its weights for the unscaled amounts, shape (n_columns,).
 
     ``of_rows`` is how much each of the ``rows`` counts, shape (n,).
     """
@@ -120,8 +125,9 @@ class Standard:
     @classmethod
     def of(cls, pairs: PointPairs, rows: Int32s, some: Int32s) -> Standard:
         """Compute means and deviations from the pairs ``rows``, and fences from ``some`` of them."""
-        fences = np.empty((2, pairs.shape[1]))
-        fence_columns(_all_columns(pairs, some), np.arange(len(some)), fences)
+        of_some = _all_columns(pairs, some)
+        fences = np.empty((2, of_some.shape[1]))
+        fence_columns(of_some, np.arange(len(some)), fences)
         first = _first_observed(_all_columns(pairs, rows[: 1 if pairs.is_complete else PAIRS_AT_ONCE]))
         origin = np.clip(first, *fences)  # near the values, so that no digits cancel
         n, sums, squares = np.zeros(len(origin), np.int64), np.zeros(len(origin)), np.zeros(len(origin))
@@ -157,8 +163,14 @@ def _first_observed(values: Floats) -> Floats:
     return first
 
 
+def columns_of_amounts(pairs: PointPairs) -> Int32s:
+    """The numbers of the columns of a pair that do not hold categories."""
+    sizes = pairs.columns.categories_of_columns or (0,) * pairs.shape[1]
+    return np.flatnonzero(np.array(sizes) == 0).astype(np.int32)
+
+
 def _all_columns(pairs: PointPairs, rows: Int32s) -> Floats:
-    return pairs.block(rows, np.arange(pairs.shape[1], dtype=np.int32))
+    return pairs.block(rows, columns_of_amounts(pairs))
 
 
 def _blocks(rows: Rows) -> Iterator[Rows]:
@@ -166,8 +178,10 @@ def _blocks(rows: Rows) -> Iterator[Rows]:
         yield rows[begin : begin + PAIRS_AT_ONCE]
 
 
-def _one_cut_each(is_cut: NDArray[np.bool_], threshold: Floats, gain: Floats, weights: Floats) -> NodeTable:
-    """Trees of a root and two leaves, or of a leaf alone."""
+def _one_cut_each(
+    is_cut: NDArray[np.bool_], threshold: Floats, gain: Floats, read: Int32s, weights: Floats
+) -> NodeTable:
+    """Trees of a root and two leaves, or of a leaf alone; the roots read the columns ``read``."""
     tree_size = np.where(is_cut, 3, 1)
     root, size = offsets(tree_size)[:-1], int(tree_size.sum())
     cut, n_columns = root[is_cut], weights.shape[1]
@@ -175,7 +189,7 @@ def _one_cut_each(is_cut: NDArray[np.bool_], threshold: Floats, gain: Floats, we
     left[cut], right[cut] = 1, 2
     thresholds, gains, width = np.zeros(size), np.zeros(size), np.zeros(size, np.int32)
     thresholds[cut], gains[cut], width[cut] = threshold[is_cut], gain[is_cut], n_columns
-    columns = np.tile(np.arange(n_columns, dtype=np.int32), len(cut))
+    columns = np.tile(read, len(cut))
     coefficients = weights[is_cut].reshape(-1)
     return NodeTable(tree_size, left, right, thresholds, width, columns, coefficients, gains, np.zeros(size, np.int64))
 

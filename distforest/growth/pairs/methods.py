@@ -14,7 +14,8 @@ from distforest.errors import InputError
 from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
 from distforest.forest.missing import LEARNED
 from distforest.growth.cuts.two_classes import TwoClasses
-from distforest.growth.draws.columns import Axis
+from distforest.growth.draws.columns import Among, Axis
+from distforest.growth.draws.varying_pairs import VaryingPairs
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
@@ -29,16 +30,20 @@ from distforest.growth.pairs.sampling import (
     PairSampling,
 )
 from distforest.growth.pairs.search import PairSearch
-from distforest.growth.pairs.square_search import SquareSearch
+from distforest.growth.pairs.sparse_search import SparseSearch
+from distforest.growth.pairs.square_search import SquareSearch, square_candidates
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
-from distforest.growth.parameters import limits_among, n_drawn
+from distforest.growth.parameters import for_two_sides, limits_among, n_drawn
+from distforest.sources.arrays import is_complete
 from distforest.sources.point_pairs import DISSIMILAR, SIMILAR, PairColumns, PointPairs, check_pairs, check_points
-from distforest.sources.source import is_complete
+from distforest.sources.sparse_features import SparseFeatures
+from distforest.sources.sparse_pairs import SparsePairs, check_sparse_points
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from distforest.growth.draws.columns import Draw
     from distforest.growth.grower import Search
     from distforest.growth.pairs.problem import PairGrowth
     from distforest.growth.problem import Data
@@ -53,21 +58,37 @@ NO_PAIRS = np.empty((0, 2), np.int32)
 NO_CLASSES = TwoClasses(np.empty(0, np.uint8), np.empty((0, 2)))
 """Placeholders for the pairs and their classes, until a tree draws some."""
 
+FEWEST_POINTS = 3
+"""Pairs of fewer points cannot differ."""
+
 
 class OverPairs(NamedTuple):
     """How trees grow over pairs: the points, which pairs each tree learns from, how it grows, and what leaves keep."""
 
-    points: PointPairs
+    points: PointPairs | SparsePairs
     sampling: PairSampling
     growth: PairGrowth
     leaf: LeafKind
 
 
-def pair_columns(params: Params, n_features: int, blocks: tuple[tuple[str, int], ...] = ()) -> PairColumns:
-    """The columns that a method with these parameters reads of a pair of points with ``n_features`` features."""
+def pair_columns(
+    params: Params,
+    n_features: int,
+    blocks: tuple[tuple[str, int], ...] = (),
+    n_categories: tuple[int, ...] = (),
+) -> PairColumns:
+    """The columns that a method with these parameters reads of a pair of points; the further arguments as there."""
     if "position" in params:
-        return PairColumns("difference_mean" if params["position"] else "difference", n_features, blocks)
-    return PairColumns("max_min" if params["region"] == "square" else "difference_mean", n_features, blocks)
+        family = "difference_mean" if params["position"] else "difference"
+    else:
+        family = "max_min" if params["region"] == "square" else "difference_mean"
+    return PairColumns(family, n_features, blocks, n_categories)
+
+
+def categories_of(points: PointPairs | SparsePairs) -> Int32s | None:
+    """The number of categories of each column of a pair, as a growth takes it; None if all hold numbers."""
+    sizes = points.columns.categories_of_columns
+    return np.array(sizes, np.int32) if any(sizes) else None
 
 
 def check_pair_parameters(params: Params) -> None:
@@ -78,12 +99,23 @@ def check_pair_parameters(params: Params) -> None:
         raise InputError(f"leafrank='linear' goes with region='diagonal', found {params['region']!r}")
 
 
-def drawn_points(data: Data) -> PointPairs:
-    """The points and the columns of a pair, without pairs yet; raises InputError for points that are too large.
+def check_n_points(n_points: int) -> None:
+    """Refuse fewer points than `FEWEST_POINTS`; raises InputError."""
+    if n_points < FEWEST_POINTS:
+        raise InputError(f"three points were expected, so that pairs can differ; found n_samples={n_points}")
+
+
+def drawn_points(data: Data) -> PointPairs | SparsePairs:
+    """The points and the columns of a pair, without pairs yet; raises InputError for too few points, or too large ones.
 
     Whether a point lacks a value is asked of those of positive weight, of which alone trees draw pairs.
     """
     assert isinstance(data.rows, PairColumns)  # noqa: S101  (checked where the data are made)
+    check_n_points(data.n_rows)
+    if isinstance(data.matrix, SparseFeatures):
+        check_sparse_points(data.matrix)
+        none = np.empty(0, np.int32)
+        return SparsePairs(data.rows, data.matrix, data.matrix, none, none)
     points = PointPairs.of(data.rows, data.array, NO_PAIRS)
     check_points(points.points, points.columns)
     return replace(points, is_complete=bool(points.is_complete) or is_complete(data.present))
@@ -94,14 +126,23 @@ def axis_of(n_columns: int, width_of: Callable[[int], int]) -> Axis:
     return Axis(n_columns, min(width_of(n_columns), n_columns))
 
 
-def rule_for_missing(points: PointPairs) -> str:
+def sparse_search(
+    points: SparsePairs, square: bool, width_of: Callable[[int], int]
+) -> tuple[SparseSearch, VaryingPairs]:
+    """The search of sparse points, and the draw of their columns; square cuts have a candidate for each feature."""
+    n_columns = points.columns.n_features if square else points.shape[1]
+    dense = SquareSearch(None, np.empty((0, n_columns), np.uint8)) if square else PairSearch(None)
+    return SparseSearch(dense), VaryingPairs(n_columns, min(width_of(n_columns), n_columns))
+
+
+def rule_for_missing(points: PointPairs | SparsePairs) -> str:
     """The rule of `distforest.forest.missing` by which pairs are sent on that lack a value, if any points lack one."""
     return "stop" if points.is_complete else LEARNED
 
 
-def pair_search_of(params: Params, points: PointPairs, sampling: PairSampling, seed: int) -> PairSearch:
+def pair_search_of(params: Params, points: PointPairs | SparsePairs, sampling: PairSampling, seed: int) -> PairSearch:
     """The search of a level, with bins of pairs like those that the trees draw unless ``max_bins`` is None."""
-    if params["max_bins"] is None:
+    if params["max_bins"] is None or isinstance(points, SparsePairs):  # which `check_sparse` lets have no bins
         return PairSearch(None)
     left, right = np.ascontiguousarray(sampling.typical(seed).T)
     return PairSearch(PairBins.of(points.of_pairs(left, right), int(params["max_bins"])))
@@ -189,13 +230,18 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
     """Bind TreeRank to data; ``width_of`` says how many of n columns a node of a small tree tries."""
     points, sampling = drawn_points(data), weighed(data, lambda some: ranked_pairs(some, params))
     square = params["region"] == "square"
-    by_columns, n_columns = pair_search_of(params, points, sampling, seed), points.shape[1]
+    by_columns = pair_search_of(params, points, sampling, seed)
     search: Search = by_columns
-    if square:
-        search, n_columns = SquareSearch.of(by_columns.bins, points), n_columns - points.columns.n_features
-    small = limits_of(sampling, Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"])))
-    rule, draw = rule_for_missing(points), axis_of(n_columns, width_of)
-    growth = Growth(points, draw, NO_CLASSES, small, seed, search, on_missing=rule, held=1)
+    draw: Draw = axis_of(points.shape[1], width_of)
+    if isinstance(points, SparsePairs):
+        search, draw = sparse_search(points, square, width_of)
+    elif square:
+        search, candidates = SquareSearch.of(by_columns.bins, points), square_candidates(points.columns)
+        draw = Among(axis_of(len(candidates), width_of), candidates)
+    small = Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"]))
+    small = for_two_sides(limits_of(sampling, small))
+    rule, sizes = rule_for_missing(points), categories_of(points)
+    growth = Growth(points, draw, NO_CLASSES, small, seed, search, on_missing=rule, held=1, n_categories=sizes)
     limits = limits_of(sampling, Limits(int(params["min_samples_split"]), 1, int(params["max_depth"])))
     leafrank: LeafRank = SmallTrees(growth, square)
     if params["leafrank"] == "linear":
@@ -207,8 +253,11 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
 def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind RFD to data; ``width_of`` says how many of n columns a node tries."""
     points, sampling = drawn_points(data), weighed(data, lambda some: given_pairs(some, params, seed))
-    search = pair_search_of(params, points, sampling, seed)
-    limits, draw = limits_of(sampling, Limits(**limits_among(params))), axis_of(points.shape[1], width_of)
-    rule = rule_for_missing(points)
-    growth = Growth(points, draw, NO_CLASSES, limits, seed, search, on_missing=rule, held=1)
+    search: Search = pair_search_of(params, points, sampling, seed)
+    limits = for_two_sides(limits_of(sampling, Limits(**limits_among(params))))
+    draw: Draw = axis_of(points.shape[1], width_of)
+    if isinstance(points, SparsePairs):
+        search, draw = sparse_search(points, square=False, width_of=width_of)
+    rule, sizes = rule_for_missing(points), categories_of(points)
+    growth = Growth(points, draw, NO_CLASSES, limits, seed, search, on_missing=rule, held=1, n_categories=sizes)
     return OverPairs(points, sampling, Classifiers(growth), KeepsVotes(params["voting"]))

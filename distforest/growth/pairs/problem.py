@@ -18,27 +18,33 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.forest import Forest, Meaning
+from distforest.forest.forest import Forest, Meaning, arrays_of_points
 from distforest.forest.frontier import Frontier
 from distforest.forest.pairs.pair_scores import tallied
 from distforest.forest.table import NodeTable
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Growth
 from distforest.growth.pairs.sampling import PairSampling
+from distforest.growth.pairs.sparse_search import growth_over
 from distforest.growth.problem import Contents, Data, put_together
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.source import offsets
+from distforest.sources.sparse_features import SparseFeatures
+from distforest.sources.sparse_pairs import SparsePairs
 
 if TYPE_CHECKING:
     from distforest.growth.grower import LevelWatch
     from distforest.sources.source import Ints
+
+SPARSE_POINTS = {"objects": "point_values", "object_starts": "point_starts", "object_columns": "point_columns"}
+"""The arrays in which a forest keeps sparse points, each with the name of the staged input that holds it."""
 
 
 class PairGrowth(Protocol):
     """How trees grow over pairs."""
 
     def grow(
-        self, trees: Ints, pairs: PointPairs, codes: NDArray[np.uint8], roots: Frontier
+        self, trees: Ints, pairs: PointPairs | SparsePairs, codes: NDArray[np.uint8], roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
         """Grow trees over the pairs of their roots; also return further arrays with an entry for each node."""
 
@@ -53,11 +59,11 @@ class Classifiers:
     growth: Growth
 
     def grow(
-        self, trees: Ints, pairs: PointPairs, codes: NDArray[np.uint8], roots: Frontier
+        self, trees: Ints, pairs: PointPairs | SparsePairs, codes: NDArray[np.uint8], roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
         """Grow the trees; there are no further arrays."""
         criterion = TwoClasses(codes, np.ones((len(trees), 2)))
-        growth = replace(self.growth, source=pairs, criterion=criterion)
+        growth = growth_over(self.growth, pairs, criterion)
         return growth.grow_from(trees, roots, lambda _frontier: None), {}
 
     def watched(self, watch: LevelWatch) -> Classifiers:
@@ -84,7 +90,7 @@ class PairProblem:
     meaning: Meaning
     data: Data
     n_trees: int
-    points: PointPairs
+    points: PointPairs | SparsePairs
     sampling: PairSampling
     growth: PairGrowth
 
@@ -124,11 +130,12 @@ class PairProblem:
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
         """Describe the contents of a forest of some parts: the arrays of the parts, and the points."""
         weights = {} if self.data.sample_weights is None else {"sample_weight": "sample_weight"}
-        return Contents(self.meaning, list(parts[0]), {"objects": "matrix", **weights})
+        points = SPARSE_POINTS if isinstance(self.points, SparsePairs) else {"objects": "matrix"}
+        return Contents(self.meaning, list(parts[0]), {**points, **weights})
 
     def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:
         """Join parts, each as `grow` returns it, into a forest, in the order of their trees; empties the parts."""
-        arrays = put_together(parts, list(parts[0])) | {"objects": self.points.points}
+        arrays = put_together(parts, list(parts[0])) | arrays_of_points(self.points.points)
         if self.data.sample_weight is not None:
             arrays["sample_weight"] = self.data.sample_weight
         return Forest.of(self.meaning, arrays)
@@ -136,7 +143,12 @@ class PairProblem:
 
 def of_points(data: Data, points: Ints) -> Data:
     """Take the data of some points, with the given pairs of which both points are among them."""
-    matrix, weights = np.ascontiguousarray(data.array[points]), data.sample_weights
+    matrix: np.ndarray | SparseFeatures
+    if isinstance(data.matrix, SparseFeatures):
+        matrix = data.matrix.take(points)
+    else:
+        matrix = np.ascontiguousarray(data.array[points])
+    weights = data.sample_weights
     if weights is not None:
         weights = replace(weights, integers=weights.integers[points])
     some = replace(data, matrix=matrix, sample_weights=weights)

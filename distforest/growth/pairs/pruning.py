@@ -14,12 +14,12 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.estimates import Pruning
 from distforest.forest.pairs.cells import Cells, order_of_pruning, pruned
-from distforest.forest.pairs.pair_scores import ranks_of, tallied, training_pairs
+from distforest.forest.pairs.pair_scores import columns_of, pairs_of, ranks_of, tallied
 from distforest.growth.pairs.point_weights import PointWeights, present_data
 from distforest.growth.pairs.problem import of_points
 from distforest.growth.pairs.sampling import LabelledPairs
 from distforest.growth.rng import SAMPLE_NODE, shuffle, stream
-from distforest.sources.point_pairs import PointPairs
+from distforest.sources.sparse_features import SparseFeatures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,9 +108,10 @@ def _judges(held: Data) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
 def _areas(grown: Forest, held: Data, gains: Floats) -> Floats:
     """Mean area under the curve of the trees on held-out pairs, for each gain up to which they are pruned."""
     ranks, (numbers, codes) = ranks_of(grown), _judges(held)
-    points, areas = training_pairs(grown, numbers[:0]), np.zeros(len(gains))
+    areas = np.zeros(len(gains))
     left, right = np.ascontiguousarray(numbers.T)
-    pairs = PointPairs(points.columns, held.array, held.array, left, right)
+    points = held.matrix if isinstance(held.matrix, SparseFeatures) else held.array
+    pairs = pairs_of(columns_of(grown), points, points).of_pairs(left, right)
     weights = np.ones(len(codes), np.int32)
     if held.sample_weights is not None:
         weights = PointWeights.of(held.sample_weights, len(codes)).in_tree(numbers, weights)

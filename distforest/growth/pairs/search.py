@@ -15,20 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import LEFT, RIGHT, STAY, Nodes
-from distforest.growth.cuts.criteria import Cuts, keep_best, note_missing
+from distforest.forest.frontier import LEFT, STAY
+from distforest.growth.cuts.criteria import Cuts
 from distforest.growth.cuts.ordering import OrderRoom
-from distforest.growth.cuts.two_classes import (
-    Judged,
-    TwoClasses,
-    TwoClassRows,
-    cut_candidate,
-    gain_of_counts,
-    read_codes,
-    whole_of,
-)
+from distforest.growth.cuts.two_classes import TwoClasses, TwoClassRows, cut_candidate, read_codes
 from distforest.growth.grower import values_on
 from distforest.growth.pairs.bins import SEARCHED, PairBins, cell_of, code_of, search
+from distforest.growth.pairs.category_cuts import CategoryRoom, cut_sets_of_pairs, holds_pairs, rank_chosen
+from distforest.growth.pairs.histograms import cut_bins
+from distforest.growth.pairs.level import PairLevel
 from distforest.jit import borrowing
 from distforest.sources.point_pairs import MAX_MIN, PairReading, PointPairs, pair_value, read_column
 from distforest.sources.source import Floats, Int32s, Ints, Projections
@@ -52,39 +47,6 @@ CUT_AT_ANY_VALUE = 32
 def few_pairs(sizes: Ints, bins: PairBins | None) -> Bools:
     """Which nodes are cut at any value from the start: the small ones, or all if there are no bins."""
     return sizes <= CUT_AT_ANY_VALUE if bins else np.ones(len(sizes), np.bool_)
-
-
-class PairLevel(NamedTuple):
-    """A level as the kernels of a search take it.
-
-    Attributes
-    ----------
-    nodes
-        The pairs of each node.
-    columns
-        The candidate columns of each node, shape (n_nodes, width).
-    codes
-        The class of each pair, shape (n_pairs,).
-    pairs
-        How the columns of a pair are read.
-    judged
-        Counts and costs of the two classes in each node, and the least weight of a side.
-    """
-
-    nodes: Nodes
-    columns: Int32s
-    codes: Codes
-    pairs: PairReading
-    judged: Judged
-
-    @classmethod
-    def of(
-        cls, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
-    ) -> PairLevel:
-        """Collect the level of a search of pairs of two classes."""
-        columns = projections.columns.reshape(frontier.n_nodes, projections.width)
-        judged = criterion.judged(frontier, limits.min_samples_leaf)
-        return cls(frontier.nodes, columns, criterion.codes, source.reading, judged)
 
 
 def cut_level(few: Bools, cuts: Cuts, at_values: Callable[[Bools], None], at_edges: Callable[[Bools], None]) -> None:
@@ -116,19 +78,21 @@ class PairSearch:
     def __call__(
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The cuts, and the value of each pair on the chosen column."""
+        """The cuts, and the value of each pair on the chosen column; of categories, their rank in the node."""
         level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
-        sizes, bins = frontier.sizes, self.bins
+        sizes, bins, room = frontier.sizes, self.bins, CategoryRoom.of(source.columns, frontier.sizes)
 
         def at_values(nodes: Bools) -> None:
-            cut_at_values(level, nodes, OrderedNode.of(sizes[nodes], level.pairs.is_complete), cuts)
+            cut_at_values(level, nodes, OrderedNode.of(sizes[nodes]), room, cuts)
 
         def at_edges(nodes: Bools) -> None:
             assert bins is not None  # noqa: S101  (without bins every node is cut at any value)
-            cut_at_edges(level, bins, nodes, CodedNode.of(projections.width, bins), cuts)
+            cut_at_edges(level, bins, nodes, CodedNode.of(projections.width, bins), room, cuts)
 
         cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
-        return cuts, values_on(source, frontier, projections, cuts)
+        values = values_on(source, frontier, projections, cuts)
+        rank_chosen(level, cuts.candidate, room, values)
+        return cuts, values
 
 
 class OrderedNode(NamedTuple):
@@ -143,10 +107,10 @@ class OrderedNode(NamedTuple):
     sides: Ints
 
     @classmethod
-    def of(cls, sizes: Ints, is_complete: bool) -> OrderedNode:
+    def of(cls, sizes: Ints) -> OrderedNode:
         """Allocate room for nodes of some sizes."""
         longest = int(sizes.max(initial=0))
-        orders, kinds = OrderRoom.of(longest, is_complete), np.empty(longest, np.uint8)
+        orders, kinds = OrderRoom.of(longest), np.empty(longest, np.uint8)
         return cls(np.empty(longest), orders, kinds, np.empty(2, np.int64))
 
 
@@ -155,6 +119,7 @@ def cut_at_values(
     level: PairLevel,
     wanted: Bools,
     room: OrderedNode,
+    of_categories: CategoryRoom,
     cuts: Cuts,
 ) -> None:
     """As `cut_two_classes`, for the ``wanted`` nodes, one candidate after another."""
@@ -168,6 +133,9 @@ def cut_at_values(
         read_codes(rows[first:last], codes, kinds)
         of_node = TwoClassRows(weights[first:last], kinds)
         for k in range(columns.shape[1]):
+            if holds_pairs(columns[node, k], pairs.columns):
+                cut_sets_of_pairs(node, k, level, of_categories, cuts)
+                continue
             read_column(columns[node, k], rows[first:last], pairs, values)
             cut_candidate(node, k, values[:size], orders, of_node, judged, sides, cuts)
 
@@ -197,12 +165,14 @@ def cut_at_edges(
     bins: PairBins,
     wanted: Bools,
     room: CodedNode,
+    of_categories: CategoryRoom,
     cuts: Cuts,
 ) -> None:
     """filled[k, b, s] = weight of the pairs of class s with code b on candidate k; then cut the ``wanted`` nodes.
 
     A block of pairs is coded on all candidates, then counted candidate by candidate. Where all columns are candidates,
-    they are coded side by side, in the order of the columns.
+    they are coded side by side, in the order of the columns. Unordered pairs of categories have no bins: they are
+    counted by category.
     """
     (starts, rows, weights), columns, codes, pairs, judged = level
     n_columns, width = bins.edges.shape[0], columns.shape[1]
@@ -221,11 +191,17 @@ def cut_at_edges(
                     code_missing(block, pairs, bins.edges.shape[1] - 1, coded)
             else:
                 for k in range(width):
+                    if holds_pairs(columns[node, k], pairs.columns):
+                        coded[k, : block.shape[0]] = 0
+                        continue
                     code_one(columns[node, k], block, pairs, bins, values, coded[k])
             read_codes(block, codes, kinds)
             count_block(weights[first : first + block.shape[0]], kinds, coded, filled)
         for k in range(width):
             c = columns[node, k]
+            if holds_pairs(c, pairs.columns):
+                cut_sets_of_pairs(node, k, level, of_categories, cuts)
+                continue
             histogram = filled[c if is_all else k]
             cut_bins(node, k, histogram, bins.edges[c], judged, begins, sides, cuts)
 
@@ -238,7 +214,10 @@ def code_all(
     cells: NDArray[np.uint32],
     coded: Codes,
 ) -> None:
-    """coded[c, r] = code of pair rows[r] in column c, for all columns; the cells of a pair are computed together."""
+    """coded[c, r] = code of pair rows[r] in column c, for all columns; the cells of a pair are computed together.
+
+    Where the codes of two categories differ, their difference lies in the last cell of [x != x'], which stands for 1.
+    """
     points, others, left, right, how, _ = pairs
     low, scale, code, edges = bins
     n_features, n_of_family = how.n_features, how.n_of_family
@@ -300,65 +279,3 @@ def count_block(weights: Int32s, kinds: Codes, coded: Codes, filled: NDArray[np.
         histogram, bin_of = filled[k], coded[k]
         for r in range(weights.shape[0]):
             histogram[bin_of[r], kinds[r]] += weights[r]
-
-
-@borrowing
-def cut_bins(
-    node: int,
-    candidate: int,
-    filled: NDArray[np.int32],
-    edges: Floats,
-    judged: Judged,
-    begins: int,
-    left: Ints,
-    cuts: Cuts,
-) -> None:
-    """Walk over the bins with the missing pairs, those of the last bin, on the right, and then on the left.
-
-    On the side ``begins`` they are among those that are counted from the start; ``STAY``: no pair is missing.
-    """
-    last = filled.shape[0] - 1
-    left[:] = 0
-    if begins == STAY or (filled[last, 0] == 0 and filled[last, 1] == 0):
-        walk_bins(node, candidate, filled, edges, judged, STAY, left, cuts)
-        return
-    for side in (RIGHT, LEFT):
-        for s in range(2):
-            left[s] = filled[last, s] if side == begins else 0
-        walk_bins(node, candidate, filled[:last], edges, judged, side, left, cuts)
-
-
-@borrowing
-def walk_bins(
-    node: int,
-    candidate: int,
-    filled: NDArray[np.int32],
-    edges: Floats,
-    judged: Judged,
-    missing: int,
-    left: Ints,
-    cuts: Cuts,
-) -> None:
-    """`scan_two_classes` over bins; a cut between two filled bins is at the middle one of the edges between them.
-
-    ``left`` holds what is counted from the start. If the side of ``missing`` pairs is the right one, a further cut
-    parts them from all others.
-    """
-    counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
-    whole, before, least = whole_of(counts, costs), -1, cuts.gain[node]
-    for b in range(filled.shape[0]):
-        if filled[b, 0] == 0 and filled[b, 1] == 0:
-            continue
-        if before >= 0:
-            gain = gain_of_counts(whole, left, counts, costs, min_leaf)
-            if gain > cuts.gain[node]:
-                edge = edges[(before + b - 1) // 2]
-                keep_best(node, candidate, edge, edge, gain, cuts)
-        before = b
-        left[0] += filled[b, 0]
-        left[1] += filled[b, 1]
-    if missing == RIGHT:
-        gain = gain_of_counts(whole, left, counts, costs, min_leaf)
-        if gain > cuts.gain[node]:
-            keep_best(node, candidate, 0.0, np.inf, gain, cuts)
-    note_missing(node, least, missing, cuts)

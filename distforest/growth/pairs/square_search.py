@@ -7,8 +7,9 @@
                           A                  A
                   both below: LEFT      separated: RIGHT      separated where min <= A < max
 
-Each side of a cut is a square region of TreeRank (Clemencon, Vogel, appendix 6.3). A candidate c < p is a coordinate. A
-candidate c >= p is the further column c - p of a pair, which is cut like any column. Of a coordinate that either point
+Each side of a cut is a square region of TreeRank (Clemencon, Vogel, appendix 6.3). A candidate c < p is a coordinate of
+numbers; any other column is cut as a whole: the further ones, and for a feature of categories the one that holds its
+unordered pairs, or of too many categories whether they differ (`square_candidates`). Of a coordinate that either point
 lacks, the pair is missing: it is tried among the separated pairs, and then among the others.
 """
 
@@ -32,17 +33,12 @@ from distforest.growth.cuts.two_classes import (
     whole_of,
 )
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.search import (
-    CODED_PAIRS,
-    OrderedNode,
-    PairLevel,
-    code_one,
-    cut_bins,
-    cut_level,
-    few_pairs,
-)
+from distforest.growth.pairs.category_cuts import CategoryRoom, cut_sets_of_pairs, holds_pairs, rank_chosen
+from distforest.growth.pairs.histograms import cut_bins
+from distforest.growth.pairs.level import PairLevel
+from distforest.growth.pairs.search import CODED_PAIRS, OrderedNode, code_one, cut_level, few_pairs
 from distforest.jit import borrowing, kernel
-from distforest.sources.point_pairs import PointPairs, read_column
+from distforest.sources.point_pairs import OF_NUMBERS, PAIRED, ColumnReading, PairColumns, PointPairs, read_column
 from distforest.sources.source import Float32s, Floats, Int32s, Projections
 
 if TYPE_CHECKING:
@@ -52,6 +48,25 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.uint8]
     Bools = NDArray[np.bool_]
+
+
+def square_candidates(columns: PairColumns) -> Int32s:
+    """The columns that stand for the candidates: one for each feature, then the further ones.
+
+    Examples
+    --------
+    >>> square_candidates(PairColumns("max_min", 3, (("dot", 2),), (0, 5, 0))).tolist()
+    [0, 4, 2, 6]
+    """
+    own = np.arange(columns.n_features)
+    own[np.flatnonzero(columns.kinds == PAIRED)] += columns.n_features
+    return np.append(own, np.arange(columns.n_of_family, columns.n_columns)).astype(np.int32)
+
+
+@borrowing
+def is_square(column: int, how: ColumnReading) -> bool:
+    """Whether a candidate is a coordinate, which is cut into squares."""
+    return column < how.n_features and (how.kinds.shape[0] == 0 or how.kinds[column] == OF_NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -82,28 +97,30 @@ class SquareSearch:
     ) -> tuple[Cuts, Floats]:
         """The cuts, and for each pair a value that is at most the threshold where it goes left; NaN: missing."""
         level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
-        sizes, bins = frontier.sizes, self.bins
+        sizes, bins, room = frontier.sizes, self.bins, CategoryRoom.of(source.columns, frontier.sizes)
 
         def at_values(nodes: Bools) -> None:
-            cut_squares_at_values(level, nodes, OrderedNode.of(2 * sizes[nodes], level.pairs.is_complete), cuts)
+            cut_squares_at_values(level, nodes, OrderedNode.of(2 * sizes[nodes]), room, cuts)
 
         def at_edges(nodes: Bools) -> None:
             assert bins is not None  # noqa: S101  (without bins every node is cut at any value)
-            cut_squares_at_edges(level, bins, self.of_points, nodes, cuts)
+            cut_squares_at_edges(level, bins, self.of_points, nodes, room, cuts)
 
         cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
         chosen = level.columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
         values = np.empty(len(frontier.rows))
         take_sides(level, chosen, cuts.threshold, values)
+        rank_chosen(level, cuts.candidate, room, values)
         return cuts, values
 
 
 @borrowing
-def cut_squares_at_values(level: PairLevel, wanted: Bools, room: OrderedNode, cuts: Cuts) -> None:
+def cut_squares_at_values(
+    level: PairLevel, wanted: Bools, room: OrderedNode, of_categories: CategoryRoom, cuts: Cuts
+) -> None:
     """Cut the ``wanted`` nodes at any value: a threshold t separates a pair if lesser end <= t < greater end."""
     (starts, rows, weights), columns, codes, pairs, judged = level
     points, others, left, right, how, is_complete = pairs
-    n_features, n_of_family = how.n_features, how.n_of_family
     ends, orders, kinds, separated = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
@@ -114,8 +131,11 @@ def cut_squares_at_values(level: PairLevel, wanted: Bools, room: OrderedNode, cu
         of_node = TwoClassRows(weights[first:last], kinds)
         for k in range(columns.shape[1]):
             c = columns[node, k]
-            if c >= n_features:
-                read_column(c + n_of_family - n_features, rows[first:last], pairs, ends)
+            if holds_pairs(c, how):
+                cut_sets_of_pairs(node, k, level, of_categories, cuts)
+                continue
+            if not is_square(c, how):
+                read_column(c, rows[first:last], pairs, ends)
                 cut_candidate(node, k, ends[:size], orders, of_node, judged, separated, cuts)
                 continue
             for r in range(size):
@@ -173,6 +193,7 @@ def cut_squares_at_edges(
     bins: PairBins,
     of_points: Codes,
     wanted: Bools,
+    of_categories: CategoryRoom,
     cuts: Cuts,
 ) -> None:
     """changed[k, b, s] = weight of class s that becomes separated at the edge of bin b, less that which ceases to be.
@@ -181,8 +202,7 @@ def cut_squares_at_edges(
     bin holds the weight of missing pairs, if there are any.
     """
     (starts, rows, weights), columns, codes, pairs, judged = level
-    left, right, is_complete = pairs.left, pairs.right, pairs.is_complete
-    n_features, n_of_family = pairs.columns.n_features, pairs.columns.n_of_family
+    is_complete = pairs.is_complete
     changed = np.empty((columns.shape[1], bins.edges.shape[1], 2), np.int32)
     sides, coded, values = np.empty(2, np.int64), np.empty(CODED_PAIRS, np.uint8), np.empty(CODED_PAIRS)
     for node in range(starts.shape[0] - 1):
@@ -194,23 +214,36 @@ def cut_squares_at_edges(
             block = rows[first : min(first + CODED_PAIRS, last)]
             for k in range(columns.shape[1]):
                 c, histogram = columns[node, k], changed[k]
-                if c < n_features:
-                    for r in range(block.shape[0]):
-                        one, other = of_points[left[block[r]], c], of_points[right[block[r]], c]
-                        histogram[min(one, other), codes[block[r]]] += weights[first + r]
-                        histogram[max(one, other), codes[block[r]]] -= weights[first + r]
-                    if not is_complete:
-                        gather_missing(c, block, level, of_points, weights[first : first + block.shape[0]], histogram)
+                if holds_pairs(c, pairs.columns):
                     continue
-                code_one(c + n_of_family - n_features, block, pairs, bins, values, coded)
+                if is_square(c, pairs.columns):
+                    count_ends(c, block, level, of_points, weights[first : first + block.shape[0]], histogram)
+                    continue
+                code_one(c, block, pairs, bins, values, coded)
                 for r in range(block.shape[0]):
                     histogram[coded[r], codes[block[r]]] += weights[first + r]
         for k in range(columns.shape[1]):
             c, begins = columns[node, k], STAY if is_complete else RIGHT
-            if c >= n_features:
-                c += n_of_family - n_features
+            if holds_pairs(c, pairs.columns):
+                cut_sets_of_pairs(node, k, level, of_categories, cuts)
+                continue
+            if not is_square(c, pairs.columns):
                 begins = STAY if is_complete else LEFT
             cut_bins(node, k, changed[k], bins.edges[c], judged, begins, sides, cuts)
+
+
+@borrowing
+def count_ends(
+    c: int, block: Int32s, level: PairLevel, of_points: Codes, weights: Int32s, changed: NDArray[np.int32]
+) -> None:
+    """Add the changes by the pairs of a block on coordinate c."""
+    codes, left, right = level.codes, level.pairs.left, level.pairs.right
+    for r in range(block.shape[0]):
+        one, other = of_points[left[block[r]], c], of_points[right[block[r]], c]
+        changed[min(one, other), codes[block[r]]] += weights[r]
+        changed[max(one, other), codes[block[r]]] -= weights[r]
+    if not level.pairs.is_complete:
+        gather_missing(c, block, level, of_points, weights, changed)
 
 
 @borrowing
@@ -244,18 +277,17 @@ def take_sides(
     threshold: Floats,
     values: Floats,
 ) -> None:
-    """values[r] = infinity where the cut separates pair r, minus infinity where not; of a further column its value.
+    """values[r] = infinity where the cut separates pair r, minus infinity where not; of any other column its value.
 
     NaN where either point lacks the coordinate.
     """
     (starts, rows, _), pairs = level.nodes, level.pairs
     points, others, left, right, how, is_complete = pairs
-    n_features, n_of_family = how.n_features, how.n_of_family
     for node in range(starts.shape[0] - 1):
         c, cut = chosen[node], threshold[node]
         first, last = starts[node], starts[node + 1]
-        if c >= n_features:
-            read_column(c + n_of_family - n_features, rows[first:last], pairs, values[first:last])
+        if not is_square(c, how):
+            read_column(c, rows[first:last], pairs, values[first:last])
             continue
         for r in range(first, last):
             one, other = points[left[rows[r]], c], others[right[rows[r]], c]

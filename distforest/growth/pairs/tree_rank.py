@@ -30,14 +30,17 @@ from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
 from distforest.growth.grower import Growth, LevelWatch, Limits, grow_levels, unwatched
+from distforest.growth.pairs.sparse_search import growth_over
 from distforest.growth.rng import streams
 from distforest.jit import kernel
-from distforest.sources.point_pairs import DISSIMILAR, SIMILAR
+from distforest.sources.point_pairs import DISSIMILAR, OF_NUMBERS, SIMILAR
 from distforest.sources.source import offsets, runs
 
 if TYPE_CHECKING:
-    from distforest.sources.point_pairs import PointPairs
+    from distforest.forest.category_sets import CategoryCodes
+    from distforest.sources.point_pairs import PairColumns, PointPairs
     from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.sources.sparse_pairs import SparsePairs
 
     Codes = NDArray[np.uint8]
 
@@ -58,7 +61,9 @@ class CellTree(NamedTuple):
 class LeafRank(Protocol):
     """A way to part cells."""
 
-    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> CellTree:
+    def part(
+        self, cells: Frontier, names: Ints, pairs: PointPairs | SparsePairs, codes: Codes, counts: Ints
+    ) -> CellTree:
         """Part cells by small trees, numbered by ``names``.
 
         Parameters
@@ -91,10 +96,12 @@ class SmallTrees:
     growth: Growth
     square: bool
 
-    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> CellTree:
+    def part(
+        self, cells: Frontier, names: Ints, pairs: PointPairs | SparsePairs, codes: Codes, counts: Ints
+    ) -> CellTree:
         """Grow a small tree for each cell."""
         n = cells.n_nodes
-        growth = replace(self.growth, source=pairs, criterion=TwoClasses(codes, even_costs(counts)))
+        growth = growth_over(self.growth, pairs, TwoClasses(codes, even_costs(counts)))
         roots = Frontier(np.arange(n), np.zeros(n, np.int32), cells.starts, cells.rows, cells.weights)
         ends = np.zeros(len(codes), np.int32)
 
@@ -104,11 +111,11 @@ class SmallTrees:
         table = growth.grow_from(names, roots, on_level)
         if not self.square:
             return CellTree(table, ends[cells.rows])
-        twice, place = doubled(table, pairs.columns.n_features)
+        twice, place = doubled(table, pairs.columns)
         return CellTree(twice, place[table.tree_start[cells.place] + ends[cells.rows]])
 
 
-def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Int32s]:
+def doubled(table: NodeTable, columns: PairColumns) -> tuple[NodeTable, Int32s]:
     r"""Replace square cuts by two plain ones each; also the new number of each node in its tree, shape (N,).
 
     ::
@@ -119,11 +126,13 @@ def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Int32s]:
                                               yes /   \ no
                                              right     left
 
-    The maximum and the minimum of a coordinate are missing together.
+    The maximum and the minimum of a coordinate are missing together. Cuts of other columns are plain already.
     """
+    n_features = columns.n_features
+    is_square = np.append(columns.kinds == OF_NUMBERS if columns.n_categories else np.ones(n_features, np.bool_), False)
     twice = np.zeros(len(table.left), np.int64)
     inner = np.flatnonzero(~table.is_leaf)
-    twice[inner] = table.columns < n_features
+    twice[inner] = is_square[np.minimum(table.columns, n_features)]
     total = offsets(1 + twice)
     tree_start = total[table.tree_start]
     root = np.repeat(tree_start[:-1], table.tree_size)
@@ -136,16 +145,17 @@ def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Int32s]:
     left[here[inner]], right[here[inner]] = child["left"][inner], child["right"][inner]
     right[second - 1] = place[twice == 1] + 1
     left[second], right[second] = child["right"][twice == 1], child["left"][twice == 1]
-    names = ("threshold", "width", "gain", "n_rows", *(() if table.missing_right is None else ("missing_right",)))
+    some = [name for name in ("missing_right", "category_size") if getattr(table, name) is not None]
+    names = ("threshold", "width", "gain", "n_rows", *some)
     arrays = {name: np.repeat(getattr(table, name), 1 + twice) for name in names}
     arrays["gain"][second] = 0.0
     if table.missing_right is not None:  # to the second node, and by it to the separated pairs
         arrays["missing_right"][second] = False
-    plain = np.where(table.columns < n_features, table.columns, table.columns + n_features)
-    columns = np.repeat(plain, 1 + twice[inner]).astype(np.int32)
-    columns[np.flatnonzero(np.isin(np.flatnonzero(arrays["width"]), second))] += n_features
-    plain_table = NodeTable(np.diff(tree_start), left, right, columns=columns, weights=np.ones(len(columns)), **arrays)
-    return plain_table, place
+    read = np.repeat(table.columns, 1 + twice[inner])
+    read[np.flatnonzero(np.isin(np.flatnonzero(arrays["width"]), second))] += n_features
+    weights, codes = np.ones(len(read)), table.category_codes
+    size_of_trees = np.diff(tree_start)
+    return NodeTable(size_of_trees, left, right, columns=read, weights=weights, category_codes=codes, **arrays), place
 
 
 @dataclass(frozen=True)
@@ -178,10 +188,12 @@ class Ranking:
         return replace(self, watch=watch)
 
     def grow(
-        self, trees: Ints, pairs: PointPairs, codes: Codes, roots: Frontier
+        self, trees: Ints, pairs: PointPairs | SparsePairs, codes: Codes, roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
         """Grow the trees; also the score of each node, `NO_CELL` where it is no cell."""
-        cells, criterion = _Cells(len(trees), not pairs.is_complete), TwoClasses(codes, np.ones((len(trees), 2)))
+        lists_categories = isinstance(self.leafrank, SmallTrees) and self.leafrank.growth.n_categories is not None
+        cells = _Cells(len(trees), not pairs.is_complete, lists_categories)
+        criterion = TwoClasses(codes, np.ones((len(trees), 2)))
         parting = _PartingCells(self, trees, pairs, criterion, cells)
         grow_levels(roots, parting, self.watch)
         table, scores = parting.written.table()
@@ -232,14 +244,17 @@ def merge_verdicts(tree_start: Ints, left: Int32s, right: Int32s, verdicts: NDAr
 class _Cells:
     """The cells written so far, each with the small tree that parts it.
 
-    ``learns_missing`` says whether the small trees learn where pairs go that lack a value.
+    ``learns_missing`` says whether the small trees learn where pairs go that lack a value, ``lists_categories`` whether
+    they cut categories.
     """
 
     n_trees: int
     learns_missing: bool
+    lists_categories: bool
     tree: list[Ints] = field(default_factory=list)
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
     ragged: list[tuple[Int32s, Floats]] = field(default_factory=list)
+    category_codes: list[CategoryCodes] = field(default_factory=list)
     next_node: Ints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -271,6 +286,7 @@ class _Cells:
                 "gain": table.gain[kept],
                 "scores": np.where(is_root, scores[cells][of], NO_CELL),
                 **self._learned(table, kept),
+                **self._listed(table, kept),
             },
         )
         self.ragged.append(table.projections(kept)[2:])
@@ -290,11 +306,21 @@ class _Cells:
         assert table.missing_right is not None  # noqa: S101  (a LeafRank that reads incomplete pairs learns it)
         return {"missing_right": table.missing_right[nodes]}
 
+    def _listed(self, table: NodeTable, nodes: Ints) -> dict[str, Int32s]:
+        """How many categories some nodes of small trees list, whose codes are kept; empty if none cuts categories."""
+        if not self.lists_categories:
+            return {}
+        if table.category_size is None or table.category_codes is None:  # there was no cell to part
+            return {"category_size": np.zeros(len(nodes), np.int32)}
+        self.category_codes.append(table.category_codes[runs(offsets(table.category_size), nodes)[1]])
+        return {"category_size": table.category_size[nodes]}
+
     def _write_leaves(self, frontier: Frontier, scores: Floats, is_leaf: NDArray[np.bool_]) -> None:
         number = frontier.node[is_leaf].astype(np.int64)
         none, zeros = np.full(len(number), LEAF), np.zeros(len(number))
         uncut = {"left": none, "right": none, "threshold": zeros, "width": np.zeros(len(number), np.int32)}
         uncut |= {"missing_right": np.zeros(len(number), np.bool_)} if self.learns_missing else {}
+        uncut |= {"category_size": np.zeros(len(number), np.int32)} if self.lists_categories else {}
         self._append(frontier.tree[is_leaf], number, {**uncut, "gain": zeros, "scores": scores[is_leaf]})
         self.ragged.append((np.empty(0, np.int32), np.empty(0)))
 
@@ -319,6 +345,10 @@ class _Cells:
         order = np.lexsort((columns.pop("number"), tree))
         _, entry = runs(offsets(columns["width"]), order)
         scores = columns.pop("scores")[order]
+        codes = None
+        if self.lists_categories:
+            codes = np.concatenate([np.empty(0, np.uint16), *self.category_codes])
+            codes = codes[runs(offsets(columns["category_size"]), order)[1]]
         columns = {name: values[order] for name, values in columns.items()}
         for name in ("left", "right"):
             columns[name] = columns[name].astype(np.int32)
@@ -328,6 +358,7 @@ class _Cells:
             n_rows=np.zeros(len(order), np.int64),
             columns=np.concatenate([c for c, _ in self.ragged])[entry],
             weights=np.concatenate([w for _, w in self.ragged])[entry],
+            category_codes=codes,
         )
         return table, scores
 
@@ -350,7 +381,7 @@ class _PartingCells:
 
     ranking: Ranking
     trees: Ints
-    pairs: PointPairs
+    pairs: PointPairs | SparsePairs
     criterion: TwoClasses
     written: _Cells
     cells: Frontier = field(init=False)

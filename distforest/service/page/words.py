@@ -42,8 +42,10 @@ PHASE_WORDS = {
     "stage": "staging the inputs",
     "screen": "comparing the features",
     "ask": "asking for similarities",
+    "try": "trying both cuts",
     "grow": "growing trees",
     "alone": "growing trees again, each alone",
+    "judge": "scoring what was tried",
     "merge": "merging",
     "score": "scoring",
 }

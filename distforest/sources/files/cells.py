@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +16,7 @@ import pyarrow.types as arrow
 from distforest.sources.schema import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from distforest.sources.schema import FeatureColumn
     from distforest.sources.source import Floats
@@ -62,12 +62,31 @@ class Faults(NamedTuple):
 
 @dataclass(frozen=True)
 class CellFormat:
-    """How numbers, dates and missing values are written in text."""
+    """How numbers, dates and missing values are written in text; `of` says it of a column with a form of its own.
+
+    Attributes
+    ----------
+    decimal, thousands, missing
+        The decimal point, the character between thousands, and the words for a missing value.
+    date_format
+        The form of dates, as for `datetime.datetime.strptime`; empty: ISO 8601.
+    own_formats
+        The form of the dates of some columns, by name.
+    only_dates
+        Whether the column holds dates and nothing else, because its name was given with the form.
+    """
 
     decimal: str = "."
     thousands: str = ""
     date_format: str = ""
     missing: tuple[str, ...] = MISSING_WORDS
+    own_formats: Mapping[str, str] = field(default_factory=dict)
+    only_dates: bool = False
+
+    def of(self, column: str) -> CellFormat:
+        """How the texts of one column are written."""
+        own = self.own_formats.get(column)
+        return self if own is None else replace(self, date_format=own, own_formats={}, only_dates=True)
 
     @cached_property
     def number(self) -> str:
@@ -98,20 +117,37 @@ class CellFormat:
 
     def is_date(self, texts: pa.Array) -> pa.Array:
         """Which cells have the form of a date; null has none."""
-        if self.date_format:
-            return pa.array([self._date(text) is not None for text in texts.to_pylist()], pa.bool_())
-        return pc.fill_null(pc.match_substring_regex(texts, ISO_DATE), False)
+        iso = pc.fill_null(pc.match_substring_regex(texts, ISO_DATE), False)
+        if not self.date_format:
+            return iso
+        return pc.or_(self._is_given_date(texts), iso) if self._is_beside_iso else self._is_given_date(texts)
 
     def is_zoned(self, texts: pa.Array) -> pa.Array:
         """Which of such cells have a time zone."""
-        if self.date_format:
-            return pa.array(["%z" in self.date_format] * len(texts), pa.bool_())
-        return pc.fill_null(pc.match_substring_regex(texts, ZONED), False)
+        iso = pc.fill_null(pc.match_substring_regex(texts, ZONED), False)
+        return pc.if_else(self._is_given_date(texts), "%z" in self.date_format, iso) if self.date_format else iso
 
     def dates(self, texts: pa.Array) -> np.ndarray:
         """The dates of cells that `is_date` has found, as datetime64[us], in UTC if they have a zone; NaT for none."""
-        if self.date_format:
-            return np.array([self._date(text) for text in texts.to_pylist()], "datetime64[us]")
+        if not self.date_format:
+            return self._iso_dates(texts)
+        given = np.array([self._date(text) for text in texts.to_pylist()], "datetime64[us]")
+        if not self._is_beside_iso:
+            return given
+        others = pc.if_else(pc.invert(self._is_given_date(texts)), texts, None)
+        return np.where(np.isnat(given), self._iso_dates(others), given)
+
+    @property
+    def _is_beside_iso(self) -> bool:
+        """Whether a date in ISO 8601 is read beside ``date_format``: not if the same text may mean another day."""
+        return not self.date_format.startswith("%Y-") or self.date_format.startswith("%Y-%m-%d")
+
+    def _is_given_date(self, texts: pa.Array) -> pa.Array:
+        """Which cells are dates in ``date_format``."""
+        return pa.array([self._date(text) is not None for text in texts.to_pylist()], pa.bool_())
+
+    def _iso_dates(self, texts: pa.Array) -> np.ndarray:
+        """The dates of cells in ISO 8601."""
         texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
         texts = pc.replace_substring_regex(texts, r" ?(?:UTC|Z)$", "Z")
         zoned = self.is_zoned(texts)
@@ -202,7 +238,7 @@ def cell_numbers(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> t
     readers: dict[ColumnKind, Callable[[], tuple[pa.Array, pa.Array]]] = {
         ColumnKind.NUMBER: lambda: _numbers(texts, cells),
         ColumnKind.BOOLEAN: lambda: _booleans(texts),
-        ColumnKind.DATE: lambda: _dates(column, texts, cells),
+        ColumnKind.DATE: lambda: _dates(column, texts, cells.of(column.name)),
     }
     known, values = readers[column.kind]()
     bad = pc.invert(pc.or_(missing, known)).to_numpy(zero_copy_only=False)

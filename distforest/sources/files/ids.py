@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.arrays import open_array
+from distforest.sources.arrays import open_array, row_blocks
+from distforest.sources.opening import open_matrix
 from distforest.stores.groups import attributes_of
 
 if TYPE_CHECKING:
@@ -61,6 +62,60 @@ def names_of_rows(values: np.ndarray, attributes: object) -> list[str]:
     except UnicodeDecodeError as error:
         raise InputError(f"{IDS}: names in UTF-8 were expected, found other bytes") from error
     raise InputError(f"{IDS}: a name for each row was expected, found {values.dtype} of shape {values.shape}")
+
+
+def rows_of_ids(address: str) -> str:
+    """The address of the rows whose names are asked for by it, or by the group that holds them.
+
+    Examples
+    --------
+    >>> rows_of_ids("wines.zarr"), rows_of_ids("wines.zarr/X"), rows_of_ids("wines.zarr/ids")
+    ('wines.zarr/X', 'wines.zarr/X', 'wines.zarr/X')
+    """
+    group, _, name = address.rstrip("/").rpartition("/")
+    return f"{group}/X" if group and name in ("X", IDS) else f"{address.rstrip('/')}/X"
+
+
+def read_ids(address: str) -> np.ndarray:
+    r"""Read the names that ``distforest ingest --id`` has kept beside the rows of a table.
+
+    Parameters
+    ----------
+    address
+        Path or URL of the group that ``ingest`` has written, or of its ``X``.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The names in the order of the rows: int64 if all are whole numbers, otherwise strings.
+
+    Raises
+    ------
+    InputError
+        There are no such rows, or nobody has named them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from distforest import read_ids
+    >>> from distforest.sources.files.ingest import ingest
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "plants.csv").write_text("plant,height\nfern,1\nmoss,3\n")
+    ...     _ = ingest(f"{folder}/plants.csv", f"{folder}/plants.zarr", id="plant")
+    ...     read_ids(f"{folder}/plants.zarr").tolist()
+    ['fern', 'moss']
+    """
+    rows = rows_of_ids(address)
+    ids = ids_beside(rows, int(open_matrix(rows).shape[0]))
+    if ids is None:
+        cure = "ingest the table once more, and give `id`, the column that names its rows"
+        raise InputError(f"{rows}: rows with names beside them were expected, found none; {cure}")
+    array = open_array(ids)
+    if array.dtype.kind in "iu" and len(array.shape) == 1:
+        return np.asarray(array[...])
+    attributes = dict(array.attrs)
+    return np.array([name for _, block in row_blocks(array) for name in names_of_rows(block, attributes)], np.str_)
 
 
 def ids_beside(address: str, n_rows: int) -> str | None:

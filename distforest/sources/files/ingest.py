@@ -104,7 +104,7 @@ def ingest(
     encoding: str | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
-    date_format: str | None = None,
+    date_format: str | Sequence[str] | None = None,
     missing: Sequence[str] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
@@ -158,7 +158,7 @@ def ingest(
     label
         Column that holds the labels, ``y``; the columns of a csv file without a header row are called ``"0"``, ``"1"``.
     target
-        Column that holds numbers to predict, ``y``.
+        Column that holds numbers to predict, ``y``, whose attribute ``kind`` is then ``"targets"``.
     weight
         Column that holds the weights of the rows, ``weights``, float64.
     id
@@ -178,7 +178,10 @@ def ingest(
     decimal, thousands
         The decimal point of a csv file, and the character between thousands; None: a point, and nothing.
     date_format
-        How dates in a csv file are written, as for `datetime.datetime.strptime`; None: ISO 8601.
+        How dates in a csv file are written, as for `datetime.datetime.strptime`; None: ISO 8601. Dates in ISO 8601 are
+        read beside it, unless the same text may be another day by it, as by ``"%Y-%d-%m"``. ``"seen=%m/%d/%Y"``
+        is the form of the column ``seen`` alone, which then holds dates and nothing else, also if they are digits, as
+        by ``"seen=%Y%m%d"``. A sequence gives several.
     missing
         Words of a csv file for a missing value, instead of the usual ones; an empty cell always is one.
     n_features
@@ -269,7 +272,7 @@ def _read(
     table = open_table(source, kind, options.text, options.roles.label, max_bytes)
     if Path(source).is_file():
         check_unfolded(source, table.n_bytes, max_bytes)
-    return arrays_of_table(table, Roles.of(table, options.roles), options.text.cells(), block_bytes), {}
+    return arrays_of_table(table, Roles.of(table, options.roles), options.text.cells_of(table), block_bytes), {}
 
 
 def _read_libsvm(source: str, options: _Options, block_bytes: int, max_bytes: int | None) -> list[PlannedArray]:

@@ -22,6 +22,7 @@ from distforest.sources.files.table_arrays import PlannedArray, as_float32, feat
 from distforest.sources.files.table_files import FORMATS, TABLES, TEXT_SUFFIXES, TextOptions, format_of, open_table
 from distforest.sources.files.tables import LibsvmTable
 from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_superfluous
+from distforest.stores.outputs import OF_ZARR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,9 +38,6 @@ QUERY_BYTES = 1 << 23
 
 ROWS_KEPT = 1 << 16
 """Rows of kept columns that are read together."""
-
-OF_ZARR = ("zarr.json", ".zgroup", ".zarray")
-"""Files of a folder that is a Zarr array or group."""
 
 
 class ReadColumns(NamedTuple):
@@ -147,7 +145,7 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     others |= {place for place, name in enumerate(table.columns) if name in table.index}
     positions, schema, told = _features_of(table, wanted, others)
     own = tuple(dict.fromkeys(place for place in kept if place != id_at))
-    return TableQueries(table, positions, schema, options.text.cells(), id_at, own, told)
+    return TableQueries(table, positions, schema, options.text.cells_of(table), id_at, own, told)
 
 
 def _features_of(

@@ -27,7 +27,7 @@ from distforest.sources.files.cells import (
 )
 from distforest.sources.files.csv_dialect import hint_at_separator
 from distforest.sources.files.roles import position_of
-from distforest.sources.schema import DATE_UNITS, MAX_CATEGORIES, ColumnKind, FeatureColumn
+from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +44,9 @@ EXACT = float(2**53)
 
 LIKE_NUMBERS = r"[$€£(+-]*[.,]?\d[\d\s.,:/%$€£()_+-]*"
 """What is written with digits and marks, and is no number: 1,5 and 1,234, 12%, $5, 10:30, 31/12/2024, 1.2.3."""
+
+LIKE_DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*"
+"""What begins as a date does."""
 
 FEW = 20
 """The most categories of a column of whole numbers in a message that suggests that they are categories."""
@@ -124,13 +127,16 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
         for (position, own), array in zip(seen.items(), arrays, strict=True):
             as_category = position in roles.categorical or (table.typed and is_text(array.type))
             as_category |= arrow.is_dictionary(array.type)
-            _see(own, array, as_category, cells)
+            _see(own, array, as_category, cells.of(table.columns[position]))
     n_rows = next(iter(seen.values())).n_rows
     if n_rows == 0:
         raise InputError(f"{table.path}: rows were expected, found none")
     columns = tuple(
         _Decision(table, position, own, cells).column(position in roles.categorical) for position, own in seen.items()
     )
+    if cells.date_format and not any(column.kind == ColumnKind.DATE for column in columns):
+        cure = f"give `date_format='COLUMN={cells.date_format}'` if they are written in digits alone"
+        warn_caller(f"{table.path}: no column holds dates like {quoted(cells.date_format)}; {cure}")
     if table.guessed:
         _told_of_header(table, columns, seen)
     return FoundColumns(columns, tuple(map(_summary, columns, seen.values())), n_rows)
@@ -192,20 +198,37 @@ def _see_texts(own: _Seen, array: pa.Array, cells: CellFormat) -> None:
     for entry in pc.value_counts(pc.filter(pc.fill_null(texts, ""), missing)).to_pylist():
         own.missing_words[entry["values"]] = own.missing_words.get(entry["values"], 0) + entry["counts"]
     rest = pc.if_else(missing, None, texts)
+    if cells.only_dates:
+        _see_only_dates(own, rest, cells)
+        return
     is_number = cells.is_number(rest)
     if own.note("number", is_number, texts):
         _see_numbers(own, pc.filter(texts, is_number), cells, pc.indices_nonzero(is_number))
     is_date = cells.is_date(pc.if_else(is_number, None, rest))
-    if pc.any(is_date).as_py():
-        zoned = pc.and_(is_date, cells.is_zoned(texts))
-        own.note("zoned date", zoned, texts)
-        own.note("date", pc.and_not(is_date, zoned), texts)
-        dates = cells.dates(pc.if_else(is_date, texts, None))
-        own.note("no date", pc.and_(is_date, pa.array(np.isnat(dates))), texts)
-        own.span_dates(dates)
+    _see_dates(own, texts, is_date, cells)
     is_word = pc.and_not(pc.and_not(rest.is_valid(), is_number), is_date)
     if own.note("word", is_word, texts):
         own.add_words(pc.filter(rest, is_word))
+
+
+def _see_only_dates(own: _Seen, texts: pa.Array, cells: CellFormat) -> None:
+    """Take the texts of a column into account that holds dates and nothing else; null is missing."""
+    dashes = pc.and_(texts.is_valid(), cells.is_missing(texts, of_numbers=True))
+    own.n_missing += pc.sum(dashes).as_py() or 0
+    is_date = cells.is_date(texts)
+    _see_dates(own, texts, is_date, cells)
+    own.note("another form", pc.and_not(pc.and_not(texts.is_valid(), dashes), is_date), texts)
+
+
+def _see_dates(own: _Seen, texts: pa.Array, is_date: pa.Array, cells: CellFormat) -> None:
+    if not pc.any(is_date).as_py():
+        return
+    zoned = pc.and_(is_date, cells.is_zoned(texts))
+    own.note("zoned date", zoned, texts)
+    own.note("date", pc.and_not(is_date, zoned), texts)
+    dates = cells.dates(pc.if_else(is_date, texts, None))
+    own.note("no date", pc.and_(is_date, pa.array(np.isnat(dates))), texts)
+    own.span_dates(dates)
 
 
 def _see_numbers(own: _Seen, texts: pa.Array, cells: CellFormat, places: pa.Array) -> None:
@@ -257,6 +280,11 @@ class _Decision:
         if "no date" in kinds:
             row, text = own.first_of["no date"]
             raise self._refused(row, f"a date was expected, found {quoted(text)}; there is no such day")
+        if "another form" in kinds:
+            row, text = own.first_of["another form"]
+            form = self.cells.of(self.name).date_format
+            cure = "correct it, or the form, or give `missing` if it means that a value is missing"
+            raise self._refused(row, f"a date like {quoted(form)} was expected, found {quoted(text)}; {cure}")
         if not kinds:
             warn_caller(f"{self.table.path}: column {quoted(self.name)} has no value at all")
             return FeatureColumn(self.name, ColumnKind.NUMBER, dtype)
@@ -265,9 +293,9 @@ class _Decision:
         [only] = kinds
         if only == "word":
             return self._of_words(dtype, as_category)
+        own.n_missing += sum(own.words.values())  # dashes among numbers and dates
         if only in ("date", "zoned date"):
             return self._of_dates(dtype, only == "zoned date" or bool(arrow.is_timestamp(kind) and kind.tz))
-        own.n_missing += sum(own.words.values())  # dashes among numbers
         self._told_of_numbers()
         return FeatureColumn(self.name, ColumnKind.BOOLEAN if only == "boolean" else ColumnKind.NUMBER, dtype)
 
@@ -278,6 +306,8 @@ class _Decision:
         """The error for a column of two kinds, which names the first value of the rarer one."""
         most = max(kinds, key=lambda kind: (kinds[kind], kind != "word"))
         rare = min((kind for kind in kinds if kind != most), key=kinds.__getitem__)
+        if {most, rare} == {"number", "word"} and re.fullmatch(LIKE_NUMBERS, self.seen.first_of["word"][1]):
+            most, rare = "number", "word"  # numbers with marks that nobody has named, even if they are the most
         row, text = self.seen.first_of[rare]
         wanted = {"number": "a number", "word": "a word", "date": "a date", "zoned date": "a date with a time zone"}
         return self._refused(
@@ -311,10 +341,17 @@ class _Decision:
             return "; if points stand between thousands, give `thousands='.'` and `decimal=','`"
         if re.fullmatch(r"[+-]?\d*,\d+", text):
             return "; if commas are decimal points, give `decimal=','`"
-        if re.fullmatch(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*", text):
-            return f"; if these are dates, say how they are written, such as `date_format={_guess_of_date(text)!r}`"
+        if re.fullmatch(LIKE_DATE, text):
+            return self._cure_of_dates(text)
         name = f"`categorical={quoted(self.name)}`"
         return f"; write plain numbers, or give {name} if they are categories"
+
+    def _cure_of_dates(self, text: str) -> str:
+        """The forms of dates that all of the column's words have, as far as they look like dates."""
+        forms = forms_of_dates([text, *self.seen.words])
+        own = f"{self.name}=" if self.cells.date_format or self.cells.own_formats else ""
+        ways = " or ".join(f"`date_format={own + form!r}`" for form in forms)
+        return f"; if these are dates, say how they are written, such as {ways}"
 
     def _of_words(self, dtype: str, as_category: bool) -> FeatureColumn:
         own = self.seen
@@ -327,9 +364,9 @@ class _Decision:
             if another := hint_at_separator(dialect.separator, text, alone=False):
                 raise self._refused(row, f"a number was expected, found {quoted(text)}{another}")
         if not as_category and not self.table.typed and marked:
-            row, text = own.first_of["word"]
-            if len(marked) == len(own.words) or any(re.fullmatch(r"[+-]?\d[\d.,]*", word) for word in marked):
-                raise self._refused(row, f"a number was expected, found {quoted(text)}{self._cure_of_marks(text)}")
+            n_values = sum(word not in MISSING_NUMBERS for word in own.words)
+            if len(marked) == n_values or any(re.fullmatch(r"[+-]?\d[\d.,]*", word) for word in marked):
+                raise self._marked(marked[0])
         if len(own.words) > MAX_CATEGORIES:
             found = f"at most {MAX_CATEGORIES:,} categories were expected, found more"
             raise InputError(f"{self.table.path}: column {quoted(self.name)}: {found}; {self._cure_of_names}")
@@ -339,6 +376,14 @@ class _Decision:
         return FeatureColumn(
             self.name, ColumnKind.CATEGORY, dtype, tuple(own.words) if is_ordered else _in_order(own.words)
         )
+
+    def _marked(self, text: str) -> InputError:
+        """The error for digits with marks; its row is told unless another word stands before it."""
+        row, first = self.seen.first_of["word"]
+        words = f"a number was expected, found {quoted(text)}{self._cure_of_marks(text)}"
+        if first == text:
+            return self._refused(row, words)
+        return InputError(f"{self.table.path}: column {quoted(self.name)}: {words}")
 
     def _told_of_words(self) -> None:
         """Tell what may be read otherwise than it was meant."""
@@ -380,19 +425,29 @@ class _Decision:
         """A column of dates, counted from the first day: in days or, where they have times, in seconds."""
         if self.seen.dates is None:
             return FeatureColumn(self.name, ColumnKind.NUMBER, dtype)
-        origin = np.datetime_as_string(self.seen.dates[0].astype("datetime64[D]")) + ("Z" if zoned else "")
-        unit = [*DATE_UNITS][self.seen.has_times]
-        return FeatureColumn(self.name, ColumnKind.DATE, dtype, unit=unit, origin=str(origin))
+        return FeatureColumn.of_dates(self.name, dtype, self.seen.dates[0], self.seen.has_times, zoned)
 
 
-def _guess_of_date(text: str) -> str:
-    """A format of dates that a text may have."""
-    mark = re.sub(r"\d", "", text)[0]
-    first, second = (int(part) for part in re.split(r"[./-]", text)[:2])
-    if first > 31:
-        return mark.join(("%Y", "%m", "%d"))
-    american = mark == "/" and first <= 12 < second
-    return mark.join(("%m", "%d", "%Y") if american else ("%d", "%m", "%Y"))
+def forms_of_dates(texts: Sequence[str]) -> list[str]:
+    """Formats of dates that texts may have, as far as they look like dates; none if none does.
+
+    Examples
+    --------
+    >>> forms_of_dates(["05/03/2024", "05/13/2024"]), forms_of_dates(["5.3.24 10:30"]), forms_of_dates(["red"])
+    (['%m/%d/%Y'], ['%d.%m.%y %H:%M', '%m.%d.%y %H:%M'], [])
+    """
+    parts = [re.split(r"([./-])", text) for text in texts if re.fullmatch(LIKE_DATE, text)]
+    if not parts:
+        return []
+    first, mark, _, _, last = parts[0][:5]
+    clock = re.fullmatch(r"\d+([ T])\d{1,2}:\d\d(:\d\d)?", last)
+    time = "" if clock is None else f"{clock[1]}%H:%M{'' if clock[2] is None else ':%S'}"
+    if len(first) > 2:
+        return [mark.join(("%Y", "%m", "%d")) + time]
+    year = "%Y" if re.match(r"\d{4}", last) else "%y"
+    forms = [mark.join((*order, year)) + time for order in (("%d", "%m"), ("%m", "%d"))]
+    fits = [form for form, place in zip(forms, (2, 0), strict=True) if all(int(own[place]) <= 12 for own in parts)]
+    return fits or forms[:1]
 
 
 def _in_order(words: Sequence[str] | Mapping[str, int]) -> tuple[str, ...]:

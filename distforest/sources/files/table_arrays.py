@@ -15,14 +15,15 @@ import pyarrow.types as arrow
 
 from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
+from distforest.sources.arrays import OF_TARGETS
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
 from distforest.sources.files.damage import readable
 from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, packed_names
-from distforest.sources.files.survey import ColumnSummary, column_blocks, found_columns
+from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns
 from distforest.sources.files.tables import is_number
-from distforest.sources.schema import FeatureColumn, Schema
+from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -129,7 +130,11 @@ def feature_blocks(
                 wanted = {"number": "a number", "boolean": "true or false", "date": "a date", "category": "a category"}
                 expected = f"{wanted[str(column.kind)]} was expected, found {quoted(str(text))}"
                 where = table.place(first + faults.first, positions[place])
-                raise InputError(f"{where}, column {quoted(column.name)}: {expected}; write it as in training")
+                cure = "write it as in training"
+                if column.kind == ColumnKind.DATE and (forms := forms_of_dates([str(text)])):
+                    own = " or ".join(f"`date_format='{column.name}={form}'`" for form in forms)
+                    cure = f"say how dates are written, such as {own}"
+                raise InputError(f"{where}, column {quoted(column.name)}: {expected}; {cure}")
         yield block, +unseen
         first += len(block)
 
@@ -196,7 +201,8 @@ def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, wh
         expected = "a finite number >= 0 as weight" if what == "weight" else "a finite number as target"
         _refuse_first(table, position, pa.array(bad), plain(array), first, expected)
         n_rows += len(values)
-    return PlannedArray(name, (n_rows,), np.dtype(np.float64), blocks, {"column": column.name})
+    attributes = {"column": column.name, **(OF_TARGETS if what == "target" else {})}
+    return PlannedArray(name, (n_rows,), np.dtype(np.float64), blocks, attributes)
 
 
 def ids_array(table: Table, position: int) -> PlannedArray:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
 from distforest.sources.files.arrow_table import ARROW_SUFFIXES, ArrowTable, kind_of_folder
-from distforest.sources.files.bounds import UNPACKERS
+from distforest.sources.files.bounds import UNPACKERS, quoted
 from distforest.sources.files.cells import MISSING_WORDS, CellFormat
 from distforest.sources.files.csv_dialect import Dialect
 from distforest.sources.files.csv_table import CsvTable
+from distforest.sources.files.roles import position_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distforest.sources.files.tables import Table
 
 TEXT_SUFFIXES = {
@@ -46,12 +50,19 @@ class TextOptions:
     encoding: str | None = None
     decimal: str | None = None
     thousands: str | None = None
-    date_format: str | None = None
+    date_format: str | Sequence[str] | None = None
     missing: tuple[str, ...] | None = None
 
     def given(self) -> dict[str, object]:
         """The options that are given, by name."""
         return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) is not None}
+
+    def cells_of(self, table: Table) -> CellFormat:
+        """How a table's numbers, dates and missing values are written; raises InputError, also for a lacking column."""
+        cells = self.cells()
+        for name in cells.own_formats:
+            position_of(table, "date", name)
+        return cells
 
     def cells(self) -> CellFormat:
         """How numbers, dates and missing values are written; raises InputError."""
@@ -61,10 +72,42 @@ class TextOptions:
                 raise InputError(f"{option} must be one character such as ',' or '.', found {mark!r}")
         if decimal == thousands:
             raise InputError(f"thousands must be another character than `decimal`, found {thousands!r} for both")
-        date_format = self.date_format or ""
-        if date_format and "%" not in date_format:
-            raise InputError(f"date_format must be like '%d/%m/%Y', found {date_format!r}")
-        return CellFormat(decimal, thousands, date_format, MISSING_WORDS if self.missing is None else self.missing)
+        given = self.date_format or ()
+        forms = _date_formats([given] if isinstance(given, str) else given)
+        missing = MISSING_WORDS if self.missing is None else self.missing
+        return CellFormat(decimal, thousands, forms.pop("", ""), missing, forms)
+
+
+def _date_formats(given: Sequence[str]) -> dict[str, str]:
+    """The form of dates by column, that of all others under the empty name; raises InputError for two of one.
+
+    Examples
+    --------
+    >>> _date_formats(["%d/%m/%Y", "last seen=%m/%d/%Y"])
+    {'': '%d/%m/%Y', 'last seen': '%m/%d/%Y'}
+    """
+    forms: dict[str, str] = {}
+    for text in given:
+        column = text.partition("%")[0].rpartition("=")[0]
+        form = text[len(column) + 1 :] if column else text
+        _check_date_format(form)
+        if column in forms:
+            which = f"column {quoted(column)}" if column else "all columns"
+            raise InputError(f"date_format: one form was expected for {which}, found {forms[column]!r} and {form!r}")
+        forms[column] = form
+    return forms
+
+
+def _check_date_format(form: str) -> None:
+    """Refuse a form that no date has; raises InputError."""
+    day = datetime(2001, 2, 3, tzinfo=UTC)
+    try:
+        reads = "%" in form and datetime.strptime(day.strftime(form), form) is not None
+        why = ""
+    except ValueError as error:
+        reads, why = False, f" ({error})"
+    if not reads:
+        raise InputError(f"date_format must be like '%d/%m/%Y', found {form!r}{why}")
 
 
 def format_of(source: str, option: str | None) -> str:

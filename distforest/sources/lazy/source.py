@@ -193,7 +193,8 @@ class LazySource:
     """The similarities of rows to columns; the function is asked only for pairs that a projection needs.
 
     Unknown pairs of a request are admitted candidate by candidate while the budget lasts, asked for in batches, written
-    into the ledger, and then used. The values of a refused candidate are NaN.
+    into the ledger, and then used. The values of a refused candidate are NaN. Distances become similarities, -d^2/2,
+    and that of an object to itself is 0; with ``as_given`` they stay as the function returns them, also that one.
 
     Examples
     --------
@@ -204,9 +205,9 @@ class LazySource:
     (array([-8., -8.,  0.]), 1)
     """
 
-    def __init__(self, lazy: Lazy, objects: Objects, supply: ValueSupplier) -> None:
+    def __init__(self, lazy: Lazy, objects: Objects, supply: ValueSupplier, as_given: bool = False) -> None:
         self.lazy, self.objects, self.supply = lazy, objects, supply
-        is_distance = lazy.kind == "distance"
+        is_distance = lazy.kind == "distance" and not as_given
         naming = PairCodes(objects.row, objects.column, len(objects.first), bool(lazy.symmetric), is_distance)
         self.pairs = Pairs(naming, -1 if supply.budget is None else supply.budget)
         self.n_evaluations = 0

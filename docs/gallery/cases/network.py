@@ -119,7 +119,7 @@ plt.show()
 #
 # - It sees files, not links: once a newcomer has a few links, a method that reads the network
 #   is better.
-# - The network is undirected, unweighted and dense in memory; sparse graphs are refused for
-#   now.
+# - The network is undirected, unweighted and dense in memory. Of a large one give the links
+#   alone, as `Graph` of a sparse matrix.
 # - 71 people are few. One draw differs much from the next: look at means over draws, not at
 #   one.

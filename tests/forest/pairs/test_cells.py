@@ -80,12 +80,12 @@ def test_partings_go_in_the_order_of_the_formulas(trees: Trees) -> None:
 def test_the_order_of_pruning_by_hand() -> None:
     better, worse = np.array([1, 3, 5, -1, -1, -1, -1]), np.array([2, 4, 6, -1, -1, -1, -1])
     counts = np.array([[8, 8], [6, 4], [2, 4], [4, 1], [2, 3], [2, 1], [0, 3]])
-    cells = Cells(0, counts, better, worse)
+    cells = Cells(0, counts, better, worse, np.arange(7))
     # 2 gain is n_- n_+(better) - n_+ n_-(better), of 64: 16, 4 * 4 - 6 * 1, 4 * 2 - 2 * 1
     np.testing.assert_array_equal(cells.gains(counts) * 128, [16, 10, 6, 0, 0, 0, 0])
     assert order_of_pruning(cells) == [(2, 6 / 128), (1, 10 / 128), (0, 16 / 128)]
     counts = np.array([[8, 8], [2, 4], [6, 4], [2, 1], [0, 3], [3, 1], [3, 3]])  # the root gains least, and waits
-    assert order_of_pruning(Cells(0, counts, better, worse)) == [(1, 6 / 128), (2, 6 / 128), (0, 6 / 128)]
+    assert order_of_pruning(Cells(0, counts, better, worse, np.arange(7))) == [(1, 6 / 128), (2, 6 / 128), (0, 6 / 128)]
 
 
 @pytest.fixture(scope="module")

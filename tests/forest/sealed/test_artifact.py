@@ -21,9 +21,9 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from distforest.errors import ArtifactError
 from distforest.forest import scoring
-from distforest.forest.forest import NODE_ARRAYS, Forest
+from distforest.forest.forest import NODE_ARRAYS, Forest, array_entry
 from distforest.forest.sealed import artifact
-from distforest.forest.sealed.artifact import open_forest, read_manifest, save, seal, write_rows
+from distforest.forest.sealed.artifact import open_forest, prepare, read_manifest, save, seal, write_rows
 from distforest.sources.arrays import writable_array
 from tests import samples
 from tests.forest.sealed.damage import ForestOf, SealedOf, contents, manifest_of, refusal, reseal, score, with_value
@@ -53,6 +53,16 @@ def test_saving_gives_the_digest_and_never_writes_over_anything(forest_of: Fores
     with pytest.raises(ArtifactError, match="exists already"):
         save(forest, address)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_forest_that_a_job_has_laid_out_is_a_group_for_zarr_too(forest_of: ForestOf, tmp_path: Path) -> None:
+    forest, address, entries = forest_of("labels"), str(tmp_path / "f.zarr"), {}
+    for name, array in forest.arrays().items():
+        digests = write_rows(prepare(address, name, array.shape, array.dtype), 0, array)
+        entries[name] = array_entry(array.shape, array.dtype, digests)
+    assert seal(address, forest.meaning, entries, {}) == forest.digest
+    group = zarr.open_group(address, mode="r")
+    assert all(group[name].shape == array.shape for name, array in forest.arrays().items())
 
 
 def test_forests_are_opened_by_url(forest_of: ForestOf) -> None:

@@ -213,7 +213,7 @@ BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
         ("labels", ("meaning", "leaf", "kind"), [], "leaf.kind: unknown leaf table"),
         *(
             ("labels", ("meaning", "leaf", "class_weights"), lie, "manifest.json: leaf.class_weights must be integers")
-            for lie in ([64, 64, 0], [64, 64, 2**20 + 1], [64, 64, 1.5], [64, 64, True], [64, 64, None], 64, "64", None)
+            for lie in ([64, 64, 0], [64, 64, 2**24 + 1], [64, 64, 1.5], [64, 64, True], [64, 64, None], 64, "64", None)
         ),
         ("labels", ("meaning", "leaf", "class_weights"), [64, 64], "class_counts: expected 2 classes, one for"),
         ("targets", ("meaning", "leaf", "class_weights"), [64], "manifest.json: leaf.class_weights go with class_c"),

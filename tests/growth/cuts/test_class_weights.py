@@ -40,6 +40,9 @@ CODES = np.array([0, 0, 0, 1, 1, 2], np.int32)
 WEIGHTS = st.lists(st.integers(1, 1 << 20), min_size=3, max_size=3).map(lambda c: np.array(c, np.int64))
 
 
+CODES_OF = {2: np.array([0, 1], np.int32), 3: np.array([0, 1, 2], np.int32)}
+
+
 def integers(given: Any, codes: np.ndarray = CODES, classes: Any = ("a", "b", "c"), n_draws: int = 6) -> list[int]:
     found: list[int] = ClassWeights.of(given, codes, list(classes)).integers(n_draws).tolist()
     return found
@@ -86,18 +89,43 @@ def test_weights_are_sixty_fourths_of_the_least(weights: list[float], expected: 
     assert integers(dict(zip("abc", weights, strict=True))) == expected
 
 
-@pytest.mark.parametrize("largest", [16385.0, 1e7, 1e308])
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ([1.0, 16384.0, 3.0], [64, 1 << 20, 192]),
+        ([1.0, 262145.0, 3.0], [32, 8388640, 96]),
+        ([1e-4, 1e3, 1e-4], [1, 10_000_000, 1]),
+        ([1.0, 1e7, 128.0], [1, 10_000_000, 128]),
+        ([2.0, 1e7, 3.0], [2, 10_000_000, 3]),
+        ([1.0, 2.0**24], [1, 1 << 24]),
+    ],
+)
+def test_weights_far_apart_have_a_coarser_least_one(weights: list[float], expected: list[int]) -> None:
+    found = ClassWeights.of(
+        dict(zip("abc", weights, strict=False)), CODES_OF[len(weights)], list("abc")[: len(weights)]
+    )
+    assert found.integers(n_draws=100).tolist() == expected
+
+
+@pytest.mark.parametrize("largest", [2.0**24 + 1, 1e308])
 def test_weights_too_far_apart_are_refused(largest: float) -> None:
-    with pytest.raises(InputError, match=r"the largest weight may be 16384 times the least, found .* times"):
+    with pytest.raises(InputError, match=r"the largest weight may be 16,777,216 times the least, found .* times"):
         integers({"a": largest, "b": 1e-10 if largest > 1e300 else 1.0})
+
+
+def test_weights_that_integers_cannot_tell_apart_are_refused() -> None:
+    with pytest.raises(InputError, match=r"for trees of 6 rows .* up to 16,777,216, which cannot tell some of the"):
+        integers({"a": 1e7, "b": 1.0, "c": 1.3})
+    assert integers({"a": 1e7, "b": 1.0, "c": 1.0}, n_draws=10) == [10_000_000, 1, 1]
 
 
 def test_a_tree_may_not_weigh_more_than_its_squares_can_hold() -> None:
     most = MOST_WEIGHT // (1 << 20)
     assert MOST_WEIGHT**2 < 2**63 <= (MOST_WEIGHT + 1) ** 2
     assert max(integers({"a": 16384.0}, n_draws=most)) == 1 << 20
-    with pytest.raises(InputError, match=f"for trees of {most + 1:,} rows the largest weight may be 16380 times"):
-        integers({"a": 16384.0}, n_draws=most + 1)
+    assert max(integers({"a": 16384.0}, n_draws=most + 1)) == 1 << 19
+    with pytest.raises(InputError, match=f"for trees of {64 * most + 100:,} rows .* up to 16,376, which cannot tell"):
+        integers({"a": 16384.0}, n_draws=64 * most + 100)
 
 
 def test_targets_have_no_class_weights() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -191,7 +192,7 @@ def test_a_gather_from_far_away_reads_the_same(step: int) -> None:
         assert row.tolist() == z[rows[1], rows].tolist()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=2 if numba.config.DISABLE_JIT else 8, deadline=None)
 @given(
     n=st.integers(CELLS_OF_32_BITS - 1, 2 * CELLS_OF_32_BITS + 5),
     seed=st.integers(0, 2**32 - 1),
@@ -226,3 +227,19 @@ def test_the_cut_of_a_node_of_more_than_a_chunk_is_the_references(
             found = source.cut(frontier, values, 1)
         assert (found.candidate[0], found.threshold[0]) == (candidate, threshold)
         assert found.gain[0] == pytest.approx(gain, rel=1e-10)
+
+
+@pytest.mark.parametrize("n", [5, CELLS_OF_32_BITS + 6])
+@pytest.mark.parametrize("weight", [200, 1 << 15])
+def test_a_distance_that_is_rounded_to_a_power_of_two_is_added_like_any_other(n: int, weight: int) -> None:
+    """With so few digits the largest distance, just below 1, needs a bit more than all others."""
+    rng = np.random.default_rng(n)
+    z = rng.random((n, n), dtype=np.float32)
+    z = np.maximum(z, z.T)
+    z[0, 1] = z[1, 0] = np.nextafter(np.float32(1.0), np.float32(0.0))
+    values, weights = rng.integers(0, 9, (2, n)).astype(np.float64), [weight] * n
+    bits = naive.node_bits(z, 1.0 - 2.0**-24, naive.node_digits(weights))
+    candidate, threshold, gain = naive.best_cut_dense(values, z, weights, 1, bits)
+    found = MeanDistance.of(z, 1.0 - 2.0**-24).cut(samples.level([list(range(n))], [weights]), values, 1)
+    assert (found.candidate[0], found.threshold[0]) == (candidate, threshold)
+    assert found.gain[0] == pytest.approx(gain, rel=1e-10)

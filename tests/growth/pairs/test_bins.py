@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -142,7 +143,7 @@ def points(draw: st.DrawFn) -> np.ndarray:
     return HOW[how](X, rng).astype(np.float32)
 
 
-@settings(max_examples=60)
+@settings(max_examples=10 if numba.config.DISABLE_JIT else 60)
 @given(points(), st.sampled_from(FAMILIES), MAX_BINS)
 def test_bins_are_quantiles_and_every_value_is_in_its_own(X: np.ndarray, family: str, max_bins: int) -> None:
     pairs = pairs_of(X, family)

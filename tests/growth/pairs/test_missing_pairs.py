@@ -17,7 +17,7 @@ from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Limits, project_and_cut
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
-from distforest.growth.pairs.square_search import SquareSearch
+from distforest.growth.pairs.square_search import SquareSearch, square_candidates
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from distforest.sources.source import Floats
 from tests import samples
@@ -67,15 +67,13 @@ class Level:
     def search(self, max_bins: int | None = None, pairs: PointPairs | None = None) -> tuple[Cuts, list[Floats]]:
         """The cuts, and the values that send each node's pairs left or right."""
         bins = None if max_bins is None else PairBins.of(self.pairs, max_bins)
-        every = samples.projections([[[(c, 1.0)] for c in range(self.n_candidates)]] * len(self.rows))
+        columns = self.pairs.columns
+        candidates = square_candidates(columns).tolist() if self.square else range(columns.n_columns)
+        every = samples.projections([[[(c, 1.0)] for c in candidates]] * len(self.rows))
         search = SquareSearch.of(bins, self.pairs) if self.square else PairSearch(bins)
         asked = (TwoClasses(self.codes, self.costs), self.frontier, every, Limits(2, self.min_leaf))
         cuts, values = search(pairs or self.pairs, *asked)
         return cuts, np.split(values, self.frontier.starts[1:-1])
-
-    @property
-    def n_candidates(self) -> int:
-        return self.pairs.shape[1] - self.square * self.pairs.columns.n_features
 
 
 @st.composite
@@ -137,7 +135,7 @@ def test_a_node_is_cut_as_the_formulas_say(square: bool, data: st.DataObject) ->
 @settings(max_examples=EXAMPLES)
 @given(levels(st.integers(1, 70), square=False))
 def test_the_fused_search_is_that_of_projected_columns(level: Level) -> None:
-    every = samples.projections([[[(c, 1.0)] for c in range(level.n_candidates)]] * len(level.rows))
+    every = samples.projections([[[(c, 1.0)] for c in range(level.pairs.shape[1])]] * len(level.rows))
     asked = (level.pairs, TwoClasses(level.codes, level.costs), level.frontier, every, Limits(2, level.min_leaf))
     (found, picked), (expected, values) = PairSearch(None)(*asked), project_and_cut(*asked)
     assert [own.tobytes() for own in found] == [other.tobytes() for other in expected]

@@ -16,7 +16,7 @@ from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Limits
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE
-from distforest.growth.pairs.square_search import SquareSearch
+from distforest.growth.pairs.square_search import SquareSearch, square_candidates
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Floats
 from tests import samples
@@ -57,8 +57,8 @@ class Level:
 
     def search(self, bins: PairBins | None = None, pairs: PointPairs | None = None) -> tuple[Cuts, list[Floats]]:
         """The cuts, and the values that send each node's pairs left or right."""
-        n_candidates = self.pairs.shape[1] - self.pairs.columns.n_features
-        every = samples.projections([[[(c, 1.0)] for c in range(n_candidates)]] * len(self.rows))
+        candidates = square_candidates(self.pairs.columns).tolist()
+        every = samples.projections([[[(c, 1.0)] for c in candidates]] * len(self.rows))
         asked = (self.frontier, every, Limits(2, self.min_leaf))
         cuts, values = SquareSearch.of(bins, self.pairs)(
             pairs or self.pairs, TwoClasses(self.codes, self.costs), *asked

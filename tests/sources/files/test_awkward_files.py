@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import warnings
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
+from distforest import SMERF, Labels, Targets
 from distforest.errors import InputError
 from distforest.sources.files.ids import names_of_rows
 from distforest.sources.files.ingest import ingest
@@ -171,6 +173,10 @@ READ_RIGHT: dict[str, tuple[str, Callable[[Path], None], dict[str, Any], dict[st
         *("a.csv", as_it_is("d,n\r\n31.12.2024,1\r\n01.02.2025,2\r\n"), {"date_format": "%d.%m.%Y"}),
         *({"d": [0, 32], "n": [1, 2]}, ""),
     ),
+    "dates of the day first beside those of a program": (
+        *("a.csv", as_it_is("d,e\n31/12/2024,2024-01-01\n2025-02-01,2024-01-03\n"), {"date_format": "%d/%m/%Y"}),
+        *({"d": [0, 32], "e": [0, 2]}, ""),
+    ),
     "Excel, faults of formulas": (
         *("a.csv", as_it_is("a,b\r\n1.5,1\r\n#DIV/0!,2\r\n"), {}, {"a": [1.5, NAN], "b": [1, 2]}, ""),
     ),
@@ -236,6 +242,10 @@ REFUSED = {
     ),
     "thousands or a decimal comma": ('a,b\n"1,234",2\n', "give `thousands=','` or, if the comma is a decimal one"),
     "German thousands": ("a;b\n1.234,5;2\n", "give `thousands='.'` and `decimal=','`"),
+    "numbers of which most have points between thousands": (
+        "a,n\n1.234.567,2\n2.234.567,2\n12,2\n",
+        "(line 2), column 'a': a number was expected, found '1.234.567'; if points stand between thousands",
+    ),
     "dates of two forms": (
         "d\n2024-01-31\n2024-02-01\n31/01/2024\n",
         "(line 4), column 'd': a date was expected",
@@ -304,3 +314,86 @@ def test_what_is_read_and_may_be_meant_otherwise_is_told(
         warnings.simplefilter("always")
         ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), **options)
     assert told in "".join(str(own.message) for own in warned)
+
+
+@pytest.mark.parametrize("date_format", ["%Y-%d-%m", "%d/%m/%Y"])
+def test_a_date_that_two_forms_read_differently_is_read_by_the_given_one(date_format: str, tmp_path: Path) -> None:
+    """The 2024-01-13 is no date by year, day, month; in the same column 2024-13-01 is the 13 January."""
+    path = tmp_path / "a.csv"
+    path.write_text("d,n\n2024-13-01,1\n2024-14-01,2\n2024-01-13,3\n")
+    with pytest.raises(InputError, match="a date was expected"):
+        ingest(str(path), str(tmp_path / "a.zarr"), date_format=date_format)
+
+
+def test_dates_of_given_form_and_with_zones_are_not_mixed(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("d,n\n13/01/2024,1\n14/01/2024,2\n2024-01-15T10:00Z,3\n")
+    with pytest.raises(InputError, match="a date was expected"):
+        ingest(str(path), str(tmp_path / "a.zarr"), date_format="%d/%m/%Y")
+
+
+TWO_FORMS = "born,seen,n\n05/03/2024,03/05/2024,1\n31/12/2024,12/31/2024,2\n,-,3\n"
+
+
+@pytest.mark.parametrize(
+    "date_format",
+    [["%d/%m/%Y", "seen=%m/%d/%Y"], ["seen=%m/%d/%Y", "born=%d/%m/%Y"], ["%m/%d/%Y", "born=%d/%m/%Y"]],
+)
+def test_each_column_may_have_its_own_form_of_dates(date_format: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(TWO_FORMS)
+    found = ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), date_format=date_format)["X"]
+    read = np.asarray(zarr.open_array(str(tmp_path / "a.zarr/X"))[:])
+    np.testing.assert_array_equal(read[:, 0], read[:, 1])
+    assert read[1, 0] - read[0, 0] == (date(2024, 12, 31) - date(2024, 3, 5)).days
+    assert [own.n_missing for own in found.columns] == [1, 1, 0]
+
+
+def test_digits_are_dates_where_the_column_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("d,n\n20240131,1\n20240201,2\n-,4\n2024-02-03,4\n")
+    ingest(str(path), str(tmp_path / "a.zarr"), date_format="d=%Y%m%d")
+    np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "a.zarr/X"))[:, 0], [0, 1, np.nan, 3])
+    path.write_text("d,n\n20240131,1\n20240201,2\n")
+    with pytest.warns(UserWarning, match="no column holds dates like '%Y%m%d'; give `date_format='COLUMN=%Y%m%d'`"):
+        ingest(str(path), str(tmp_path / "b.zarr"), date_format="%Y%m%d")
+
+
+@pytest.mark.parametrize(
+    ("content", "date_format", "message"),
+    [
+        (
+            TWO_FORMS,
+            ["%d/%m/%Y", "seen=%d/%m/%Y"],
+            "row 1 .line 3., column 'seen': a date like '%d/%m/%Y' was expected, found '12/3",
+        ),
+        ("d,n\nred,1\n", "d=%Y", "a date like '%Y' was expected, found 'red'"),
+        ("d,n\n2023-02-29,1\n", "d=%d.%m.%Y", "there is no such day"),
+        (TWO_FORMS, "seem=%m/%d/%Y", "date column 'seem' was expected, .*; did you mean 'seen'"),
+        (TWO_FORMS, ["%d", "%m"], "date_format: one form was expected for all columns, found '%d' and '%m'"),
+        (TWO_FORMS, ["n=%d", "n=%m"], "date_format: one form was expected for column 'n'"),
+        (TWO_FORMS, "seen=%-d/%m/%Y", "date_format must be like '%d/%m/%Y', found '%-d/%m/%Y' .*bad directive"),
+        (TWO_FORMS, "born=%d/%m/%Y", "say how they are written, such as `date_format='seen=%m/%d/%Y'`"),
+        ("d,n\n05/03/2024,1\n", None, "such as `date_format='%d/%m/%Y'` or `date_format='%m/%d/%Y'`"),
+        ("d,n\n-,1\n31/12/2024,2\n", None, "column 'd': a number was expected, found '31/12/2024'; if these are dates"),
+        ("d,n\n05/03/2024,1\n05/13/2024,1\n", None, "such as `date_format='%m/%d/%Y'`"),
+        ("d,n\n05/03/2024,1\n05/13/2024,1\n13/05/2024,1\n", None, "such as `date_format='%d/%m/%Y'`"),
+    ],
+)
+def test_forms_of_dates_that_do_not_fit_are_refused(
+    content: str, date_format: str | list[str] | None, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InputError, match=message):
+        ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), date_format=date_format)
+    assert not (tmp_path / "a.zarr").exists()
+
+
+def test_targets_of_whole_numbers_are_no_labels(tmp_path: Path) -> None:
+    rows = "".join(f"{k % 7},{100 * (k % 7)}\n" for k in range(30))
+    (tmp_path / "a.csv").write_text(f"size,price\n{rows}")
+    ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), target="price")
+    X, y = str(tmp_path / "a.zarr/X"), str(tmp_path / "a.zarr/y")
+    own = SMERF(3, random_state=0).fit(X, y)
+    assert own.digest_ == SMERF(3, random_state=0).fit(X, Targets(np.arange(30) % 7 * 100.0)).digest_
+    assert own.predict(X).dtype == np.float64
+    assert SMERF(3, random_state=0).fit(X, Labels(y)).digest_ != own.digest_

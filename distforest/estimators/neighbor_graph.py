@@ -1,0 +1,74 @@
+"""The graph of nearest neighbours, as scikit-learn names it, for all estimators that find neighbours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+
+from distforest.errors import InputError
+from distforest.sources.collections import gathered, is_dask_array
+
+if TYPE_CHECKING:
+    from distforest.estimators.input_types import RowsLike
+    from distforest.sources.source import Floats, Ints
+
+MODES = ("connectivity", "distance")
+"""What an edge of a graph of neighbours may weigh."""
+
+
+class FindsNeighbors:
+    """What an estimator with `kneighbors` has besides."""
+
+    kneighbors: Any
+    forest_: Any
+
+    def kneighbors_graph(
+        self, X: RowsLike | None = None, n_neighbors: int = 5, mode: str = "connectivity"
+    ) -> scipy.sparse.csr_matrix:
+        """The nearest training rows of each row of ``X`` as a sparse graph, as scikit-learn's function of this name.
+
+        Parameters
+        ----------
+        X
+            Rows, as for `kneighbors`. None: the training rows; a row is not its own neighbour.
+        n_neighbors
+            Number of neighbours of each row.
+        mode
+            What is stored for a neighbour: ``"connectivity"`` 1, ``"distance"`` its distance, which may be 0.
+
+        Returns
+        -------
+        csr_matrix of shape (n, n_training)
+            float64; the ``n_neighbors`` entries of each row are in the order of `kneighbors`, the nearest first.
+
+        Raises
+        ------
+        InputError
+            There is no such mode, or there are fewer neighbours.
+
+        Examples
+        --------
+        >>> from distforest import SMERF
+        >>> forest = SMERF(100, random_state=0).fit([[0.0], [0.1], [5.0], [5.1]], [0, 0, 1, 1])
+        >>> forest.kneighbors_graph(n_neighbors=1).toarray()
+        array([[0., 1., 0., 0.],
+               [1., 0., 0., 0.],
+               [0., 0., 0., 1.],
+               [0., 0., 1., 0.]])
+        """
+        if mode not in MODES:
+            raise InputError(f"mode must be {' or '.join(map(repr, MODES))}, found {mode!r}")
+        distances, indices = self.kneighbors(gathered(X) if is_dask_array(X) else X, n_neighbors)
+        weights = np.ones_like(distances) if mode == "connectivity" else distances
+        return graph_of(weights, indices, self.forest_.n_training)
+
+
+def graph_of(weights: Floats, indices: Ints, n_columns: int) -> scipy.sparse.csr_matrix:
+    """A sparse matrix with the same number of entries in each row; ``weights``, ``indices`` have shape (n, k)."""
+    n_rows, k = indices.shape
+    places = np.int32 if max(indices.size, n_columns) < 2**31 else np.int64  # scikit-learn takes no others if it may
+    starts = np.arange(0, indices.size + 1, k, dtype=places)
+    entries = weights.reshape(-1), indices.reshape(-1).astype(places), starts
+    return scipy.sparse.csr_matrix(entries, (n_rows, n_columns))

@@ -1,0 +1,193 @@
+"""Choosing parameters as SMERF's paper does: by the out-of-bag distances of pairs, on one training set."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from distforest.errors import InputError, warn_caller
+from distforest.estimators.forest_estimator import seed_of
+from distforest.estimators.smerf import SMERF
+from distforest.evaluation.grids import (
+    SCORINGS,
+    ScoredCell,
+    ScoredGrid,
+    best_cell,
+    check_defined,
+    grid_cells,
+    judged_rows,
+    scored_cells,
+    shared_trees,
+    table_of,
+)
+from distforest.sources.factors import Graph
+from distforest.sources.truth import Truth
+
+if TYPE_CHECKING:
+    from distforest.estimators.input_types import FeaturesLike, SparseLike, TruthLike, VectorLike
+    from distforest.evaluation.grids import GridCell
+
+
+DIAGONAL = "diagonal"
+"""The name in a grid of a graph's distance of a node to itself."""
+
+
+@dataclass(frozen=True)
+class Tuned(ScoredGrid):
+    """What a grid has scored, and the best forest.
+
+    Attributes
+    ----------
+    cv_results_, scoring, best_index_, best_params_, best_score_
+        The cells, as in `distforest.evaluation.grids.ScoredGrid`.
+    best_estimator_
+        The estimator with these parameters, fitted on all rows.
+    n_fits_ : int
+        Number of forests that were grown.
+
+    Examples
+    --------
+    >>> from distforest.evaluation.simulate import smerf_radial
+    >>> data = smerf_radial(80, p=5, random_state=0)
+    >>> grid = {"max_features": [1, 5], "min_samples_split": [2, 8]}
+    >>> found = tune(SMERF(60, random_state=0), grid, data.X, data.Z)
+    >>> found.best_params_["max_features"], len(found.cv_results_["params"]), found.n_fits_ <= 3
+    (5, 4, True)
+    """
+
+    best_estimator_: Any
+    n_fits_: int
+
+
+def tune(
+    estimator: SMERF,
+    grid: Mapping[str, Sequence[Any]],
+    X: FeaturesLike | SparseLike,
+    y: TruthLike,
+    *,
+    scoring: str = "neg_root_mean_squared_error",
+    sample_weight: VectorLike | None = None,
+) -> Tuned:
+    """Choose the parameters of a `SMERF` by out-of-bag distances of pairs (Tomita, Vogelstein, section 5).
+
+    All cells have the seed of the estimator, so their trees draw the same rows, and each pair is judged by trees that
+    drew neither of its rows. Cells that differ only in ``min_samples_split`` or ``max_depth`` share the trees of the
+    loosest of them, which are as if grown with each limit; so a grid of 5 x 3 costs 5 fits, and one for the best unless
+    it is one of these. They do not share trees if distances are missing or rows have weights.
+
+    Parameters
+    ----------
+    estimator
+        The forest, whose other parameters all cells have. It is not changed.
+    grid
+        Values to try by the name of a parameter; every combination is a cell. With a `Graph`, ``"diagonal"`` may be
+        one, the distance of a node to itself, which the forest learns with the links, and which is never judged.
+    X, y, sample_weight
+        As for `SMERF.fit`.
+    scoring
+        What is greatest in the best cell, over all pairs i < j, or those of 2,048 random rows:
+        ``"neg_root_mean_squared_error"``; ``"spearman"``, the rank correlation with the true distances; ``"roc_auc"``
+        or ``"average_precision"``, of finding pairs of the smaller of two distances (links, same labels).
+
+    Returns
+    -------
+    Tuned
+        All cells with all scores, and the best forest. The score of the best is better than that on new rows, as it
+        was chosen.
+
+    Raises
+    ------
+    InputError
+        The estimator is no SMERF, the grid is empty or names other parameters, the score is not defined for ``y``, or
+        no tree left any of the pairs out of its sample.
+
+    Warns
+    -----
+    UserWarning
+        All cells score the same, so that the choice says nothing; or most trees of the best have no split.
+    """
+    cells = _cells(estimator, grid, y)
+    if scoring not in SCORINGS:
+        raise InputError(f"scoring must be one of {', '.join(map(repr, SCORINGS))}, found {scoring!r}")
+    seeded = clone(estimator).set_params(random_state=seed_of(estimator.random_state), warm_start=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the fit of the best cell warns of all that is odd
+        truth = Truth.of(y)
+    check_defined(scoring, truth, judged_rows(len(truth.values)))
+    may_share = truth.n_unobserved == 0 and sample_weight is None
+    groups = shared_trees(cells, {**seeded.get_params(deep=False), **_of_graph(y)}, share=may_share)
+    scored: dict[int, ScoredCell] = {}
+    kept: tuple[int, SMERF, list[str]] | None = None
+    for group in groups:
+        params, taught = _split({**group.params, "oob_score": False}, y)
+        own = clone(seeded).set_params(**params)
+        told = _fit_quietly(own, X, taught, sample_weight)
+        scored |= dict(zip(group.numbers, scored_cells(own.forest_, truth, group.stops), strict=True))
+        loosest = next((number for number in group.numbers if {**group.params, **cells[number]} == group.params), None)
+        if loosest is not None and not seeded.oob_score and _is_best(loosest, scored, scoring):
+            kept = loosest, own, told
+    in_order = [scored[number] for number in range(len(cells))]
+    choice = best_cell(in_order, scoring)
+    table = table_of(cells, in_order, scoring)
+    for text in choice.told:
+        warn_caller(text)
+    if kept is not None and kept[0] == choice.best:
+        for text in kept[2]:
+            warn_caller(text)
+        return Tuned(table, scoring, choice.best, kept[1], len(groups))
+    params, taught = _split(cells[choice.best], y)
+    best = clone(seeded).set_params(**params).fit(X, taught, sample_weight)
+    return Tuned(table, scoring, choice.best, best, len(groups) + 1)
+
+
+def _fit_quietly(estimator: SMERF, X: Any, y: Any, sample_weight: Any) -> list[str]:
+    """Fit an estimator; returns the texts of its warnings for users instead of giving them."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        estimator.fit(X, y, sample_weight)
+    for one in told:
+        if not issubclass(one.category, UserWarning):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return [str(one.message) for one in told if issubclass(one.category, UserWarning)]
+
+
+def _is_best(number: int, scored: Mapping[int, ScoredCell], scoring: str) -> bool:
+    """Whether no cell that was scored so far is better."""
+    return all(scored[number].by(scoring) >= one.by(scoring) for one in scored.values())
+
+
+def _of_graph(y: object) -> dict[str, Any]:
+    """What a grid may change of the ground truth: the diagonal of a graph."""
+    return {DIAGONAL: y.diagonal} if isinstance(y, Graph) else {}
+
+
+def _split(cell: Mapping[str, Any], y: TruthLike) -> tuple[dict[str, Any], TruthLike]:
+    """The parameters of a cell, and the ground truth that it is taught; raises InputError as `Graph` does."""
+    params = {name: value for name, value in cell.items() if name != DIAGONAL or not isinstance(y, Graph)}
+    return params, replace(y, diagonal=cell[DIAGONAL]) if isinstance(y, Graph) and DIAGONAL in cell else y
+
+
+def _cells(estimator: object, grid: Mapping[str, Sequence[Any]], y: TruthLike) -> list[GridCell]:
+    """The cells of a grid; raises InputError if it cannot be one of a SMERF."""
+    if not isinstance(estimator, SMERF):
+        cure = "for other forests use sklearn.model_selection.GridSearchCV"
+        raise InputError(f"estimator: a SMERF was expected, found {type(estimator).__name__}; {cure}")
+    if not isinstance(grid, Mapping) or not grid:
+        raise InputError("grid: a dict of lists of values by the name of a parameter was expected, with one or more")
+    known = sorted([*(row.name for row in SMERF._parameters), *_of_graph(y)])
+    for name, values in grid.items():
+        if name == DIAGONAL and name not in known:
+            raise InputError("grid: 'diagonal' is that of a Graph, which was not given; leave it out")
+        if name not in known:
+            raise InputError(f"grid: {name!r} is no parameter that changes trees; these are {', '.join(known)}")
+        if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or not len(values):
+            raise InputError(f"grid: a list of values was expected for {name!r}, found {values!r}")
+    cells = grid_cells(grid)
+    for cell in cells:
+        _split(cell, y)  # refuses a diagonal before anything grows
+    return cells

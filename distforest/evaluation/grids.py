@@ -1,0 +1,470 @@
+"""Cells of a grid of parameters: which of them share trees, how their forests score, and which is the best.
+
+Cells that differ only in when trees stop (``min_samples_split``, ``max_depth``) are judged with the trees of the
+loosest of them: see `distforest.forest.stopped_trees`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.errors import ArtifactError, InputError
+from distforest.forest.stopped_trees import EarlyStop, stopped_distances
+
+if TYPE_CHECKING:
+    import os
+
+    from distforest.forest.forest import Forest
+    from distforest.sources.source import Floats, Ints
+    from distforest.sources.truth import Truth
+
+SCORINGS = ("neg_root_mean_squared_error", "spearman", "roc_auc", "average_precision")
+"""By what a cell may be chosen; all are greater for a better one."""
+
+AREAS = SCORINGS[2:]
+"""Scores that are defined for distances of two values."""
+
+MOST_JUDGED_ROWS = 2048
+"""Of more rows, this many are drawn at random, always the same, and all their pairs are judged."""
+
+EQUAL = 1e-12
+"""Scores that differ by less, relative to the best, are the same."""
+
+TUNING = "tuning"
+"""The key of a grid in the provenance of a forest that was chosen from it."""
+
+GridCell = dict[str, Any]
+"""The parameters of a cell by their names."""
+
+
+# --- cells ------------------------------------------------------------------------------------------------
+
+
+def grid_cells(grid: Mapping[str, Sequence[Any]]) -> list[GridCell]:
+    """The combinations of a grid, in its order: the last parameter changes first.
+
+    Examples
+    --------
+    >>> grid_cells({"max_features": [1, 5], "min_samples_split": [2, 8]})[1]
+    {'max_features': 1, 'min_samples_split': 8}
+    """
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+@dataclass(frozen=True)
+class SharedTrees:
+    """Cells that are judged with the same trees.
+
+    Attributes
+    ----------
+    numbers
+        Their numbers in the grid.
+    params
+        The parameters of these trees by which they differ from those that all cells have.
+    stops
+        When the trees of each cell stop; ``EarlyStop()`` for a cell that has trees of its own.
+    """
+
+    numbers: tuple[int, ...]
+    params: Mapping[str, Any]
+    stops: tuple[EarlyStop, ...]
+
+
+def shared_trees(cells: Sequence[GridCell], params: Mapping[str, Any], *, share: bool) -> list[SharedTrees]:
+    """Part the cells of a grid into those that are judged with the same trees.
+
+    Parameters
+    ----------
+    cells
+        The cells.
+    params
+        The parameters that a cell has unless it names another value.
+    share
+        Whether cells that differ only in when trees stop share the trees of the loosest. They may if all distances were
+        observed and rows have equal weights; otherwise what a leaf keeps does not say what a node above it would.
+
+    Examples
+    --------
+    >>> cells = grid_cells({"max_features": [1, 5], "min_samples_split": [2, 8]})
+    >>> for one in shared_trees(cells, {"min_samples_split": 2, "max_depth": None}, share=True):
+    ...     print(one.numbers, one.params["max_features"], one.stops[1].min_samples_split)
+    (0, 1) 1 8
+    (2, 3) 5 8
+    """
+    if not share:
+        return [SharedTrees((number,), cell, (EarlyStop(),)) for number, cell in enumerate(cells)]
+    groups: dict[str, list[int]] = {}
+    for number, cell in enumerate(cells):
+        key = repr([(name, value) for name, value in cell.items() if name not in EarlyStop._fields])
+        groups.setdefault(key, []).append(number)
+    found = []
+    for numbers in groups.values():
+        stops = [EarlyStop(*({**params, **cells[number]}[name] for name in EarlyStop._fields)) for number in numbers]
+        found.append(SharedTrees(tuple(numbers), {**cells[numbers[0]], **_loosest(stops)._asdict()}, tuple(stops)))
+    return found
+
+
+def _loosest(stops: Sequence[EarlyStop]) -> EarlyStop:
+    """The limits within which all of them lie."""
+    depths = [stop.max_depth for stop in stops]
+    deepest = None if None in depths else max(depth for depth in depths if depth is not None)
+    return EarlyStop(min(stop.min_samples_split for stop in stops), deepest)
+
+
+# --- scores -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScoredCell:
+    """The scores of a cell by their names, and whether most of its trees have a split."""
+
+    scores: Mapping[str, float]
+    splits: bool
+
+    def by(self, scoring: str) -> float:
+        """The score of this name; minus infinity if it is not defined."""
+        return self.scores[scoring] if not math.isnan(self.scores[scoring]) else -math.inf
+
+
+def scored_cells(forest: Forest, truth: Truth, stops: Sequence[EarlyStop]) -> list[ScoredCell]:
+    """The scores of a forest whose trees stop earlier, over out-of-bag distances of pairs i < j of rows.
+
+    Parameters
+    ----------
+    forest
+        The forest, as for `distforest.forest.stopped_trees.stopped_distances`.
+    truth
+        What it has learned.
+    stops
+        When its trees stop.
+
+    Raises
+    ------
+    InputError
+        No tree left any of the pairs out of its sample.
+    """
+    rows = judged_rows(forest.n_training, forest.sample_weight)
+    estimates, counts = stopped_distances(forest, rows, stops)
+    left, right = np.triu_indices(len(rows), 1)
+    true = truth.distances(rows[left], rows[right])
+    known = (counts[left, right] > 0) & ~np.isnan(true)
+    if not known.any():
+        cure = "set bootstrap=True or a smaller max_samples, or grow more trees"
+        raise InputError(f"no tree left any of the pairs out of its sample whose distance is known; {cure}")
+    left, right = left[known], right[known]
+    judge = Judge.of(true[known], weights_of_pairs(forest.sample_weight, rows[left], rows[right]))
+    root = forest.table.tree_start[:-1]
+    splits = ~forest.table.is_leaf[root]
+    found = []
+    for stop, estimate in zip(stops, estimates, strict=True):
+        are_cut = splits & (forest.table.n_rows[root] >= stop.min_samples_split)
+        found.append(ScoredCell(judge.scores(estimate[left, right]), bool(2 * are_cut.sum() > len(are_cut))))
+    return found
+
+
+def weights_of_pairs(weights: np.ndarray | None, left: Ints, right: Ints) -> Floats | None:
+    """The products of the weights of two rows, relative to the largest weight; None: equal weights."""
+    if weights is None:
+        return None
+    relative: Floats = weights / weights.max()  # so that no product is infinite
+    return relative[left] * relative[right]
+
+
+def judged_rows(n_rows: int, sample_weight: np.ndarray | None = None) -> Ints:
+    """The rows whose pairs are judged: all of positive weight, or some of them."""
+    rows = np.arange(n_rows) if sample_weight is None else np.flatnonzero(sample_weight)
+    if len(rows) <= MOST_JUDGED_ROWS:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, MOST_JUDGED_ROWS, replace=False))
+
+
+def check_defined(scoring: str, truth: Truth, rows: Ints) -> None:
+    """Refuse, before trees grow, a score that is defined for no cell.
+
+    Raises
+    ------
+    InputError
+        The true distances of the rows have more, or fewer, than two values, and areas need two.
+    """
+    if scoring not in AREAS:
+        return
+    left, right = np.triu_indices(len(rows), 1)
+    true = truth.distances(rows[left], rows[right])
+    if len(np.unique(true[~np.isnan(true)])) != 2:
+        raise undefined(scoring)
+
+
+def undefined(scoring: str) -> InputError:
+    """The error of a score that is defined for no cell."""
+    why = "the true distances have more, or fewer, than two values" if scoring in AREAS else "they are equal"
+    return InputError(f"scoring={scoring!r} is not defined: {why}; take another of {', '.join(SCORINGS)}")
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Values in ascending order: ``order`` sorts them, and ``ends`` are the places of the last of equal ones."""
+
+    order: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, values: Floats) -> Self:
+        """Sort values."""
+        order = np.argsort(values)
+        ascending = values[order]
+        return cls(order, np.append(np.flatnonzero(ascending[1:] != ascending[:-1]), len(values) - 1))
+
+    def ranks(self) -> Floats:
+        """The rank of each value, 1 for the least; equal values have their mean rank."""
+        begins = np.append(0, self.ends[:-1] + 1)
+        ranks: Floats = np.empty(len(self.order))
+        ranks[self.order] = np.repeat((begins + self.ends) / 2.0 + 1.0, self.ends - begins + 1)
+        return ranks
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What estimates of true distances are compared with.
+
+    Attributes
+    ----------
+    true
+        The true distances, shape (n_pairs,).
+    weights
+        How much each of them counts; None: all the same.
+    ranks
+        Their ranks.
+    near
+        Which of them are the smaller of two values; None if there are more, or fewer, than two.
+    """
+
+    true: Floats
+    weights: Floats | None
+    ranks: Floats
+    near: np.ndarray | None
+
+    @classmethod
+    def of(cls, true: Floats, weights: Floats | None = None) -> Self:
+        """Prepare true distances."""
+        ordered = Sorted.of(true)
+        near = true == true[ordered.order[0]] if len(ordered.ends) == 2 else None
+        return cls(true, weights, ordered.ranks(), near)
+
+    def scores(self, estimate: Floats) -> dict[str, float]:
+        """All scores of estimates, shape (n_pairs,), which are sorted once; NaN for one that is not defined.
+
+        Examples
+        --------
+        >>> scores = Judge.of(np.array([0.0, 1.0, 1.0])).scores(np.array([0.2, 0.1, 0.9]))
+        >>> [round(score, 3) for score in scores.values()]
+        [-0.535, 0.0, 0.5, 0.5]
+        """
+        ordered = Sorted.of(estimate)
+        error = math.sqrt(float(np.average((self.true - estimate) ** 2, weights=self.weights)))
+        return dict(zip(SCORINGS, (-error, self._correlation(ordered.ranks()), *self._areas(ordered)), strict=True))
+
+    def _correlation(self, ranks: Floats) -> float:
+        """The correlation of the ranks with those of the true distances; NaN if one is constant."""
+        one, other = (values - np.average(values, weights=self.weights) for values in (self.ranks, ranks))
+        spread = np.average(one**2, weights=self.weights) * np.average(other**2, weights=self.weights)
+        return float(np.average(one * other, weights=self.weights) / math.sqrt(spread)) if spread > 0.0 else math.nan
+
+    def _areas(self, ordered: Sorted) -> tuple[float, float]:
+        """The areas under the ROC curve and the precision-recall curve (as steps) of finding the near pairs."""
+        if self.near is None:
+            return math.nan, math.nan
+        weights = np.ones(len(self.true)) if self.weights is None else self.weights
+        found, taken = (
+            np.append(0.0, np.cumsum(of[ordered.order])[ordered.ends]) for of in (weights * self.near, weights)
+        )
+        missed = taken - found
+        roc_auc = np.trapezoid(found, missed) / (found[-1] * missed[-1])
+        return float(roc_auc), float(np.sum(np.diff(found) * found[1:] / taken[1:]) / found[-1])
+
+
+# --- the choice -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The number of the best cell, and what is odd about the choice, as warnings."""
+
+    best: int
+    told: tuple[str, ...] = ()
+
+
+def best_cell(scored: Sequence[ScoredCell], scoring: str) -> Choice:
+    """Choose the best cell; of equal ones the first whose trees have splits.
+
+    Raises
+    ------
+    InputError
+        The score is defined for none.
+    """
+    scores = np.array([one.by(scoring) for one in scored])
+    if np.isneginf(scores).all():
+        raise undefined(scoring)
+    top = np.flatnonzero(scores >= scores.max() - EQUAL * max(1.0, abs(float(scores.max())))).tolist()
+    best = next((number for number in top if scored[number].splits), top[0])
+    told = []
+    if len(top) == len(scored) > 1:
+        found = f"all {counted(len(scored), 'cell')} score the same, {scores[best]:.4g}, so the choice says nothing"
+        told.append(f"tune: {found}; try values that are further apart, or another scoring")
+    if not scored[best].splits:
+        told.append("tune: most trees of the best cell have no split, so all its distances are nearly the same")
+    return Choice(best, tuple(told))
+
+
+@dataclass(frozen=True)
+class ScoredGrid:
+    """What the cells of a grid have scored.
+
+    Attributes
+    ----------
+    cv_results_ : dict of str to list
+        A column for each parameter (``"param_max_depth"``), each score, and its rank by the chosen one, 1 for the
+        best, as in scikit-learn's searches; ``"params"`` has each cell as a dict. A score is NaN where it is not
+        defined: areas need distances of two values.
+    scoring : str
+        The score by which the best was chosen.
+    best_index_, best_params_, best_score_
+        The best cell; of equal ones the first whose trees have splits.
+
+    Examples
+    --------
+    >>> cells = grid_cells({"max_features": [1, 5]})
+    >>> scored = [ScoredCell(dict.fromkeys(SCORINGS, score), True) for score in (0.25, 0.75)]
+    >>> grid = ScoredGrid(table_of(cells, scored, "spearman"), "spearman", 1)
+    >>> grid.best_params_, grid.cv_results_["rank_spearman"]
+    ({'max_features': 5}, [2, 1])
+    >>> ScoredGrid.of_provenance(grid.into({})) == grid
+    True
+    """
+
+    cv_results_: dict[str, list[Any]]
+    scoring: str
+    best_index_: int
+
+    @property
+    def best_params_(self) -> GridCell:
+        """The parameters of the best cell."""
+        return dict(self.cv_results_["params"][self.best_index_])
+
+    @property
+    def best_score_(self) -> float:
+        """The score of the best cell."""
+        return float(self.cv_results_[self.scoring][self.best_index_])
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the table: parameters, scores, and the rank."""
+        return [name for name in self.cv_results_ if name != "params"]
+
+    def rows(self) -> list[list[Any]]:
+        """The cells as rows of the table, in the order of the grid."""
+        return [list(cell) for cell in zip(*(self.cv_results_[name] for name in self.columns), strict=True)]
+
+    def to_dict(self) -> dict[str, object]:
+        """The score, the parameters, the number of the best cell, and all cells, as JSON has them: NaN is null."""
+        cells = [dict(zip(self.columns, map(_plain, row), strict=True)) for row in self.rows()]
+        names = list(self.cv_results_["params"][0])
+        return {"scoring": self.scoring, "params": names, "best": self.best_index_, "cells": cells}
+
+    def into(self, provenance: Mapping[str, object]) -> dict[str, object]:
+        """The provenance of a forest with this grid."""
+        return {**provenance, TUNING: self.to_dict()}
+
+    @classmethod
+    def of_provenance(cls, provenance: Mapping[str, object]) -> ScoredGrid | None:
+        """The grid from which a forest was chosen; None for a forest that was not.
+
+        Raises
+        ------
+        ArtifactError
+            The entry is not of the form that `to_dict` writes.
+        """
+        entry: Any = provenance.get(TUNING)
+        if entry is None:
+            return None
+        if not _is_grid(entry):
+            raise ArtifactError(f"manifest.json: provenance.{TUNING}: expected a scored grid; found {str(entry)[:80]}")
+        cells, scoring, names = entry["cells"], entry["scoring"], entry["params"]
+        found: dict[str, list[Any]] = {"params": [{name: cell[f"param_{name}"] for name in names} for cell in cells]}
+        found |= {f"param_{name}": [cell[f"param_{name}"] for cell in cells] for name in names}
+        found |= {name: [math.nan if cell[name] is None else float(cell[name]) for cell in cells] for name in SCORINGS}
+        return ScoredGrid(found | {f"rank_{scoring}": [c[f"rank_{scoring}"] for c in cells]}, scoring, entry["best"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table of all cells to a file, ``.csv`` or ``.json``.
+
+        Raises
+        ------
+        InputError
+            The file has another suffix.
+        """
+        check_table_path(path)
+        if Path(path).suffix == ".json":
+            Path(path).write_text(json.dumps(self.to_dict(), indent=1))
+            return
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows([self.columns, *self.rows()])
+        Path(path).write_text(text.getvalue(), newline="")
+
+    def __str__(self) -> str:
+        """The table as text, the best cell marked by an asterisk."""
+        lines = [["", *(name.removeprefix("param_") for name in self.columns)]]
+        for number, row in enumerate(self.rows()):
+            mark = "*" if number == self.best_index_ else ""
+            lines.append([mark, *(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row)])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+        return "\n".join("  ".join(line).rstrip() for line in padded)
+
+
+def check_table_path(path: str | os.PathLike[str]) -> None:
+    """Refuse a file for a table that ends neither in .csv nor in .json; raises InputError."""
+    if Path(path).suffix not in {".csv", ".json"}:
+        raise InputError(f"{Path(path)}: a file that ends in .csv or .json was expected")
+
+
+def table_of(cells: Sequence[GridCell], scored: Sequence[ScoredCell], scoring: str) -> dict[str, list[Any]]:
+    """The table of all cells by column: parameters, scores, and the rank by one of them."""
+    found: dict[str, list[Any]] = {"params": list(cells)}
+    found |= {f"param_{name}": [cell[name] for cell in cells] for name in cells[0]}
+    found |= {name: [one.scores[name] for one in scored] for name in SCORINGS}
+    scores = np.array([one.by(scoring) for one in scored])
+    return found | {f"rank_{scoring}": (1 + (scores > scores[:, None]).sum(axis=1)).tolist()}
+
+
+def _is_grid(entry: Any) -> bool:
+    """Whether an entry of a manifest is a grid as `ScoredGrid.to_dict` writes it; it may say more."""
+    if not isinstance(entry, dict) or not {"scoring", "params", "best", "cells"} <= set(entry):
+        return False
+    scoring, names, best, cells = (entry[name] for name in ("scoring", "params", "best", "cells"))
+    if scoring not in SCORINGS or not isinstance(names, list) or not names or not isinstance(cells, list):
+        return False
+    if type(best) is not int or not 0 <= best < len(cells) or not all(isinstance(name, str) for name in names):
+        return False
+    columns = {*(f"param_{name}" for name in names), *SCORINGS, f"rank_{scoring}"}
+    if not all(isinstance(cell, dict) and set(cell) == columns for cell in cells):
+        return False
+    numbers = [cell[name] for cell in cells for name in (*SCORINGS, f"rank_{scoring}")]
+    return all(number is None or isinstance(number, (int, float)) for number in numbers)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; NaN as null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,0 +1,218 @@
+"""What matters: importances of the columns that splits read, with standard errors over the trees.
+
+By gain: what the splits of a column give. By permutation: what is lost out of bag without what a column says, for each
+pair of rows that a tree did not draw (Breiman, Random Forests, 2001, section 10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.errors import InputError
+from distforest.forest.scoring import between_nodes, says_shared, strange_rows, telling_trees
+from distforest.forest.table import route
+from distforest.sources.arrays import ArraySource, is_complete
+
+if TYPE_CHECKING:
+    from distforest.forest.forest import Forest
+    from distforest.forest.table import NodeTable
+    from distforest.sources.source import Float32s, Floats, Ints, Source
+    from distforest.sources.truth import Truth
+
+MOST_PERMUTED_ROWS = 512
+"""The most rows of a tree whose pairs are compared; of more rows out of bag, this many are drawn at random."""
+
+
+@dataclass(frozen=True)
+class FeatureImportances:
+    """The importance of each column, with its standard error over the trees.
+
+    Attributes
+    ----------
+    importances
+        Shape (n_columns,).
+    standard_errors
+        By how much each would differ in other forests on the same data, shape (n_columns,); NaN for a single tree.
+    columns
+        Names of the columns.
+    """
+
+    importances: Floats
+    standard_errors: Floats
+    columns: tuple[str, ...]
+
+    def largest(self, n: int = 10) -> list[tuple[str, float, float]]:
+        """The ``n`` columns of the largest importance: name, importance and standard error, the largest first.
+
+        Examples
+        --------
+        >>> FeatureImportances(np.array([0.1, 0.9]), np.array([0.02, 0.02]), ("width", "length")).largest(1)
+        [('length', 0.9, 0.02)]
+        """
+        order = np.argsort(-self.importances, kind="stable")[:n].tolist()
+        return [(self.columns[k], float(self.importances[k]), float(self.standard_errors[k])) for k in order]
+
+
+def gain_importances(forest: Forest, columns: tuple[str, ...]) -> FeatureImportances:
+    """Compute `distforest.forest.scoring.feature_importances` with standard errors.
+
+    A share is the ratio r = sum_b g_b / sum_b G_b of the gains of a column and of all columns in tree b, so its
+    variance is that of a ratio of means: sum_b (g_b - r G_b)^2 / (B (B - 1) mean(G)^2).
+
+    Parameters
+    ----------
+    forest
+        A forest whose trees route rows by columns.
+    columns
+        Names of the columns.
+    """
+    table = forest.table
+    per_entry = np.repeat(table.n_rows if says_shared(forest) else table.gain, table.width)
+    tree = np.repeat(np.arange(forest.n_trees), np.diff(table.offset[table.tree_start]))
+    cells = tree * forest.n_columns + table.columns
+    gains = np.bincount(cells, per_entry, minlength=forest.n_trees * forest.n_columns)
+    gains = gains.reshape(forest.n_trees, forest.n_columns)
+    of_tree = gains.sum(axis=1)
+    if not of_tree.sum():
+        nothing = np.zeros(forest.n_columns)
+        return FeatureImportances(nothing, nothing, columns)
+    shares = gains.sum(axis=0) / of_tree.sum()
+    errors = errors_of_means(gains - shares * of_tree[:, None]) / of_tree.mean()
+    return FeatureImportances(shares, errors, columns)
+
+
+def permutation_importances(
+    forest: Forest, source: Source, truth: Truth, columns: tuple[str, ...], seed: int
+) -> FeatureImportances:
+    """Compute by how much the error of out-of-bag distances grows when a column is permuted.
+
+    In each tree, the column is permuted among the rows out of bag, and the increase of the mean squared error over
+    all pairs i < j of them is taken; the importance is its mean over the trees. A pair counts as the product of the
+    weights of its rows.
+
+    Parameters
+    ----------
+    forest
+        A forest whose trees route rows by features.
+    source
+        The training rows, shape (n_rows, n_columns).
+    truth
+        The ground truth of these rows.
+    columns
+        Names of the columns.
+    seed
+        Seed of the permutations, which follow from (seed, tree, column).
+
+    Raises
+    ------
+    InputError
+        The rows are not those of training, or no tree left two rows out whose distance was observed.
+    """
+    _check_training_rows(forest, source)
+    increases = []
+    for tree in telling_trees(forest).tolist():
+        judged = JudgedTree.of(forest, tree, source, truth, seed)
+        if judged is not None:
+            increases.append([judged.increase(column, seed) for column in range(forest.n_columns)])
+    if not increases:
+        cure = "fit with bootstrap=True or a smaller max_samples, or grow more trees"
+        raise InputError(f"no tree left two rows out of its sample whose distance was observed; {cure}")
+    per_tree = np.array(increases)
+    return FeatureImportances(per_tree.mean(axis=0), errors_of_means(per_tree), columns)
+
+
+def errors_of_means(per_tree: Floats) -> Floats:
+    """Standard error of the mean of each column, shape (n_trees, n_columns); NaN for a single tree."""
+    n_trees = len(per_tree)
+    if n_trees == 1:
+        return np.full(per_tree.shape[1], np.nan)
+    errors: Floats = per_tree.std(axis=0, ddof=1) / np.sqrt(n_trees)
+    return errors
+
+
+def _check_training_rows(forest: Forest, source: Source) -> None:
+    """Refuse rows that do not end where the training rows do; raises InputError."""
+    expected = "X: the rows that the forest has learned were expected, in their order"
+    cure = "for other rows use sklearn.inspection.permutation_importance"
+    if source.shape[0] != forest.n_training:
+        found = f"found {counted(source.shape[0], 'row')} instead of {forest.n_training:,}"
+        raise InputError(f"{expected}, {found}; {cure}")
+    if len(strange := strange_rows(forest, source, np.arange(forest.n_training))):
+        raise InputError(f"{expected}, but row {strange[0]} ends in another node than in training; {cure}")
+
+
+@dataclass(frozen=True)
+class JudgedTree:
+    """A tree, rows that it did not draw, and the true distances of their pairs.
+
+    Attributes
+    ----------
+    forest, number
+        The forest, and the number of the tree.
+    table
+        The node table of the tree alone.
+    rows
+        Values of the rows, shape (m, n_columns).
+    left, right
+        Places of the two rows of each pair, shape (n_pairs,).
+    true, weights
+        The true distance of each pair, and how much it counts; the weights add up to 1.
+    """
+
+    forest: Forest
+    number: int
+    table: NodeTable
+    rows: Float32s
+    left: Ints
+    right: Ints
+    true: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, forest: Forest, number: int, source: Source, truth: Truth, seed: int) -> JudgedTree | None:
+        """Judge a tree; None if it left no two rows out whose distance was observed."""
+        out = forest.in_bag[number] == 0
+        if forest.sample_weight is not None:
+            out &= forest.sample_weight > 0
+        numbers = np.flatnonzero(out)
+        if len(numbers) > MOST_PERMUTED_ROWS:
+            numbers = np.sort(np.random.default_rng((seed, number)).choice(numbers, MOST_PERMUTED_ROWS, replace=False))
+        left, right = np.triu_indices(len(numbers), 1)
+        true = truth.distances(numbers[left], numbers[right])
+        known = ~np.isnan(true)
+        left, right, true = left[known], right[known], true[known]
+        if not len(true):
+            return None
+        of_rows = np.ones(len(numbers)) if forest.sample_weight is None else forest.sample_weight[numbers] / 1.0
+        weights = of_rows[left] * of_rows[right]
+        every = np.arange(forest.n_columns, dtype=np.int32)
+        rows = source.block(numbers.astype(np.int32), every).astype(np.float32)
+        table = forest.routed_table.tree(number)
+        return cls(forest, number, table, rows, left, right, true, weights / weights.sum())
+
+    @cached_property
+    def error(self) -> float:
+        """Mean squared error of the tree's distances."""
+        return self.error_of(self.rows)
+
+    def error_of(self, rows: Float32s) -> float:
+        """Mean squared error of the tree's distances of the pairs if the rows have these values."""
+        source = ArraySource.of(rows, is_complete(rows))
+        nodes = route(self.table, source, np.arange(len(rows), dtype=np.int32))[0].astype(np.int64)
+        met, place = np.unique(nodes, return_inverse=True)
+        distances = between_nodes(self.forest).between(self.number, met, met)
+        return float(self.weights @ (self.true - distances[place[self.left], place[self.right]]) ** 2)
+
+    def increase(self, column: int, seed: int) -> float:
+        """By how much the error grows if a column is permuted among the rows; 0 if no split reads it."""
+        if column not in self.table.columns:
+            return 0.0
+        order = np.random.default_rng((seed, self.number, column)).permutation(len(self.rows))
+        rows = self.rows.copy()
+        rows[:, column] = rows[order, column]
+        return self.error_of(rows) - self.error

@@ -1,0 +1,221 @@
+"""Forests of the same data and parameters, but of other seeds, merged: the trees of all of them as one forest.
+
+::
+
+    seed 0, trees 0 .. 99   seed 1, trees 0 .. 99        spans of trees, by which a tree that occurs twice is found
+    [ arrays of a forest ]  [ arrays of a forest ]  ->   arrays of all trees, one forest after another
+
+Lengths are stored, not offsets, so merging is concatenation. The order is that of seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest.estimates import ESTIMATES
+from distforest.forest.forest import FURTHER_ARRAYS, Forest
+from distforest.forest.graph_leaves import GRAPH_ARRAYS
+from distforest.forest.leaf_kinds import KeepsLeafDistances
+from distforest.forest.leaves import COSTS
+from distforest.forest.target_leaves import TAUGHT_TARGETS
+from distforest.forest.tree_spans import MERGED, TreeSpan
+
+if TYPE_CHECKING:
+    from distforest.forest.forest import Meaning
+
+REPEATED = (*FURTHER_ARRAYS, *GRAPH_ARRAYS, "distances", COSTS, TAUGHT_TARGETS)
+"""Arrays of a forest that repeat its inputs, and come from no tree."""
+
+OF_ALL_TREES = "leaf_distances"
+"""The array that is left out if one of the forests keeps the distances of its training rows instead."""
+
+DROPPED = ("data_sha256", "fingerprint", "chosen_cut", "grown_by", ESTIMATES)
+"""Entries of the provenance that hold for a single fit."""
+
+MERGEABLE = "forests of the same data and parameters are merged"
+
+
+def merged(forests: Sequence[Forest]) -> Forest:
+    """Merge forests of the same data and parameters.
+
+    Parameters
+    ----------
+    forests
+        Two or more, in any order; each may be a merged one.
+
+    Returns
+    -------
+    Forest
+        All trees, those of the smallest seed first. Its seed is the smallest; its provenance names all of them.
+        Estimates of the fits are left out, as they are of fewer trees.
+
+    Raises
+    ------
+    InputError
+        A tree is in two of the forests; or they differ in method, parameters, kind of rows or version of the growth; or
+        in their data, or nothing tells whether they do. The message names what differs.
+    """
+    if len(forests) < 2:
+        raise InputError(f"{MERGEABLE}: two or more were expected, found {len(forests)}")
+    spans = [spans_of(forest) for forest in forests]
+    order = sorted(range(len(forests)), key=lambda place: spans[place])
+    forests, spans = [forests[place] for place in order], [spans[place] for place in order]
+    for other in forests[1:]:
+        _check_meaning(forests[0].meaning, other.meaning)
+        _check_data(forests[0].provenance, other.provenance)
+        _check_columns(forests[0], other)
+    _check_apart([span for own in spans for span in own])
+    arrays, meaning = _arrays(forests), _meaning(forests)
+    return Forest.of(meaning, arrays, _provenance(forests, spans))
+
+
+def spans_of(forest: Forest) -> list[TreeSpan]:
+    """Which trees a forest holds, by their seeds; raises InputError if a merged forest does not tell."""
+    entry = forest.provenance.get(MERGED)
+    if entry is None:
+        return [TreeSpan(forest.meaning.seed, 0, forest.n_trees - 1)]
+    try:
+        found = [TreeSpan(int(own["seed"]), int(own["first"]), int(own["last"])) for own in entry["trees"]]
+    except (KeyError, TypeError, ValueError):
+        found = []
+    if sum(span.last - span.first + 1 for span in found) != forest.n_trees:
+        raise InputError(f"{MERGEABLE}: the provenance of a merged forest does not tell its {forest.n_trees} trees")
+    return found
+
+
+def _check_apart(spans: Sequence[TreeSpan]) -> None:
+    """Refuse trees that occur twice, which would count twice; raises InputError."""
+    for place, span in enumerate(spans):
+        for earlier in spans[:place]:
+            if span.overlaps(earlier):
+                both = TreeSpan(span.seed, max(span.first, earlier.first), min(span.last, earlier.last))
+                cure = "they would count twice; grow one of the forests with another seed, or grow on (`warm_start`)"
+                raise InputError(f"{MERGEABLE}: {both} are in two of them; {cure}")
+
+
+def _check_meaning(one: Meaning, other: Meaning) -> None:
+    """Refuse forests of another method, other parameters, or another kind of rows or classes; raises InputError."""
+    if one.method != other.method:
+        raise InputError(f"{MERGEABLE}, found {one.method} beside {other.method}")
+    for name in sorted({*one.params, *other.params} - {"n_estimators"}):
+        if one.params.get(name) != other.params.get(name):
+            found = f"{name}={one.params.get(name)!r} beside {name}={other.params.get(name)!r}"
+            raise InputError(f"{MERGEABLE}, found {found}; grow both with one value")
+    if one.rows != other.rows:
+        raise InputError(f"{MERGEABLE}, found rows of another kind: {one.rows.to_dict()} beside {other.rows.to_dict()}")
+    if one.classes != other.classes:
+        raise InputError(f"{MERGEABLE}, found classes {one.classes} beside {other.classes}")
+    leaves = [leaf for leaf in (one.leaf, other.leaf) if not isinstance(leaf, KeepsLeafDistances)]
+    if len(leaves) == 2 and leaves[0] != leaves[1]:
+        raise InputError(
+            f"{MERGEABLE}, found leaves of another kind: {leaves[0].to_dict()} beside {leaves[1].to_dict()}"
+        )
+
+
+def _check_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Refuse forests of other data or of another version of the growth; raises InputError."""
+    growths = [own.get("versions", {}).get("growth") for own in (one, other)]
+    if growths[0] != growths[1]:
+        raise InputError(f"{MERGEABLE}, found version {growths[0]} of the growth beside {growths[1]}; grow both by one")
+    known, found = data_told(one), data_told(other)
+    both = known.keys() & found.keys() - {"similarity"}
+    if not both:
+        cure = "fit both in Python, to arrays, or both by jobs"
+        raise InputError(f"{MERGEABLE}, but nothing tells whether they were grown on the same data; {cure}")
+    for name in sorted(both | ({"similarity"} & (known.keys() | found.keys()))):
+        if known.get(name) != found.get(name):
+            raise InputError(f"{MERGEABLE}, found other data: {_difference(name, known.get(name), found.get(name))}")
+
+
+def _check_columns(one: Forest, other: Forest) -> None:
+    """Refuse forests whose columns have other names or categories, if both tell; raises InputError."""
+    if one.schema is None or other.schema is None:
+        return
+    if one.schema.is_named and other.schema.is_named and one.schema.names != other.schema.names:
+        differing = [names for names in zip(one.schema.names, other.schema.names, strict=True) if names[0] != names[1]]
+        raise InputError(f"{MERGEABLE}, found column {differing[0][0]!r} beside {differing[0][1]!r}")
+    if one.schema.encodings != other.schema.encodings:
+        raise InputError(f"{MERGEABLE}, found columns with other categories, or dates counted otherwise")
+
+
+def _difference(name: str, one: object, other: object) -> str:
+    """What differs between two entries of `data_told`, in words."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return f"{name} {one} beside {other}"
+    differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+    told = "; ".join(f"{key} of sha256 {one.get(key)} beside {other.get(key)}" for key in differing)
+    asked = " (a function within a budget is asked for other pairs with each seed)" if "distances" in differing else ""
+    return f"{told}{asked}"
+
+
+def data_told(provenance: Mapping[str, Any]) -> dict[str, object]:
+    """What a forest's provenance tells of its data: the digest of all, or of each input; and the function."""
+    if isinstance(entry := provenance.get(MERGED), dict):
+        return dict(entry.get("data", {}))
+    found: dict[str, object] = {}
+    if "data_sha256" in provenance:
+        found["data_sha256"] = provenance["data_sha256"]
+    inputs = provenance.get("inputs")
+    if isinstance(inputs, dict) and ("links" not in inputs or "pairs" in inputs):  # older forests do not tell pairs
+        found["inputs"] = {name: one.get("sha256") for name, one in inputs.items() if isinstance(one, dict)}
+    similarity = provenance.get("similarity")
+    if isinstance(similarity, dict):
+        measures = similarity.get("measures", [similarity])
+        keys = ("function", "sha256", "symmetric", "objects")
+        found["similarity"] = [one and {key: one.get(key) for key in keys} for one in measures]
+    return found
+
+
+def _arrays(forests: Sequence[Forest]) -> dict[str, np.ndarray]:
+    """The arrays of all trees, and once those that repeat inputs; raises InputError if these differ."""
+    parts = [forest.arrays() for forest in forests]
+    keeps_rows = any(not isinstance(forest.meaning.leaf, KeepsLeafDistances) for forest in forests)
+    names = [
+        {name for name in part if name not in REPEATED} - ({OF_ALL_TREES} if keeps_rows else set()) for part in parts
+    ]
+    for own in names:
+        if own != names[0]:
+            raise InputError(
+                f"{MERGEABLE}, found arrays that only one of them has: {', '.join(sorted(own ^ names[0]))}"
+            )
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name in names[0]}
+    for name in REPEATED:
+        found = [part[name] for part in parts if name in part]
+        if any(not np.array_equal(one, found[0], equal_nan=one.dtype.kind == "f") for one in found[1:]):
+            cure = "give both the same weights" if name in {"feature_weights", "dependence"} else "grow both on one"
+            raise InputError(f"{MERGEABLE}, found other {name} in them; {cure}")
+        if found:
+            arrays[name] = found[0]
+    return arrays
+
+
+def _meaning(forests: Sequence[Forest]) -> Meaning:
+    """The meaning of the first forest, with the number of all trees, and leaves that all forests can answer by."""
+    first, n_trees = forests[0].meaning, sum(forest.n_trees for forest in forests)
+    leaves = [forest.meaning.leaf for forest in forests]
+    leaf = next((own for own in leaves if not isinstance(own, KeepsLeafDistances)), leaves[0])
+    return replace(first, params={**first.params, "n_estimators": n_trees}, leaf=leaf)
+
+
+def _provenance(forests: Sequence[Forest], spans: Sequence[Sequence[TreeSpan]]) -> dict[str, Any]:
+    """The provenance of the first forest, without what holds for a single fit; which trees there are, of which data."""
+    kept = {name: entry for name, entry in forests[0].provenance.items() if name not in DROPPED}
+    trees = [span.entry for own in spans for span in own]
+    data, grown_by = data_told(forests[0].provenance), list[dict[str, Any]]()
+    for forest in forests:
+        found = forest.provenance.get("grown_by")
+        versions = forest.provenance.get("versions", {})
+        one = {"trees": forest.n_trees, **{name: versions.get(name) for name in ("distforest", "numpy", "numba")}}
+        grown_by += found if isinstance(found, list) else [one]
+        common = data_told(forest.provenance)
+        data = {name: entry for name, entry in data.items() if name in common}
+    if isinstance(similarity := kept.get("similarity"), dict):
+        origins = [forest.provenance.get("similarity", {}) for forest in forests]
+        costs = {name: sum(int(of.get(name, 0)) for of in origins) for name in ("evaluations", "closed")}
+        kept["similarity"] = {**similarity, **costs}
+    return {**kept, "grown_by": grown_by, MERGED: {"trees": trees, "data": data}}

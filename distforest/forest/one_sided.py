@@ -1,0 +1,207 @@
+"""The one-sided distance of a new row to a training row, by the training row's own distances.
+
+The distance of two leaves is a mean over the members of both. Of a training row more is known: its own distance to
+each member of the leaf in which the new row ends. With w_tk the in-bag weights of tree t, L the leaf of the new row
+there, and m_t the weight of its members, ::
+
+    d(x, j) = mean over trees of (sum over members k of L of w_tk z_kj) / m_t = sum over k of s_k(x) z_kj
+
+So the leaves say how much each training row k stands for x, s_k(x), and row j of the distances does the rest. It has no
+error from a leaf of j, whose members may be unlike j, and the noise of fewer distances; which of the two is better is a
+matter of the data, and is judged out of bag: a training row is new to the trees that did not draw it.
+
+If some z_kj are unobserved, the mean is over the others; if all are, the distance of the leaves stands in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse
+
+from distforest.errors import InputError
+from distforest.forest.leaves import drawn_weights, group
+from distforest.forest.scoring import between_nodes, telling_trees
+from distforest.jit import kernel
+from distforest.sources.truth import TruthKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from distforest.forest.forest import Forest
+    from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.sources.truth import Truth
+
+CLOSE_ENOUGH = 1e-3
+"""The share of a mean distance by which that of the same ground truth may differ from it, by rounding."""
+
+COMPARED_ROWS = 16
+"""Rows whose leaves are compared to see that a ground truth is the one that was taught."""
+
+SHARES_AT_ONCE = 1 << 23
+"""Most shares of training rows, and most distances, that are held at once; those of a row at least."""
+
+
+def check_own_distances(forest: Forest, truth: Truth) -> None:
+    """Refuse a ground truth that is not one of the forest's training rows; raises InputError."""
+    learned = forest.meaning.leaf.learned
+    if learned in (TruthKind.NOTHING, TruthKind.LINKS):
+        raise InputError("a one-sided distance needs a forest that was taught distances of rows")
+    if truth.kind != learned or len(truth.values) != forest.n_training:
+        expected = f"y: {learned.noun} of the {forest.n_training:,} training rows were expected, as in the fit"
+        raise InputError(f"{expected}, found {truth.kind.noun} of {len(truth.values):,} rows")
+    if truth.n_unobserved:
+        return
+    nodes = np.unique(forest.training_nodes[0, np.flatnonzero(forest.in_bag[0])[:COMPARED_ROWS]]).astype(np.int64)
+    weights = (forest.in_bag[0] * (forest.training_nodes[0] == nodes[:, None])).astype(np.float64)
+    if forest.sample_weight is not None:
+        weights *= forest.sample_weight
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    members = np.flatnonzero(shares.any(axis=0))
+    by_y = weighted_distances(shares, truth, members) @ shares[:, members].T
+    known = between_nodes(forest).between(0, nodes, nodes)
+    apart = np.abs(by_y - known)
+    if (apart > CLOSE_ENOUGH * max(1.0, float(np.abs(known).max()))).any():
+        place = np.unravel_index(int(np.argmax(apart)), apart.shape)
+        differs = f"a mean of two leaves of the first tree is {known[place]:.4g}, and {by_y[place]:.4g} by y"
+        raise InputError(f"y: what the forest was taught was expected, as in the fit, found something else: {differs}")
+
+
+def one_sided_distance(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
+    """The one-sided distance of new rows to all training rows.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    nodes
+        Nodes of the new rows, from `distforest.forest.scoring.apply`, shape (n_trees, n).
+    truth
+        What the training rows were taught.
+
+    Returns
+    -------
+    ndarray
+        Shape (n, n_training); NaN where no distance of a training row to a member was observed.
+    """
+    distances = np.empty((nodes.shape[1], forest.n_training))
+    columns = np.arange(forest.n_training)
+    for rows in _blocks(nodes.shape[1], forest.n_training):
+        shares, _ = shares_of_rows(forest, nodes[:, rows], np.ones((forest.n_trees, len(rows)), np.bool_))
+        distances[rows] = weighted_distances(shares, truth, columns)
+    return distances
+
+
+def known_distances(forest: Forest, truth: Truth, rows: Ints, columns: Ints) -> tuple[Floats, Floats, Ints]:
+    """Both distances of training rows to training rows, by the trees that drew the former not, as if these were new.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    truth
+        What the training rows were taught.
+    rows, columns
+        Numbers of the rows that count as new, and of those that are known.
+
+    Returns
+    -------
+    two_sided, one_sided : ndarray
+        Shape (n_rows, n_columns); NaN in a row that every tree drew, and for a row with itself.
+    counts : ndarray
+        Number of trees behind each row, shape (n_rows,).
+    """
+    out = forest.in_bag[:, rows] == 0
+    one_sided = np.empty((len(rows), len(columns)))
+    for block in _blocks(len(rows), forest.n_training):
+        shares, _ = shares_of_rows(forest, forest.training_nodes[:, rows[block]], out[:, block])
+        one_sided[block] = weighted_distances(shares, truth, columns)
+    two_sided, tells = np.zeros((len(rows), len(columns))), np.zeros(len(rows))
+    for tree in telling_trees(forest).tolist():
+        some = np.flatnonzero(out[tree])
+        left, one = np.unique(forest.training_nodes[tree, rows[some]], return_inverse=True)
+        right, other = np.unique(forest.training_nodes[tree, columns], return_inverse=True)
+        if len(some):
+            table = between_nodes(forest).between(tree, left.astype(np.int64), right.astype(np.int64))
+            two_sided[some] += table[one[:, None], other]
+        tells[some] += 1
+    two_sided = np.divide(two_sided, tells[:, None], out=np.full_like(two_sided, np.nan), where=tells[:, None] > 0)
+    one_sided[tells == 0] = np.nan
+    one_sided = np.where(np.isnan(one_sided), two_sided, one_sided)
+    for distances in (two_sided, one_sided):
+        distances[rows[:, None] == columns] = np.nan
+    return two_sided, one_sided, out.sum(axis=0)
+
+
+def known_distances_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tuple[Floats, Floats]:
+    """`known_distances` of pairs of training rows, of which ``left`` count as new; shape (n_pairs,) both."""
+    found = np.empty((2, len(left)))
+    order = np.argsort(left, kind="stable")
+    rows, starts = np.unique(left[order], return_index=True)
+    ends = np.append(starts[1:], len(left))
+    for block in _blocks(len(rows), forest.n_training):
+        own = order[starts[block[0]] : ends[block[-1]]]
+        columns, place = np.unique(right[own], return_inverse=True)
+        both = known_distances(forest, truth, rows[block], columns)[:2]
+        for sides, distances in enumerate(both):
+            found[sides, own] = distances[np.searchsorted(rows[block], left[own]), place]
+    return found[0], found[1]
+
+
+def shares_of_rows(forest: Forest, nodes: Int32s, counts: NDArray[np.bool_]) -> tuple[Floats, Ints]:
+    """How much each training row stands for each row, s_k(x), shape (n, n_training), and the number of trees behind it.
+
+    ``nodes`` and ``counts``, which trees count for which row, have shape (n_trees, n).
+    """
+    shares, n_counting = np.zeros((nodes.shape[1], forest.n_training)), counts.sum(axis=0)
+    leaves = forest.training_nodes
+    for tree in range(forest.n_trees):
+        weights = drawn_weights(forest.in_bag, forest.sample_weight, tree)
+        members = group(leaves[tree], weights, int(forest.table.tree_size[tree]))
+        add_shares_of_leaves(members.start, members.rows, members.weights, nodes[tree], counts[tree], shares)
+    np.divide(shares, n_counting[:, None], out=shares, where=n_counting[:, None] > 0)
+    return shares, n_counting
+
+
+@kernel
+def add_shares_of_leaves(
+    start: Ints, rows: Int32s, weights: Int32s, nodes: Int32s, counts: NDArray[np.bool_], shares: Floats
+) -> None:
+    """shares[x, k] += w_k / m for the members k of nodes[x], where the tree counts for x."""
+    for x in range(nodes.shape[0]):
+        if not counts[x]:
+            continue
+        mass = 0.0
+        for e in range(start[nodes[x]], start[nodes[x] + 1]):
+            mass += weights[e]
+        for e in range(start[nodes[x]], start[nodes[x] + 1]):
+            shares[x, rows[e]] += weights[e] / mass
+
+
+def weighted_distances(shares: Floats, truth: Truth, columns: Ints) -> Floats:
+    """The sum over k of s_k z_kj for each of ``columns`` j, over the observed z_kj, shape (n, n_columns)."""
+    if truth.graph is not None:
+        stored, absent = truth.graph.stored, truth.graph.absent
+        nearer = scipy.sparse.csr_array((truth.graph.values - absent, stored.indices, stored.indptr), stored.shape)
+        return (shares @ nearer)[:, columns] + (shares.sum(axis=1, keepdims=True) * absent + truth.offset)
+    n = shares.shape[1]
+    found = np.empty((len(shares), len(columns)))
+    for some in _blocks(len(columns), n):
+        left, right = np.repeat(np.arange(n), len(some)), np.tile(columns[some], n)
+        block = truth.distances(left, right).reshape(n, len(some))
+        unknown = np.isnan(block)
+        found[:, some] = shares @ np.where(unknown, 0.0, block)
+        if unknown.any():
+            known = shares @ (~unknown).astype(np.float64)
+            found[:, some] = np.divide(found[:, some], known, out=np.full(known.shape, np.nan), where=known > 0.0)
+    return found
+
+
+def _blocks(n: int, width: int) -> Iterator[Ints]:
+    """The numbers below n, as many at once as `SHARES_AT_ONCE` allows for rows of this width."""
+    step = max(1, SHARES_AT_ONCE // max(1, width))
+    for first in range(0, n, step):
+        yield np.arange(first, min(first + step, n))

@@ -1,0 +1,235 @@
+"""The files of a sealed forest: in a folder of any store, or one after another in a single file.
+
+::
+
+    wine.forest.zarr/           wine.forest.zarr.zip
+        zarr.json                   | zarr.json | left/zarr.json | left/c/0 | ... | manifest.json | directory |
+        left/zarr.json
+        left/c/0 ...
+        manifest.json
+
+The single file is a zip archive whose members are stored as they are, which Zarr's ``ZipStore`` reads, too. Of an
+archive of unknown origin nothing is unpacked: its directory is bounded before it is read, members that are packed,
+encrypted, named twice or larger than the file are refused, and a member is read by the name that the manifest gives.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import MemoryStore
+
+from distforest.errors import ArtifactError, InputError
+from distforest.sources.arrays import store_to_read
+from distforest.stores.addresses import LASTING_ERRORS, file_size, reaching, read_file, store_of, whole_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
+    from zarr.core.buffer import Buffer
+    from zarr.storage import StoreLike
+
+ONE_FILE = ".zip"
+"""The suffix of a forest in one file."""
+
+MAX_DIRECTORY_BYTES = 32 << 20
+"""The largest directory of an archive that is read; the chunks of a forest of 4 GiB take 100 KB there."""
+
+MAX_FILE_BYTES = 1 << 40
+"""The largest file that is opened as a forest."""
+
+END, END_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q")
+"""The last record of an archive; the longer one before it, of an archive with sizes above 32 bits."""
+
+LOCATOR_BYTES = 20
+"""Size of the record between the two."""
+
+NO_TIME = (1980, 1, 1, 0, 0, 0)
+"""The time of every member, so that the same forest makes the same file."""
+
+
+class SealedFiles(Protocol):
+    """The files of a forest, by name. The methods raise ValueError or OSError if a file is missing or damaged."""
+
+    def read(self, name: str, most: int) -> bytes:
+        """The content of a file of at most ``most`` bytes."""
+
+    def head(self, name: str, n_bytes: int, most: int) -> tuple[bytes, int]:
+        """The first ``n_bytes`` of a file of at most ``most`` bytes, and its size."""
+
+    def array(self, name: str) -> StoreLike:
+        """The array ``name`` in the form that Zarr takes."""
+
+
+@dataclass(frozen=True)
+class FolderFiles:
+    """The files of a folder of any store, at an address."""
+
+    address: str
+
+    def read(self, name: str, most: int) -> bytes:
+        """The content of a file of at most ``most`` bytes."""
+        return read_file(f"{self.address}/{name}", most)
+
+    def head(self, name: str, n_bytes: int, most: int) -> tuple[bytes, int]:
+        """The first ``n_bytes`` of a file of at most ``most`` bytes, and its size."""
+        fs, path = store_of(f"{self.address}/{name}")
+        with reaching(self.address):
+            size = file_size(fs, path, most)
+            return bytes(fs.cat_file(path, start=0, end=min(n_bytes, size))), size
+
+    def array(self, name: str) -> StoreLike:
+        """The array ``name`` in the form that Zarr takes."""
+        return store_to_read(f"{self.address}/{name}")
+
+
+@dataclass(frozen=True)
+class ArchiveFiles:
+    """The members of an archive that is open for reading, and was checked by `checked_archive`."""
+
+    archive: zipfile.ZipFile
+
+    def read(self, name: str, most: int) -> bytes:
+        """The content of a member of at most ``most`` bytes."""
+        size = self._size(name, most)
+        return self._first(name, size)
+
+    def head(self, name: str, n_bytes: int, most: int) -> tuple[bytes, int]:
+        """The first ``n_bytes`` of a member of at most ``most`` bytes, and its size."""
+        size = self._size(name, most)
+        return self._first(name, min(n_bytes, size)), size
+
+    def array(self, name: str) -> StoreLike:
+        """The array ``name``: its members, as they are stored, in memory."""
+        members = [info for info in self.archive.infolist() if info.filename.startswith(f"{name}/")]
+        files = {info.filename.removeprefix(f"{name}/"): self._first(info.filename, info.file_size) for info in members}
+        as_buffer = default_buffer_prototype().buffer.from_bytes
+        return MemoryStore({key: as_buffer(content) for key, content in files.items()}, read_only=True)
+
+    def _size(self, name: str, most: int) -> int:
+        try:
+            size = self.archive.getinfo(name).file_size
+        except KeyError as error:
+            raise FileNotFoundError(f"no {name} in the file") from error
+        if size > most:
+            raise ValueError(f"at most {most:,} bytes were expected at {name}, found {size:,}")
+        return size
+
+    def _first(self, name: str, n_bytes: int) -> bytes:
+        """The first bytes of a member; if they are all of it, its checksum is compared."""
+        try:
+            with self.archive.open(name) as member:
+                return member.read(n_bytes)
+        except (zipfile.BadZipFile, EOFError, RuntimeError, struct.error) as error:
+            raise ValueError(f"{name}: {error}") from error
+
+
+def is_one_file(address: str) -> bool:
+    """Whether an address is that of a forest in one file, by its suffix.
+
+    Examples
+    --------
+    >>> is_one_file("s3://data/wine.forest.zarr.zip"), is_one_file("wine.forest.zarr")
+    (True, False)
+    """
+    return address.rstrip("/").endswith(ONE_FILE)
+
+
+@contextmanager
+def sealed_files(address: str) -> Iterator[SealedFiles]:
+    """The files of the forest at an address, for a block.
+
+    Raises
+    ------
+    ArtifactError
+        There is a file that is no archive of a forest, or one that is cut off.
+    OSError
+        A remote store does not answer.
+    """
+    if not is_one_file(address) or _is_folder(address):
+        yield FolderFiles(address)
+        return
+    with reaching(address):
+        try:
+            fs, path = store_of(address)
+            size = file_size(fs, path, MAX_FILE_BYTES)
+        except (ValueError, *LASTING_ERRORS) as error:
+            raise ArtifactError(f"{address}: no sealed forest here ({error})") from error
+        with fs.open(path, "rb") as file:
+            yield ArchiveFiles(checked_archive(address, file, size))
+
+
+def _is_folder(address: str) -> bool:
+    """Whether there is a folder at an address; one may be called as files are."""
+    with suppress(InputError), reaching(address):
+        fs, path = store_of(address)
+        return bool(fs.isdir(path))
+    return False
+
+
+def checked_archive(address: str, file: IO[bytes], size: int) -> zipfile.ZipFile:
+    """Open the archive in a file of ``size`` bytes; raises ArtifactError if it is not one as `whole_archive` makes."""
+    try:
+        _check_end(file, size)
+        archive = zipfile.ZipFile(file)
+        _check_members(archive.infolist(), size)
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, struct.error) as error:
+        raise ArtifactError(f"{address}: no sealed forest here: the file is cut off or damaged ({error})") from error
+    return archive
+
+
+def _check_end(file: IO[bytes], size: int) -> None:
+    """Refuse a file that does not end with an archive's last record, right after a directory that is not too large."""
+    file.seek(max(0, size - END.size - LOCATOR_BYTES - END_64.size))
+    tail = file.read(END.size + LOCATOR_BYTES + END_64.size)
+    if len(tail) < END.size or tail[-END.size :][:4] != b"PK\5\6":
+        raise ValueError("it does not end as a zip archive does")
+    *_, n_bytes, start, n_comment = END.unpack(tail[-END.size :])
+    end = size - END.size
+    if tail[:4] == b"PK\6\6" and tail[END_64.size :][:4] == b"PK\6\7":
+        *_, n_bytes, start = END_64.unpack(tail[: END_64.size])
+        end -= LOCATOR_BYTES + END_64.size
+    if n_comment or start + n_bytes != end or n_bytes > MAX_DIRECTORY_BYTES:
+        raise ValueError(f"a directory of at most {MAX_DIRECTORY_BYTES:,} bytes was expected at its end")
+
+
+def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
+    """Refuse members that are not stored as they are, that are named twice, or that have more bytes than the file."""
+    for info in members:
+        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or info.flag_bits & 1:
+            raise ValueError(f"{info.filename[:80]!r} is packed or encrypted, and members are stored as they are")
+    if len({info.filename for info in members}) != len(members):
+        raise ValueError("two members have the same name")
+    if sum(info.file_size for info in members) > size:
+        raise ValueError("its members announce more bytes than it has")
+
+
+@dataclass(frozen=True)
+class NewArchive:
+    """An archive that is being written."""
+
+    archive: zipfile.ZipFile
+
+    def add(self, name: str, content: bytes) -> None:
+        """Add a file; the same files in the same order make the same archive."""
+        info = zipfile.ZipInfo(name, NO_TIME)
+        info.external_attr = 0o644 << 16
+        self.archive.writestr(info, content)
+
+    def add_array(self, name: str, files: dict[str, Buffer]) -> None:
+        """Add the files of an array that was written to a store of memory."""
+        for key in sorted(files):
+            self.add(f"{name}/{key}", files[key].to_bytes())
+
+
+@contextmanager
+def whole_archive(address: str, n_bytes: int) -> Iterator[NewArchive]:
+    """A new archive of about ``n_bytes`` for a block, which is at the address as a whole after it, or not at all."""
+    with whole_file(address, n_bytes) as path, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        yield NewArchive(archive)

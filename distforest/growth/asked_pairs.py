@@ -1,0 +1,224 @@
+"""Which pairs of rows are asked for where a distance costs: half anywhere, half where a first forest finds them near.
+
+A pair (i, j), i < j, has the code i n + j. Every tree t draws a number in [0, 1) for each pair whose rows share one of
+its leaves, and the pairs with the smallest numbers are asked for, the smallest one of a pair that several trees have
+drawn. So a pair that shares a leaf in k trees has the least of k numbers: it is drawn with the weight k, without
+replacement (Efraimidis and Spirakis, 2006, whose key u^(1/k) is the largest of k numbers). With one tree of one leaf,
+all pairs are equally likely, whatever the rows.
+
+**Why not all of them anywhere.** Let a share q of a node's pairs be observed, each with the same probability, let g be
+the mean of all, and let rows be at distance 0 from themselves. `distforest.growth.cuts.observed_distance` puts the
+observed mean in the place of what is not. A cut of S into L and R that gains G where all pairs are observed then gains,
+in the mean and but for terms in 1 / (q m),
+
+    q G + (1 - q) g
+
+so in the mean no other cut is preferred. With x_ij = z_ij - g and the mean squares s_L^2 and s_R^2 of x within the two
+sides and s_X^2 between them, the variance of that, divided by q^2 and but for such terms, is
+
+    (1 - q) / q (2 s_L^2 m_R^2 + 2 s_R^2 m_L^2 + 4 s_X^2 m_L m_R) / m^2
+
+which depends on the shares of the sides and not on how large the node is, whereas G grows with it. So a tenth of the
+pairs suffices for large nodes, and small nodes are cut by chance. The rows of a small node are near each other by the
+features that matter: those are the pairs that a first forest, of large leaves, finds near.
+
+**What that costs.** Two rows that it often leaves in one leaf are drawn more often than others, so a mean over observed
+pairs is one over pairs weighted by how often they are drawn: where these probabilities differ within a node (or a pair
+of leaves), it is drawn towards the near ones.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from distforest.growth.rng import Keys, random_bits, streams, unit
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Int32s, Ints, offsets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ANYWHERE_NODE, NEAR_NODE, FIRST_FOREST_NODE, SELF_NODE = -3, -4, -5, -6
+"""The node numbers under which trees draw pairs of the first and the second half, the seed of the first forest, and the
+rows that are compared with themselves."""
+
+FIRST_TREES = 50
+"""Number of trees of the first forest."""
+
+LEAST_LEAF = 5
+"""Rows of a leaf of the first forest, at least."""
+
+COLLECTED = 1.2
+"""How many times as many numbers are collected as will probably be needed."""
+
+
+class LeafRows(NamedTuple):
+    """The rows of each leaf of a tree, side by side, and where those of each leaf begin, shape (n_leaves + 1,)."""
+
+    starts: Ints
+    rows: Int32s
+
+
+def pairs_anywhere(n_rows: int, present: NDArray[np.bool_], count: int, seed: int) -> Ints:
+    """Draw pairs of different rows that are present, all equally likely; fewer than ``count`` if there are not so many.
+
+    Returns
+    -------
+    ndarray
+        Their codes, ascending.
+
+    Examples
+    --------
+    >>> pairs_anywhere(4, np.ones(4, bool), 99, 0).tolist()
+    [1, 2, 3, 6, 7, 11]
+    """
+    leaves = np.where(present, 0, -1).astype(np.int32)[None]
+    return least_pairs(leaves, _stream(seed, ANYWHERE_NODE), np.empty(0, np.int64), min(count, math.comb(n_rows, 2)))
+
+
+def near_pairs(leaves: Int32s, known: Ints, count: int, seed: int) -> Ints:
+    """Draw pairs that are not known, with the number of trees as weights in which they share a leaf.
+
+    Parameters
+    ----------
+    leaves
+        The leaf of each row in each tree, shape (n_trees, n_rows); -1 for a row of which no pair is drawn.
+    known
+        Codes of pairs, ascending, shape (n_known,).
+    count
+        How many are drawn; fewer if not so many pairs share a leaf.
+    seed
+        The seed of the forest.
+
+    Returns
+    -------
+    ndarray
+        Their codes, ascending.
+
+    Examples
+    --------
+    >>> near_pairs(np.array([[0, 0, 0, 1], [0, 0, 1, 1]], np.int32), np.array([1]), 99, 0).tolist()
+    [2, 6, 11]
+    """
+    keys = np.empty(len(leaves), np.uint64)
+    streams(seed, np.arange(len(leaves)), np.full(len(leaves), NEAR_NODE, np.int32), keys)
+    return least_pairs(leaves, keys, known, count)
+
+
+def least_pairs(leaves: Int32s, keys: Keys, known: Ints, count: int) -> Ints:
+    """The unknown pairs with the smallest numbers: see the module; ``keys`` are the streams of the trees."""
+    groups = [_grouped(own) for own in leaves]
+    sizes = [np.diff(group.starts) for group in groups]
+    n_numbers = sum(int((size * (size - 1) // 2).sum()) for size in sizes)
+    limit = min(1.0, COLLECTED * (count + 100) / n_numbers) if n_numbers else 1.0
+    while True:
+        codes, least = _below(groups, keys, leaves.shape[1], limit)
+        unknown = ~np.isin(codes, known, assume_unique=True)
+        codes, least = codes[unknown], least[unknown]
+        if len(codes) >= count or limit == 1.0:
+            order = np.lexsort((codes, least))[:count]
+            return np.sort(codes[order])
+        limit = min(1.0, 4.0 * limit)
+
+
+def _grouped(leaves: Int32s) -> LeafRows:
+    """The rows of each leaf, without those in none."""
+    rows = np.flatnonzero(leaves >= 0).astype(np.int32)
+    rows = rows[np.argsort(leaves[rows], kind="stable")]
+    return LeafRows(offsets(np.bincount(leaves[rows])), rows)
+
+
+def _below(groups: list[LeafRows], keys: Keys, n_rows: int, limit: float) -> tuple[Ints, Floats]:
+    """The codes of all pairs with a number below a limit, ascending, and the least number of each."""
+    found_codes, found_numbers = [], []
+    for group, key in zip(groups, keys, strict=True):
+        nothing = np.empty(0, np.int64), np.empty(0)
+        n = draw_numbers(group.starts, group.rows, key, n_rows, limit, *nothing)
+        codes, numbers = np.empty(n, np.int64), np.empty(n)
+        draw_numbers(group.starts, group.rows, key, n_rows, limit, codes, numbers)
+        found_codes.append(codes)
+        found_numbers.append(numbers)
+    codes, numbers = np.concatenate(found_codes), np.concatenate(found_numbers)
+    order = np.lexsort((numbers, codes))
+    codes, numbers = codes[order], numbers[order]
+    is_least = np.r_[True, codes[1:] != codes[:-1]] if len(codes) else np.empty(0, np.bool_)
+    return codes[is_least], numbers[is_least]
+
+
+@kernel
+def draw_numbers(
+    starts: Ints, rows: Int32s, key: np.uint64, n_rows: int, limit: float, codes: Ints, numbers: Floats
+) -> int:
+    """Fill the codes i n + j of pairs within a group with their numbers below a limit, while there is room.
+
+    Returns how many there are.
+    """
+    found = 0
+    for group in range(starts.shape[0] - 1):
+        for a in range(starts[group], starts[group + 1]):
+            for b in range(a + 1, starts[group + 1]):
+                i, j = min(rows[a], rows[b]), max(rows[a], rows[b])
+                code = np.int64(i) * n_rows + j
+                number = unit(key, code)
+                if number < limit:
+                    if found < codes.shape[0]:
+                        codes[found], numbers[found] = code, number
+                    found += 1
+    return found
+
+
+def first_forest_seed(seed: int) -> int:
+    """The seed of the first forest of a forest with this seed.
+
+    Examples
+    --------
+    >>> all(0 <= first_forest_seed(seed) < 2**63 for seed in range(20))
+    True
+    """
+    numbers = np.empty(1, np.uint64)
+    fill_bits(_stream(seed, FIRST_FOREST_NODE), np.zeros(1, np.int64), numbers)
+    return int(numbers[0] >> np.uint64(1))
+
+
+def rows_for_selves(rows: Ints, count: int, seed: int) -> Ints:
+    """Draw rows that are compared with themselves, ascending; all of them if there are not so many.
+
+    Examples
+    --------
+    >>> rows_for_selves(np.arange(3), 8, 0).tolist()
+    [0, 1, 2]
+    """
+    numbers = np.empty(len(rows), np.uint64)
+    fill_bits(_stream(seed, SELF_NODE), rows, numbers)
+    return np.sort(rows[np.argsort(numbers, kind="stable")[:count]])
+
+
+@kernel
+def fill_bits(keys: Keys, places: Ints, numbers: Keys) -> None:
+    """numbers[e] = the random bits at places[e] of the stream keys[0]."""
+    for e in range(places.shape[0]):
+        numbers[e] = random_bits(keys[0], places[e])
+
+
+def _stream(seed: int, node: int) -> Keys:
+    """The stream of one node of tree 0, shape (1,)."""
+    keys = np.empty(1, np.uint64)
+    streams(seed, np.zeros(1, np.int64), np.full(1, node, np.int32), keys)
+    return keys
+
+
+def least_leaf(n_rows: int, n_known: int) -> int:
+    """The rows of a leaf of the first forest: so many that a row knows its distance to one of them on each side.
+
+    With a share q of the pairs known, 1 / q rows hold a known partner of each row on average; a leaf has at least half.
+
+    Examples
+    --------
+    >>> least_leaf(1000, 25_000)
+    10
+    """
+    share = n_known / math.comb(n_rows, 2)
+    return max(1, min(max(LEAST_LEAF, math.ceil(0.5 / share)), n_rows // 8))

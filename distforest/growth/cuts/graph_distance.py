@@ -1,0 +1,435 @@
+"""The mean pairwise distance in a graph (SMERF, Eq. 1), by sums over the links of a node.
+
+With a the distance of two rows without a link, any sum over rows j of a set T is ::
+
+    sum w_j z_ij = a sum w_j + sum over the links (i, j), j in T, of w_j (z_ij - a)
+
+The first part follows from weights alone, and the second one visits only links. So a candidate costs the order of the
+node's rows and the node's links, whatever the number of pairs. The integers are those as which
+`distforest.growth.cuts.mean_distance` reads the matrix, at the same scale, so every sum and every cut is the same bit
+for bit.
+
+Each level has its own links: of those of the level above, the ones whose rows are still in one node. A row of a node is
+named by its place among the node's rows::
+
+    rows of the node     3  5  6  9           links of row 3: to 5 and 9        place  1  3
+    place                0  1  2  3           links of row 5: to 3              place  0
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.mean_distance import (
+    FixedPoint,
+    SumRoom,
+    digits,
+    distance_bits,
+    in_fixed_point,
+    rank_rows,
+    scale_of,
+    scan_distances,
+)
+from distforest.jit import borrowing, kernel
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.forest.frontier import Frontier
+    from distforest.sources.graph_distances import GraphDistances
+
+
+class GraphLinks(NamedTuple):
+    """The links of each row of a level, or of each row of the graph.
+
+    Attributes
+    ----------
+    begin
+        Where each row's links begin, and in the end their number, shape (m + 1,).
+    place
+        The place of the other row in the node, or in the graph, ascending for each row, shape (n_links,).
+    distance
+        The distance z_ij of each link, which is not that of rows without a link, shape (n_links,).
+    """
+
+    begin: Ints
+    place: Int32s
+    distance: Float32s
+
+
+@dataclass(frozen=True)
+class LevelLinks:
+    """The links of a level, and its frontier."""
+
+    links: GraphLinks
+    frontier: Frontier
+
+    def first_rows(self, some: Frontier) -> Ints:
+        """Where in the level the rows of each of some of its nodes begin, shape (n_nodes,)."""
+        keys, wanted = (one.tree.astype(np.int64) << 32 | one.node for one in (self.frontier, some))
+        first: Ints = self.frontier.starts[np.searchsorted(keys, wanted)]
+        return first
+
+
+@dataclass(frozen=True)
+class GraphDistance(Steady):
+    """z_ij from the links of a graph; gains in `Cuts` are distances.
+
+    Attributes
+    ----------
+    of_graph
+        The links of all rows, sorted.
+    absent
+        The distance of rows without a link.
+    exponent
+        All distances are below 2^exponent.
+    level
+        The links of the current level.
+    places_missing
+        As in `distforest.growth.cuts.criteria.Gini`.
+    """
+
+    of_graph: GraphLinks
+    absent: float
+    exponent: int
+    level: LevelLinks | None = None
+    unit: float = 1.0
+    places_missing: bool = False
+
+    @classmethod
+    def of(cls, graph: GraphDistances, largest: float) -> GraphDistance:
+        """The criterion for a graph, with the ``largest`` absolute distance of rows that may be drawn."""
+        links = GraphLinks(graph.stored.indptr, graph.stored.indices, graph.values)
+        return cls(links, graph.absent, math.frexp(largest)[1])
+
+    def at(self, frontier: Frontier) -> Self:
+        """The criterion with the links of this level."""
+        begin = np.zeros(len(frontier.rows) + 1, np.int64)
+        here = LevelRows(frontier.starts, frontier.rows, frontier.tree)
+        room = np.full((3, len(self.of_graph.begin) - 1), -1, np.int32)
+        if self.level is None:
+            count_root_links(here, self.of_graph, room[0], begin)
+        else:
+            above = self.level.frontier
+            count_links(here, LevelRows(above.starts, above.rows, above.tree), self.level.links, room, begin)
+        begin = offsets(begin[:-1])
+        links = GraphLinks(begin, np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32))
+        if self.level is None:
+            take_root_links(here, self.of_graph, room[0], links)
+        else:
+            take_links(here, LevelRows(above.starts, above.rows, above.tree), self.level.links, room, links)
+        return replace(self, level=LevelLinks(links, frontier))
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """Whether two pairs of a node differ in their distance."""
+        assert self.level is not None  # noqa: S101  (the grower calls `at` first)
+        differs = np.zeros(frontier.n_nodes, np.bool_)
+        links_differ(frontier.starts, self.level.first_rows(frontier), self.level.links, differs)
+        return differs
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node."""
+        assert self.level is not None  # noqa: S101  (the grower calls `at` first)
+        cuts, longest = Cuts.none(frontier.n_nodes), int(frontier.sizes.max(initial=0))
+        first, begin = self.level.first_rows(frontier), self.level.links.begin
+        most = int((begin[first + frontier.sizes] - begin[first]).max(initial=0))
+        sums = SumRoom.of(len(values), longest, longest)._replace(places_missing=self.places_missing)
+        absent = np.float32(self.absent)
+        pattern = np.int64(absent.view(np.int32) & 0x7FFFFFFF)
+        room = GraphRoom(
+            *(sums, np.arange(longest, dtype=np.int32), np.empty(most, np.int64), np.empty(longest + 1, np.int64)),
+            *(absent, pattern, self.exponent),
+        )
+        cut_graph(frontier.starts, first, self.level.links, frontier.weights, values, min_leaf, room, cuts)
+        return cuts
+
+
+class GraphRoom(NamedTuple):
+    """Working arrays for the sums of a node, and what is the same in all nodes.
+
+    Attributes
+    ----------
+    sums
+        The sums of each row and candidate.
+    places
+        0, 1, 2 ...: every row is gathered from its own place.
+    terms
+        w_j (z_ij - a) of each link of a node, in fixed point.
+    before
+        The weight of the rows that come before each one in a candidate's order.
+    absent, pattern
+        The distance a of rows without a link, and its bits without the sign.
+    exponent
+        All distances are below 2^exponent.
+    """
+
+    sums: SumRoom
+    places: Int32s
+    terms: Ints
+    before: Ints
+    absent: np.float32
+    pattern: np.int64
+    exponent: int
+
+
+# --- the links of a level ----------------------------------------------------------------------------------
+
+
+class LevelRows(NamedTuple):
+    """The nodes of a level: where their rows begin, the rows, and the tree of each node."""
+
+    starts: Ints
+    rows: Int32s
+    tree: Ints
+
+
+@kernel
+def count_root_links(here: LevelRows, graph: GraphLinks, place: Int32s, count: Ints) -> None:
+    """count[r] = number of links of row r to rows of its root; ``place``, -1 for all rows, is left so."""
+    for node in range(here.starts.shape[0] - 1):
+        rows = here.rows[here.starts[node] : here.starts[node + 1]]
+        for r in range(rows.shape[0]):
+            place[rows[r]] = r
+        for r in range(rows.shape[0]):
+            found = 0
+            for e in range(graph.begin[rows[r]], graph.begin[rows[r] + 1]):
+                found += place[graph.place[e]] >= 0
+            count[here.starts[node] + r] = found
+        for r in range(rows.shape[0]):
+            place[rows[r]] = -1
+
+
+@kernel
+def take_root_links(here: LevelRows, graph: GraphLinks, place: Int32s, links: GraphLinks) -> None:
+    """Fill ``links``, whose ``begin`` is known, with the links of each root."""
+    for node in range(here.starts.shape[0] - 1):
+        rows = here.rows[here.starts[node] : here.starts[node + 1]]
+        for r in range(rows.shape[0]):
+            place[rows[r]] = r
+        for r in range(rows.shape[0]):
+            filled = links.begin[here.starts[node] + r]
+            for e in range(graph.begin[rows[r]], graph.begin[rows[r] + 1]):
+                other = place[graph.place[e]]
+                if other >= 0:
+                    links.place[filled], links.distance[filled] = other, graph.distance[e]
+                    filled += 1
+        for r in range(rows.shape[0]):
+            place[rows[r]] = -1
+
+
+@borrowing
+def enter_tree(tree: int, level: LevelRows, first_node: int, own: Int32s, begin: Int32s) -> int:
+    """Note the place in its level of each row of a tree, and where its node begins; returns the tree's next node.
+
+    ``first_node`` is the first node of the tree, or one of an earlier tree.
+    """
+    node = first_node
+    while node < level.tree.shape[0] and level.tree[node] < tree:
+        node += 1
+    while node < level.tree.shape[0] and level.tree[node] == tree:
+        for r in range(level.starts[node], level.starts[node + 1]):
+            own[level.rows[r]] = r
+            begin[level.rows[r]] = level.starts[node]
+        node += 1
+    return node
+
+
+@borrowing
+def note_places(tree: int, here: LevelRows, first_node: int, at: Int32s) -> int:
+    """at[row] = place in the level of each row of a tree, whose first node is given; returns the next tree's first."""
+    node = first_node
+    while node < here.tree.shape[0] and here.tree[node] == tree:
+        for r in range(here.starts[node], here.starts[node + 1]):
+            at[here.rows[r]] = r
+        node += 1
+    return node
+
+
+@borrowing
+def leave_tree(here: LevelRows, first_node: int, node: int, place: Int32s) -> None:
+    """place[row] = -1 for the rows of some nodes."""
+    for r in range(here.starts[first_node], here.starts[node]):
+        place[here.rows[r]] = -1
+
+
+@kernel
+def count_links(here: LevelRows, above: LevelRows, links: GraphLinks, room: NDArray[np.int32], count: Ints) -> None:
+    """count[r] = number of links of row r, among ``links`` of the level above, to rows that are in its node.
+
+    A tree's rows are in at most one node of a level. ``room``, shape (3, n_rows), has -1 in its first row.
+    """
+    last_above, node, n_nodes = 0, 0, here.starts.shape[0] - 1
+    at, own, begin = room[0], room[1], room[2]
+    while node < n_nodes:
+        tree, first_node = here.tree[node], node
+        last_above = enter_tree(tree, above, last_above, own, begin)
+        node = note_places(tree, here, node, at)
+        for one in range(first_node, node):
+            first, last = here.starts[one], here.starts[one + 1]
+            for r in range(first, last):
+                row, found = here.rows[r], 0
+                for e in range(links.begin[own[row]], links.begin[own[row] + 1]):
+                    found += first <= at[above.rows[begin[row] + links.place[e]]] < last
+                count[r] = found
+        leave_tree(here, first_node, node, at)
+
+
+@kernel
+def take_links(
+    here: LevelRows, above: LevelRows, links: GraphLinks, room: NDArray[np.int32], taken: GraphLinks
+) -> None:
+    """Fill ``taken``, whose ``begin`` is known, with the links of the level above that `count_links` counts."""
+    last_above, node, n_nodes = 0, 0, here.starts.shape[0] - 1
+    at, own, begin = room[0], room[1], room[2]
+    while node < n_nodes:
+        tree, first_node = here.tree[node], node
+        last_above = enter_tree(tree, above, last_above, own, begin)
+        node = note_places(tree, here, node, at)
+        for one in range(first_node, node):
+            first, last = here.starts[one], here.starts[one + 1]
+            for r in range(first, last):
+                row, filled = here.rows[r], taken.begin[r]
+                for e in range(links.begin[own[row]], links.begin[own[row] + 1]):
+                    other = at[above.rows[begin[row] + links.place[e]]]
+                    if first <= other < last:
+                        taken.place[filled], taken.distance[filled] = other - first, links.distance[e]
+                        filled += 1
+        leave_tree(here, first_node, node, at)
+
+
+@kernel
+def links_differ(starts: Ints, first: Ints, links: GraphLinks, differs: NDArray[np.bool_]) -> None:
+    """differs[f] = whether two z_ij of the node differ, self pairs included: some are linked, and not all alike."""
+    for node in range(starts.shape[0] - 1):
+        size = starts[node + 1] - starts[node]
+        begin, end = links.begin[first[node]], links.begin[first[node] + size]
+        differs[node] = begin < end and end - begin < size * size
+        for e in range(begin + 1, end):
+            if differs[node] or end - begin < size * size:
+                break
+            differs[node] = links.distance[e] != links.distance[begin]
+
+
+# --- the search --------------------------------------------------------------------------------------------
+
+
+@borrowing
+def cut_graph(
+    starts: Ints,
+    first_rows: Ints,
+    links: GraphLinks,
+    weights: Int32s,
+    values: Floats,
+    min_leaf: int,
+    room: GraphRoom,
+    cuts: Cuts,
+) -> None:
+    """Find the best of all cuts of all candidates, as `cut_distances` does, from the links of each node."""
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size, of_node = last - first, weights[first:last]
+        rank_rows(room.places[:size], of_node, values, first, room.sums)
+        begin = links.begin[first_rows[node] : first_rows[node] + size + 1]
+        most = digits(of_node)
+        bits = distance_bits(room.exponent, guessed_exponent(begin, links, room.pattern), most)
+        fits = sum_links(begin, links, of_node, scale_of(bits, most), room)
+        if not fits:
+            bits = distance_bits(room.exponent, whole_exponent(begin, links, room.pattern), most)
+            sum_links(begin, links, of_node, scale_of(bits, most), room)
+        scan_distances(node, values, first, of_node, room.sums, min_leaf, cuts)
+        if cuts.candidate[node] >= 0:
+            cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
+
+
+@borrowing
+def bits_of_distance(distances: Float32s, e: int) -> np.int64:
+    """The pattern of a distance without its sign: the larger number has the larger one."""
+    return np.int64(distances.view(np.int32)[e] & 0x7FFFFFFF)
+
+
+@borrowing
+def largest_of_row(i: int, begin: Ints, links: GraphLinks, absent: int) -> tuple[np.int64, np.int64]:
+    """The largest pattern of the distances of row i of a node, and the first place where it stands."""
+    size = begin.shape[0] - 1
+    largest, place, free = np.int64(0), np.int64(0), np.int64(0)
+    for e in range(begin[i], begin[i + 1]):
+        pattern = bits_of_distance(links.distance, e)
+        if pattern > largest:
+            largest, place = pattern, np.int64(links.place[e])
+        free += links.place[e] == free  # the first place without a link, as the places ascend
+    if free < size and (absent > largest or (absent == largest and free < place)):
+        return np.int64(absent), free
+    return largest, place
+
+
+@borrowing
+def guessed_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
+    """The least e with |z_ij| < 2^e in two rows of a node, at least -126: in those that `largest_exponent` reads."""
+    size = begin.shape[0] - 1
+    largest, farthest = largest_of_row(0, begin, links, absent)
+    if size > 1:
+        other, _ = largest_of_row(1 if size == 2 else farthest, begin, links, absent)
+        largest = max(largest, other)
+    return np.int64(largest >> 23) - 126
+
+
+@borrowing
+def whole_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
+    """The least e with |z_ij| < 2^e in all rows of a node, at least -126."""
+    size, largest = begin.shape[0] - 1, np.int64(0)
+    for e in range(begin[0], begin[size]):
+        largest = max(largest, bits_of_distance(links.distance, e))
+    if begin[size] - begin[0] < size * size:
+        largest = max(largest, np.int64(absent))
+    return np.int64(largest >> 23) - 126
+
+
+@borrowing
+def sum_links(begin: Ints, links: GraphLinks, weights: Int32s, fixed: FixedPoint, room: GraphRoom) -> bool:
+    """Fill c_i, r_i and s_i of each row and candidate; False if a distance of the node does not fit."""
+    size, start, sums = begin.shape[0] - 1, begin[0], room.sums
+    absent, m = np.int64(in_fixed_point(room.absent, fixed)), np.int64(0)
+    for w in weights:
+        m += w
+    fits = begin[size] - start == size * size or abs(absent) >> fixed.most == 0
+    for i in range(size):
+        whole, own = np.int64(0), absent
+        for e in range(begin[i], begin[i + 1]):
+            j = links.place[e]
+            value = np.int64(in_fixed_point(links.distance[e], fixed))
+            fits = fits and abs(value) >> fixed.most == 0
+            term = weights[j] * (value - absent)
+            room.terms[e - start] = term
+            whole += term
+            if j == i:
+                own = value
+        sums.itself[i], sums.whole[i] = np.int32(weights[i] * own), absent * m + whole
+    for k in range(sums.n_observed.shape[0]):
+        sum_candidate(k, begin, links.place, weights, absent, room)
+    return fits
+
+
+@borrowing
+def sum_candidate(k: int, begin: Ints, place: Int32s, weights: Int32s, absent: np.int64, room: GraphRoom) -> None:
+    """c_i = a sum of w_j + sum of terms over the rows j before i in the order of candidate k; r_i over all observed."""
+    size, start, n = begin.shape[0] - 1, begin[0], room.sums.n_observed[k]
+    rank, order, before = room.sums.rank[k, :size], room.sums.order[k], room.before
+    before[0] = 0
+    for e in range(n):
+        before[e + 1] = before[e] + weights[order[e]]
+    for i in range(size):
+        own, earlier, across = rank[i], np.int64(0), np.int64(0)
+        for e in range(begin[i], begin[i + 1]):
+            earlier += room.terms[e - start] if rank[place[e]] < own else np.int64(0)
+        room.sums.earlier[k, i] = absent * before[min(np.int64(own), n)] + earlier
+        room.sums.across[k, i] = room.sums.whole[i]
+        if n < size:
+            for e in range(begin[i], begin[i + 1]):
+                across += room.terms[e - start] if rank[place[e]] < n else np.int64(0)
+            room.sums.across[k, i] = absent * before[n] + across

@@ -1,0 +1,474 @@
+"""Growth by passes: trees over more rows than fit into memory, the same bits as in memory.
+
+A level is a row of stretches, each of consecutive nodes whose rows lie together on disk::
+
+    level   [ node 5, by sums ] [ node 6, by sums ] [ nodes 7 to 24, in memory ] [ nodes 25 to 40, in memory ]
+
+- The rows of a large node are read in two passes, block by block: the first adds up the sums of its candidates, from
+  which the cut follows, the second writes each row to one of two children.
+- Nodes whose rows fit are read together, and go one level down by the grower as it is.
+
+A tree draws by the numbers of its nodes, and these are given level by level. So all stretches of a level are taken
+in their order before the next level begins, and the rows of a stretch wait on disk meanwhile.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
+from distforest.forest.table import NodeTable
+from distforest.growth.cuts.criteria import Criterion, Cuts, Gini, Variance
+from distforest.growth.cuts.histograms import N_CODES, code_of_missing
+from distforest.growth.cuts.sums import NodeSums, RowBlock, no_sums
+from distforest.growth.grower import Growth, Levels, Limits, PartingByCuts, descend_level
+from distforest.growth.stored_rows import StoredRows
+from distforest.sources.arrays import release_pages
+from distforest.sources.binned import MISSING_CODE, BinnedSource, BinnedTable
+from distforest.sources.source import Projections
+from distforest.sources.staging import is_locked
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.sources.source import Floats, Int32s, Ints
+
+FINISHING_BYTES = 56
+"""Bytes of a row whose node is in memory, beside its codes and truth: frontier, children, sides, chosen values."""
+
+BY_PASSES = "by passes"
+"""How trees grow here, in messages."""
+
+ROWS = "rows-"
+"""Beginning of the names of folders with the rows of a tree."""
+
+LEFT_SECONDS = 60
+"""A folder that nobody has locked is removed when nothing was written to it for this long."""
+
+BLOCK_SHARE = 8
+"""A block of rows takes at most this part of the budget, since a pass holds copies of it."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Where rows wait between levels, and how much of them is held at once.
+
+    Attributes
+    ----------
+    folder
+        A folder for the files, which are removed with their trees.
+    budget
+        Bytes of rows that are in memory at once. The nodes of the trees, and five bytes a row for its draws, are not
+        among them.
+    block_rows
+        Rows of a block; None: as many as the budget allows.
+    """
+
+    folder: Path
+    budget: int
+    block_rows: int | None = None
+
+    def rows_in_memory(self, bytes_of_row: int) -> int:
+        """Rows that may be finished in memory, at least one."""
+        return max(1, self.budget // (bytes_of_row + FINISHING_BYTES))
+
+    def rows_of_block(self, bytes_of_row: int) -> int:
+        """Rows that a pass reads at once, at least one."""
+        return self.block_rows or max(1, self.budget // (BLOCK_SHARE * bytes_of_row))
+
+
+def check_by_sums(growth: Growth, how: str) -> None:
+    """Refuse growth whose cuts do not follow from sums over codes; ``how`` trees grow that ask for them.
+
+    Raises
+    ------
+    InputError
+        Cuts are not judged by such sums, or columns are categories; the message says what grows so.
+    """
+    found = ""
+    if isinstance(growth.source, BinnedTable):
+        found = "columns of categories"
+    elif not isinstance(growth.source, BinnedSource):
+        found = "max_bins=None"
+    elif type(growth.criterion) not in {Gini, Variance} or not growth.criterion.is_plain:
+        found = f"cuts that are judged by {type(growth.criterion).__name__}"
+    if found:
+        raise InputError(
+            f"trees grow {how} over features in bins, from labels, targets or an embedding; found {found}: set "
+            "max_bins and what goes with it, or give workers the memory for all rows"
+        )
+
+
+def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passes: Passes) -> NodeTable:
+    """Grow trees one after another within the budget of ``passes``: the table of `Growth.grow`, bit for bit.
+
+    Parameters
+    ----------
+    growth
+        Data and method; its source has its codes in memory or mapped.
+    trees
+        Numbers of the trees in the forest, shape (n_trees,).
+    in_bag
+        Multiplicity of each row in each tree, shape (n_trees, n_rows).
+    passes
+        The budget.
+
+    Raises
+    ------
+    InputError
+        As `check_by_sums`.
+    """
+    check_by_sums(growth, BY_PASSES)
+    passes.folder.mkdir(parents=True, exist_ok=True)
+    remove_left(passes.folder)
+    tables = []
+    for number, weights in zip(trees.tolist(), in_bag, strict=True):
+        with _own_folder(passes.folder) as folder:
+            tables.append(_Tree(growth, number, replace(passes, folder=folder)).grow(weights))
+    return tables[0] if len(tables) == 1 else NodeTable.joined(tables)
+
+
+@contextmanager
+def _own_folder(folder: Path) -> Iterator[Path]:
+    """A folder for the rows of a tree, which is removed at the end; it is locked as long as its process lives."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=ROWS) as own:
+        handle = os.open(own, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield Path(own)
+        finally:
+            os.close(handle)
+
+
+def remove_left(folder: Path) -> None:
+    """Remove the rows that killed processes have left in a folder."""
+    for left in folder.glob(f"{ROWS}*"):
+        try:
+            is_new = time.time() - left.stat().st_mtime < LEFT_SECONDS  # it may be locked in a moment
+            if not is_new and not is_locked(left):
+                shutil.rmtree(left, ignore_errors=True)
+        except OSError:  # another process was faster, or another user owns it
+            continue
+
+
+class _Stretch(Protocol):
+    """Consecutive nodes of a level, whose rows lie together."""
+
+    def descend(self, tree: _Tree, depth: int) -> Sequence[_Stretch]:
+        """Part the nodes and write them down; returns the stretches of their children, in their order."""
+
+    def put_away(self) -> None:
+        """Leave on disk alone what is read again."""
+
+
+class _Tree:
+    """A tree that grows by passes: what its stretches share."""
+
+    def __init__(self, growth: Growth, number: int, passes: Passes) -> None:
+        self.trees = np.array([number], np.int64)
+        self.growth, self.passes, self.written = growth.of_trees(self.trees), passes, Levels(1)
+        self.truth = truth_judged(growth.criterion)
+        self._n_files = 0
+
+    @property
+    def source(self) -> BinnedSource:
+        """The codes of all rows."""
+        assert isinstance(self.growth.source, BinnedSource)  # noqa: S101  (`check_by_sums`)
+        return self.growth.source
+
+    def grow(self, in_bag: Int32s) -> NodeTable:
+        """Grow the tree over its in-bag rows."""
+        root = self.new_rows()
+        step, codes = self.passes.rows_of_block(root.bytes_of_row), self.source.codes
+        for first in range(0, len(in_bag), step):
+            here = slice(first, first + step)
+            drawn = np.flatnonzero(in_bag[here])
+            root.append(RowBlock(codes[here][drawn], self.truth[here][drawn], in_bag[here][drawn]))
+            release_pages(codes)
+        stretches: Sequence[_Stretch] = [self.stretch_of(0, root)]
+        depth = 0
+        while stretches:
+            below: list[_Stretch] = []
+            for stretch in stretches:
+                children = stretch.descend(self, depth)
+                if len(stretches) > 1 or len(children) > 1:  # a single stretch stays in memory
+                    for child in children:
+                        child.put_away()
+                below += children
+            stretches, depth = self._joined(below), depth + 1
+        return self.written.table()
+
+    def _joined(self, stretches: list[_Stretch]) -> list[_Stretch]:
+        """The stretches of a level, neighbours joined as long as they fit into memory together."""
+        joined: list[_Stretch] = []
+        for stretch in stretches:
+            before = joined[-1] if joined else None
+            if isinstance(before, _Pack) and isinstance(stretch, _Pack):
+                n_rows = before.rows.n_rows + stretch.rows.n_rows
+                if n_rows <= self.passes.rows_in_memory(stretch.rows.bytes_of_row):
+                    joined[-1] = before.joined(stretch, self.new_rows())
+                    continue
+            joined.append(stretch)
+        return joined
+
+    def new_rows(self) -> StoredRows:
+        """Rows that are to be written."""
+        self._n_files += 1
+        return StoredRows(self.passes.folder / f"{self._n_files}", self.source.shape[1], self.truth[:0])
+
+    def stretch_of(self, node: int, rows: StoredRows) -> _Stretch:
+        """A node as a stretch: finished in memory if its rows fit, else by sums."""
+        if rows.n_rows > self.passes.rows_in_memory(rows.bytes_of_row):
+            return _LargeNode(node, rows)
+        numbers = np.arange(rows.n_rows, dtype=np.int32)
+        weights = rows.read(0, rows.n_rows).weights
+        starts = np.array([0, rows.n_rows], np.int64)
+        frontier = Frontier(np.zeros(1, np.int64), np.array([node], np.int32), starts, numbers, weights)
+        return _Pack(rows, frontier)
+
+
+@dataclass
+class _Pack:
+    """Nodes whose rows fit into memory together; ``frontier`` has numbers of rows within ``rows``."""
+
+    rows: StoredRows
+    frontier: Frontier
+    held: RowBlock | None = None
+
+    def descend(self, tree: _Tree, depth: int) -> Sequence[_Stretch]:
+        """Take the nodes one level down by the grower."""
+        whole = self.held or self.rows.read(0, self.rows.n_rows)
+        block, below = descend_in_memory(tree.growth, tree.trees, whole, self._frontier(), depth, tree.written)
+        if not below.n_nodes:
+            self.rows.remove()
+            return []
+        rows = self.rows
+        if block is not whole:
+            rows.remove()
+            rows = tree.new_rows()
+            rows.append(block)
+        return [_Pack(rows, below, block)]
+
+    def joined(self, after: _Pack, rows: StoredRows) -> _Pack:
+        """The nodes of this stretch and of the one after it, whose rows are written to ``rows``."""
+        n, first, second = self.rows.n_rows, self._frontier(), after._frontier()
+        for own in (self, after):
+            rows.append(own.rows.read(0, own.rows.n_rows))
+            own.rows.remove()
+        frontier = Frontier(
+            np.concatenate([first.tree, second.tree]),
+            np.concatenate([first.node, second.node]),
+            np.concatenate([first.starts, first.starts[-1] + second.starts[1:]]),
+            np.concatenate([first.rows, second.rows + np.int32(n)]),
+            np.concatenate([first.weights, second.weights]),
+        )
+        pack = _Pack(rows, frontier)
+        pack.put_away()
+        return pack
+
+    def put_away(self) -> None:
+        """Keep the rows on disk alone."""
+        self.held = None
+        frontier = self.frontier
+        if len(frontier.rows):
+            path = self._path()
+            np.concatenate([frontier.rows, frontier.weights]).tofile(path)
+            none = np.empty(0, np.int32)
+            self.frontier = replace(frontier, rows=none, weights=none)
+
+    def _frontier(self) -> Frontier:
+        """The frontier, read again if it was put away."""
+        if len(self.frontier.rows):
+            return self.frontier
+        rows, weights = np.fromfile(self._path(), np.int32).reshape(2, -1)
+        return replace(self.frontier, rows=rows, weights=weights)
+
+    def _path(self) -> Path:
+        return self.rows.path.with_name(f"{self.rows.path.name}.frontier")
+
+
+@dataclass
+class _LargeNode:
+    """A node whose rows do not fit into memory."""
+
+    node: int
+    rows: StoredRows
+
+    def descend(self, tree: _Tree, depth: int) -> Sequence[_Stretch]:
+        """Cut the node by sums, and write its rows to its children."""
+        step = tree.passes.rows_of_block(self.rows.bytes_of_row)
+        cut = cut_by_sums(tree.growth, tree.trees, self.node, _InBlocks(self.rows, step), depth, tree.written)
+        if cut is None:
+            self.rows.remove()
+            return []
+        children = [tree.new_rows(), tree.new_rows()]
+        for block in self.rows.blocks(step):
+            goes_right = cut.goes_right[block.codes[:, cut.column]]
+            for child, rows in zip(children, (~goes_right, goes_right), strict=True):
+                child.append(RowBlock(block.codes[rows], block.truth[rows], block.weights[rows]))
+        self.rows.remove()
+        return [tree.stretch_of(cut.left + side, rows) for side, rows in enumerate(children)]
+
+    def put_away(self) -> None:
+        """Nothing of it is in memory."""
+
+
+@dataclass(frozen=True)
+class _InBlocks:
+    """Rows on disk that answer sums by a pass over them, ``step`` rows at a time; see `SummedRows`."""
+
+    rows: StoredRows
+    step: int
+
+    @property
+    def weight(self) -> int:
+        """Sum of the weights."""
+        return self.rows.weight
+
+    @property
+    def least(self) -> np.ndarray:
+        """The least truth."""
+        return self.rows.least
+
+    @property
+    def greatest(self) -> np.ndarray:
+        """The greatest truth."""
+        return self.rows.greatest
+
+    def sums(self, criterion: Gini | Variance, columns: Int32s) -> NodeSums:
+        """The sums of the rows."""
+        sums = no_sums(criterion, len(columns))
+        for block in self.rows.blocks(self.step):
+            sums.add(block, columns)
+        return sums
+
+
+def descend_in_memory(
+    growth: Growth, trees: Ints, block: RowBlock, frontier: Frontier, depth: int, written: Levels
+) -> tuple[RowBlock, Frontier]:
+    """Take nodes whose rows are in memory one level down, and write them; returns the rows and their children.
+
+    ``frontier`` has numbers of rows within ``block``. Rows of leaves are dropped once they are half of it.
+    """
+    source, criterion = growth.source, judging(growth.criterion, block.truth)
+    assert isinstance(source, BinnedSource)  # noqa: S101  (`check_by_sums`)
+    growth = replace(growth, source=replace(source, codes=block.codes), criterion=criterion)
+    parting = PartingByCuts(growth, trees, unseen, criterion, written)
+    below = descend_level(frontier, depth, parting, growth.watch)
+    if 2 * len(below.rows) >= len(block.weights):
+        return block, below
+    numbers = below.rows
+    block = RowBlock(block.codes[numbers], block.truth[numbers], below.weights)
+    return block, replace(below, rows=np.arange(len(numbers), dtype=np.int32))
+
+
+class SummedRows(Protocol):
+    """The rows of a node, wherever they lie, as far as a cut by sums asks for them."""
+
+    @property
+    def weight(self) -> int:
+        """Sum of their weights."""
+
+    @property
+    def least(self) -> np.ndarray:
+        """Their least truth, in each dimension."""
+
+    @property
+    def greatest(self) -> np.ndarray:
+        """Their greatest truth, in each dimension."""
+
+    def sums(self, criterion: Gini | Variance, columns: Int32s) -> NodeSums:
+        """Their sums, where candidate k reads column columns[k]."""
+
+
+@dataclass(frozen=True)
+class CodeCut:
+    """The cut of a node by the codes of one column.
+
+    Attributes
+    ----------
+    column
+        The column.
+    goes_right
+        Whether rows of each code go right, shape (N_CODES,).
+    left
+        Number of the left child; that of the right one follows.
+    """
+
+    column: int
+    goes_right: NDArray[np.bool_]
+    left: int
+
+
+def cut_by_sums(
+    growth: Growth, trees: Ints, node: int, rows: SummedRows, depth: int, written: Levels
+) -> CodeCut | None:
+    """Cut a node by the sums of its rows, and write it down; None if it is a leaf.
+
+    For the grower the node has two rows: the least and the greatest truth, of which the first has all the weight. These
+    say whether it may be cut; where it is cut is found by the sums of all its rows.
+    """
+    two = np.array([0, 1], np.int32), np.array([rows.weight, 0], np.int32)
+    frontier = Frontier(np.zeros(1, np.int64), np.array([node], np.int32), np.array([0, 2]), *two)
+    criterion = judging(growth.criterion, np.stack([rows.least, rows.greatest]))
+    growth = replace(growth, criterion=criterion, search=_SearchBySums(rows))
+    parting = PartingByCuts(growth, trees, unseen, criterion, written)
+    below = descend_level(frontier, depth, parting, growth.watch)
+    if not below.n_nodes:
+        return None
+    splits, missing = parting.splits, code_of_missing(growth.source)  # type: ignore[arg-type]  # `check_by_sums`
+    goes_right = np.arange(N_CODES) > splits.threshold[0]
+    if missing == MISSING_CODE:
+        goes_right[MISSING_CODE] = splits.missing[0] == RIGHT
+    return CodeCut(int(splits.columns[0]), goes_right, int(below.node[0]))
+
+
+@dataclass(frozen=True)
+class _SearchBySums:
+    """The search of one node by the sums of its rows; see `distforest.growth.grower.Search`."""
+
+    rows: SummedRows
+
+    def __call__(
+        self, source: Any, criterion: Any, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> tuple[Cuts, Floats]:
+        """The best cut, with the side of missing rows decided; the two rows of the frontier have no values."""
+        sums = self.rows.sums(criterion, projections.columns)
+        cuts = sums.cut(limits.min_samples_leaf, code_of_missing(source))
+        if cuts.candidate[0] >= 0 and cuts.missing[0] == STAY:
+            filled = sums.filled(int(cuts.candidate[0]))
+            n_left = int(filled[: int(np.floor(min(cuts.threshold[0], MISSING_CODE))) + 1].sum())
+            cuts.missing[0] = LEFT if 2 * n_left > self.rows.weight else RIGHT
+        return cuts, np.zeros(len(frontier.rows))
+
+
+def judging(criterion: Criterion, truth: np.ndarray) -> Gini | Variance:
+    """The criterion over rows with this truth."""
+    if isinstance(criterion, Gini):
+        return replace(criterion, codes=truth)
+    assert isinstance(criterion, Variance)  # noqa: S101  (`check_by_sums`)
+    return replace(criterion, fixed=truth)
+
+
+def truth_judged(criterion: Criterion) -> Int32s | Ints:
+    """The truth of each row by which cuts are judged: its class, or its vector in fixed point."""
+    if isinstance(criterion, Gini):
+        return criterion.codes
+    assert isinstance(criterion, Variance)  # noqa: S101  (`check_by_sums`)
+    return criterion.fixed
+
+
+def unseen(frontier: Frontier) -> None:
+    """Ignore the nodes of a level: rows find their leaves when the tree is complete."""

@@ -1,0 +1,333 @@
+"""Tuning: the trees of all cells of a grid grow as one run of tasks, and the best forest is sealed.
+
+::
+
+    stage -> grow, grow, ... -> shard, shard, ... -> judge, judge, ... -> scores -> fit of the best cell
+
+Cells that differ only in when trees stop share the trees of the loosest. Shards lie where a fit with the same
+parameters has them, so the best cell's fit finds its trees if they are such. Scores are committed like shards, so an
+interrupted run is completed as a fit is: run it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from distforest.errors import ArtifactError, InputError, SpecError
+from distforest.evaluation.grids import (
+    TUNING,
+    ScoredCell,
+    ScoredGrid,
+    SharedTrees,
+    best_cell,
+    check_defined,
+    judged_rows,
+    scored_cells,
+    table_of,
+)
+from distforest.forest.forest import canonical
+from distforest.forest.sealed.artifact import read_manifest
+from distforest.growth.methods import GROWTH, over_rows
+from distforest.jobs.cluster import Cluster, Work
+from distforest.jobs.plan import check_memory, check_worker_memory, plan
+from distforest.jobs.preview import Preview, check_and_stage, preview
+from distforest.jobs.screening import SCREENING, screened
+from distforest.jobs.shards import committed_parts
+from distforest.jobs.train import (
+    Fitted,
+    GrowTask,
+    Options,
+    committed_receipts,
+    fit,
+    grow,
+    mark_of_job,
+    shards_of,
+    survey,
+)
+from distforest.jobs.versions import check_growth, check_own_growth
+from distforest.sources.array_files import untouched
+from distforest.sources.truth import Truth
+from distforest.stores.addresses import naming
+from distforest.stores.building import is_begun
+from distforest.stores.claims import CLAIM, owned
+from distforest.stores.outputs import FOREST_KIND, check_kind, check_new
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distforest.forest.stopped_trees import EarlyStop
+    from distforest.growth.problem import Data
+    from distforest.jobs.inputs import Inputs
+    from distforest.jobs.tune_spec import TuneSpec
+    from distforest.stores.folder import Folder
+
+DRAWING = ("bootstrap", "max_samples")
+"""Parameters on which the integers depend that weights of rows become."""
+
+
+@dataclass(frozen=True)
+class CellGroup:
+    """Cells that are judged with the same trees, and the staged inputs of these."""
+
+    shared: SharedTrees
+    inputs: Inputs
+
+
+@dataclass(frozen=True)
+class TunedForest:
+    """The result of a tuning job: the best forest, what the cells have scored, and how many trees this run has grown.
+
+    ``n_grown`` and ``seconds`` count all cells, those of ``fitted`` the best forest only. ``warnings`` are for the
+    owner of the job.
+    """
+
+    fitted: Fitted
+    grid: ScoredGrid
+    n_grown: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+
+
+def stage_grid(spec: TuneSpec, folder: str, memory_limit: int | None = None) -> list[CellGroup]:
+    """Stage the inputs of a tuning job once for all cells, after their metadata show that every cell can run.
+
+    Parameters
+    ----------
+    spec
+        The job.
+    folder
+        Address of the job's folder.
+    memory_limit
+        Memory of a worker in bytes, as its cluster reports it.
+
+    Raises
+    ------
+    SpecError, InputError, MemoryLimitError
+        As `distforest.jobs.preview.check_and_stage`; a fault of one cell names it.
+    """
+    cells = spec.cells
+    _check_judged(preview(spec.fit_of(cells[0]), memory_limit), memory_limit)
+    staged = check_and_stage(spec.fit_of(cells[0]), folder, memory_limit)
+    groups = []
+    for shared in spec.shared_trees(share=staged.n_unobserved == 0 and staged.sample_weight is None):
+        fit_of_group = spec.fit_of(shared.params)
+        try:
+            seen = preview(fit_of_group, memory_limit)
+        except SpecError as error:
+            raise SpecError([f"grid: the cell {dict(shared.params)}: {fault}" for fault in error.faults]) from error
+        with naming("grid", f"the cell {dict(shared.params)}"):
+            check_memory(seen.least_bytes, memory_limit or seen.memory_limit)
+            _check_judged(seen, memory_limit)
+        own = staged
+        if staged.sample_weight and any(fit_of_group.params[name] != staged.params[name] for name in DRAWING):
+            own = check_and_stage(fit_of_group, folder, memory_limit)
+        groups.append(
+            CellGroup(shared, replace(own, params=dict(fit_of_group.params), rows_budget=seen.plan.rows_budget))
+        )
+    return groups
+
+
+def _check_judged(seen: Preview, memory_limit: int | None) -> None:
+    """Refuse distances by passes, as cells are judged by pairs from all over the matrix; raises MemoryLimitError."""
+    if seen.plan.n_passes:
+        check_memory(seen.whole_bytes, memory_limit or seen.memory_limit, "; cells are not judged by passes")
+
+
+def tune(
+    spec: TuneSpec, groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options
+) -> TunedForest:
+    """Score the cells of a grid and seal the forest of the best; completes an earlier run of the same job.
+
+    Parameters
+    ----------
+    spec
+        The job.
+    groups
+        Its staged inputs, from `stage_grid`.
+    folder
+        The job's own folder, for shards and scores; removed at the end.
+    cluster
+        Where the tasks run.
+    options
+        How they run.
+
+    Raises
+    ------
+    ConflictError, MemoryLimitError, JobError, DamageError
+        As `distforest.jobs.train.fit`.
+    InputError
+        As there; or a score is not defined for what is taught, or no pair is out of bag.
+    """
+    with owned(spec.output, "another tuning job", options.claim) as claim:
+        return _tune(spec, groups, folder, cluster, replace(options, claim=claim, earlier=None))
+
+
+def _tune(
+    spec: TuneSpec, groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options
+) -> TunedForest:
+    start = time.perf_counter()
+    for group in groups:
+        check_growth(group.inputs.growth, GROWTH)
+    fingerprint = _fingerprint(spec, groups)
+    sealed = _sealed_before(spec, groups, fingerprint, options)
+    if sealed:
+        folder.clear(CLAIM)
+        return sealed
+    check_worker_memory(cluster.memory_limit)
+    screening = replace(SCREENING, retries=options.retries, watch=options.watch)
+    ready = [CellGroup(group.shared, screened(group.inputs, folder, cluster, screening)) for group in groups]
+    cluster.each(check_there, [ScoringTask(ready[0].inputs, spec.scoring)], Work("survey", options.retries))
+    n_grown = _grow_all(ready, folder, cluster, options)
+    scored = _judge_all(ready, folder, cluster, options)
+    choice = best_cell(scored, spec.scoring)
+    grid = ScoredGrid(table_of(spec.cells, scored, spec.scoring), spec.scoring, choice.best)
+    best = _inputs_of(spec, ready, choice.best)
+    told = {TUNING: {**grid.to_dict(), "fingerprint": fingerprint}}
+    fitted = fit(best, spec.output, folder, cluster, replace(options, provenance=told))
+    seconds = time.perf_counter() - start
+    return TunedForest(fitted, grid, n_grown + fitted.n_grown, seconds, (*choice.told, *fitted.warnings))
+
+
+def _inputs_of(spec: TuneSpec, groups: Sequence[CellGroup], number: int) -> Inputs:
+    """The inputs of the forest of a cell."""
+    [group] = (group for group in groups if number in group.shared.numbers)
+    return replace(group.inputs, params=dict(spec.fit_of(spec.cells[number]).params))
+
+
+def _fingerprint(spec: TuneSpec, groups: Sequence[CellGroup]) -> str:
+    """Equal for jobs that choose by the same score among the same forests."""
+    cells = [_inputs_of(spec, groups, number).fingerprint for number in range(len(spec.cells))]
+    return hashlib.sha256(canonical([spec.scoring, cells])).hexdigest()
+
+
+def _sealed_before(
+    spec: TuneSpec, groups: Sequence[CellGroup], fingerprint: str, options: Options
+) -> TunedForest | None:
+    """The result at the output if this job has made it; refuses an output that may not be replaced."""
+    if check_kind(spec.output, FOREST_KIND) is None:
+        return None
+    try:
+        provenance = read_manifest(spec.output)["provenance"]
+    except ArtifactError:  # from another version, or begun in place
+        marks = [mark_of_job(_inputs_of(spec, groups, number)) for number in range(len(spec.cells))]
+        if not any(is_begun(spec.output, FOREST_KIND, mark) for mark in marks):
+            check_new(spec.output, FOREST_KIND, options.overwrite)
+        return None
+    grid = ScoredGrid.of_provenance(provenance)
+    if grid is None or provenance[TUNING].get("fingerprint") != fingerprint:
+        if options.overwrite:
+            return None
+        what = "that was not tuned" if grid is None else "of another tuning job"
+        cure = "choose another output or allow overwriting (`run.overwrite`)"
+        raise InputError(f"{spec.output} is a forest {what}; {cure}")
+    entry = read_manifest(spec.output)
+    n_trees = entry["arrays"]["tree_size"]["shape"][0]
+    return TunedForest(Fitted(spec.output, entry["digest"], n_trees, 0, 0.0, 0.0, 0, 0), grid, 0, 0.0)
+
+
+def _grow_all(groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options) -> int:
+    """Grow the trees of all groups that no shard holds, as one run of tasks; returns their number."""
+    inputs = [group.inputs for group in groups]
+    sizes = cluster.each(survey, inputs, Work("survey", options.retries))
+    tasks, before = list[GrowTask](), 0
+    for own, size in zip(inputs, sizes, strict=True):
+        shards = shards_of(own, folder)
+        done = committed_receipts(shards, cluster, options)
+        trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
+        planned = plan(size, trees, cluster.slots, options.batch, cluster.threads)
+        check_memory(planned.projected_bytes, cluster.memory_limit)
+        tasks += [GrowTask(own, shards.address, first, last, options.stop) for first, last in planned.tasks]
+        before += len(trees)
+    return sum(receipt.n_trees for receipt in grow(tasks, before, cluster, options))
+
+
+@dataclass(frozen=True)
+class ScoringTask:
+    """The inputs of a job, and the score by which it chooses."""
+
+    inputs: Inputs
+    scoring: str
+
+    def __str__(self) -> str:
+        return "what is taught"
+
+
+def check_there(task: ScoringTask) -> None:
+    """Refuse a score that is not defined for what is taught; opens the inputs on the host of the task."""
+    data = over_rows(task.inputs.opened().problem).data
+    weights = None if data.sample_weights is None else data.sample_weights.integers
+    check_defined(task.scoring, truth_of_data(data), judged_rows(data.n_rows, weights))
+
+
+@dataclass(frozen=True)
+class JudgeTask:
+    """The inputs of a group of cells, the folder of its shards, when the trees of its cells stop, and their number."""
+
+    inputs: Inputs
+    shards: Folder
+    stops: tuple[EarlyStop, ...]
+    n_trees: int
+
+    def __str__(self) -> str:
+        return f"the scores of {len(self.stops)} cells"
+
+    @property
+    def kept(self) -> str:
+        """The name of the file with the scores."""
+        told = hashlib.sha256(canonical([list(stop) for stop in self.stops])).hexdigest()
+        return f"scores-{told[:16]}.json"
+
+
+def score_cells(task: JudgeTask) -> list[ScoredCell]:
+    """Score the cells of a group by its shards, and commit the scores; if they are committed already, read them."""
+    check_own_growth(task.inputs.growth)
+    if (before := _read_scores(task)) is not None:
+        return before
+    opened = task.inputs.opened()
+    problem = over_rows(opened.problem)
+    parts = committed_parts(task.shards, task.n_trees, "a forest of the grid")
+    with untouched(opened.files):
+        scored = scored_cells(problem.forest(parts), truth_of_data(problem.data), task.stops)
+    rows = [
+        {"scores": {n: None if math.isnan(s) else s for n, s in one.scores.items()}, "splits": one.splits}
+        for one in scored
+    ]
+    task.shards.write(task.kept, json.dumps(rows).encode())
+    return scored
+
+
+def truth_of_data(data: Data) -> Truth:
+    """The ground truth of staged data, whose fields have the same names but for two."""
+    names = {"kind": "truth_kind", "values": "truth"}
+    return Truth(**{field.name: getattr(data, names.get(field.name, field.name)) for field in fields(Truth)})
+
+
+def _read_scores(task: JudgeTask) -> list[ScoredCell] | None:
+    """The scores that an earlier run has committed; None if there are none that can be read."""
+    try:
+        rows = json.loads(task.shards.read(task.kept))
+        return [
+            ScoredCell({name: math.nan if s is None else float(s) for name, s in row["scores"].items()}, row["splits"])
+            for row in rows
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _judge_all(groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options) -> list[ScoredCell]:
+    """The scores of all cells, in the order of the grid; each group is a task."""
+    tasks = [
+        JudgeTask(own, shards_of(own, folder), group.shared.stops, int(own.params["n_estimators"] or 1))
+        for group in groups
+        for own in [group.inputs]
+    ]
+    work = Work("judge", options.retries, lambda task: len(task.stops), options.watch)
+    found: dict[int, ScoredCell] = {}
+    for group, scored in zip(groups, cluster.each(score_cells, tasks, work), strict=True):
+        found |= dict(zip(group.shared.numbers, scored, strict=True))
+    return [found[number] for number in sorted(found)]

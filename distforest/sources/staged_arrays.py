@@ -1,0 +1,372 @@
+"""What a job wants is staged: each input is read once, checked, written where every worker can read it, and told of.
+
+wanted inputs -> truth, weights of rows, matrix (or several side by side), measures, pairs, feature weights
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.errors import InputError, warn_caller
+from distforest.sources.arrays import are_targets, open_array, write_array
+from distforest.sources.binned import quantile_rows
+from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given
+from distforest.sources.doubts import Sample, told_of_amounts, told_of_gamma, told_of_rounding, told_of_scales
+from distforest.sources.factors import Labels, names_of_classes
+from distforest.sources.graph_distances import read_graph
+from distforest.sources.opening import open_matrix
+from distforest.sources.parted import SurveyedRows, survey_rows
+from distforest.sources.point_pairs import check_pairs, check_pairs_and_links, warning_of_contradictions
+from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIMILARITIES, known_entries
+from distforest.sources.row_kinds import Dense, Kernel
+from distforest.sources.schema import Schema, refuse_categories
+from distforest.sources.sparse import SparseSource
+from distforest.sources.sparse_features import SparseFeatures
+from distforest.sources.sparse_store import SparseStore
+from distforest.sources.staged_sparse import StagedGraph, StagedSparse
+from distforest.sources.staging import Staged, scratch_of, stage
+from distforest.sources.truth import Truth, TruthKind
+from distforest.sources.wanted import Role, Wanted, WantedKernel
+from distforest.sources.weights import check_feature_weights, checked_sample_weight
+from distforest.stores.addresses import naming
+from distforest.stores.folder import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from distforest.sources.factors import ClassName
+    from distforest.sources.graph_distances import GraphDistances
+    from distforest.sources.source import Floats
+
+    ByRole = dict[Role, Wanted]
+
+
+@dataclass(frozen=True)
+class StagingPlace:
+    """The job's folder, whose arrays workers on all hosts read, and the folder for staged files of this host.
+
+    With ``n_parts``, features stay where they are stored, in as many parts.
+    """
+
+    folder: str
+    scratch: Path
+    n_parts: int | None = None
+
+    @classmethod
+    def of(cls, folder: str, scratch: str | None = None, n_parts: int | None = None) -> StagingPlace:
+        """The folder of a job, and the folder for staged files that it names, or that of this host."""
+        return cls(folder, scratch_of(scratch), n_parts)
+
+    def array(self, name: str, values: np.ndarray) -> Staged:
+        """Write an array into the job's folder, and stage it on this host."""
+        group = f"{self.folder}/inputs.zarr"
+        Folder(f"{group}/{name}").remove()  # left by an interrupted run
+        write_array(group, name, values.shape, values.dtype, [values])
+        return stage(f"{group}/{name}", AS_IT_IS, self.scratch)
+
+    def row_numbers(self, n_rows: int) -> Staged:
+        """Stage the numbers of rows, which stand for objects where a function needs none."""
+        return self.array("objects", np.arange(n_rows))
+
+    def sparse(self, name: str, source: SparseSource | SparseFeatures) -> StagedSparse:
+        """Write the three arrays of a sparse source into the job's folder, and stage them on this host."""
+        parts = {f"{name}_{part}": getattr(source, part) for part in ("indptr", "indices", "data")}
+        indptr, indices, data = (self.array(part, values) for part, values in parts.items())
+        return StagedSparse(indptr, indices, data, source.shape, opens=type(source))
+
+    def graph(self, graph: GraphDistances, offset: float) -> StagedGraph:
+        """Write the links of a graph into the job's folder, and stage them on this host."""
+        return StagedGraph(self.sparse("graph", graph.stored), graph.absent, offset)
+
+
+class StagedTruth(NamedTuple):
+    """The staged truth, with what else is known of it: see `distforest.sources.truth.Truth`."""
+
+    kind: TruthKind
+    staged: Staged
+    classes: Sequence[ClassName] | None = None
+    largest: float = 1.0
+    n_unobserved: int = 0
+    graph: StagedGraph | None = None
+    costs: Staged | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, or of pairs, of which it is the truth."""
+        return self.staged.shape[0]
+
+    @property
+    def offset(self) -> float:
+        """The constant that was subtracted from all distances."""
+        return self.staged.reading.offset if self.graph is None else self.graph.offset
+
+
+class StagedMatrix(NamedTuple):
+    """The staged matrix or objects, where the user has it, the schema of its columns, and what reading it has found."""
+
+    staged: Staged | StagedSparse
+    address: str
+    schema: Schema | None = None
+    surveyed: SurveyedRows | None = None
+
+
+class StagedArrays(NamedTuple):
+    """The inputs of a job, staged; ``measures`` says by which similarities the rows of the matrix are read, if by any.
+
+    ``sample_weight`` holds the weights of rows as the user states them, ``objects`` those of functions by their places
+    in the spec.
+    """
+
+    truth: StagedTruth
+    matrix: StagedMatrix
+    objects: Mapping[str, Staged]
+    measures: tuple[Dense | Kernel, ...] = ()
+    pairs: Staged | None = None
+    feature_weights: Staged | None = None
+    sample_weight: Floats | None = None
+
+
+def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace) -> StagedArrays:
+    """Read, check and stage the inputs that a job wants, and tell what is odd about them.
+
+    Parameters
+    ----------
+    wanted
+        The inputs; several matrices of similarities are staged side by side.
+    kind
+        The kind of truth.
+    place
+        Where they are staged.
+
+    Raises
+    ------
+    InputError
+        An array is missing, of the wrong shape, or holds values that are refused.
+    """
+    by_role = {one.role: one for one in wanted}
+    truth = _stage_truth(kind, by_role, place)
+    weights = _sample_weight(by_role, truth)
+    matrices = [one for one in wanted if one.role == Role.MATRIX]
+    matrix = _stage_rows(matrices, truth.n_rows, weights, place)
+    shape = matrix.staged.shape
+    measures = [measure for one in matrices for measure in _measures(one, matrix, len(matrices), weights, place)]
+    if kind == TruthKind.LABELS:
+        _warn_of_amounts(by_role[Role.TRUTH], matrix, place)
+    pairs = _stage_pairs(by_role, shape[0], truth, place)
+    if truth.n_rows != shape[0] and pairs is None:
+        raise InputError(
+            f"input: found {counted(shape[0], 'row')} at {matrix.address} and {truth.n_rows} {kind} "
+            f"at {by_role[Role.TRUTH].address}; they must describe the same items"
+        )
+    objects = {one.place: stage(one.address, one.reading, place.scratch) for one in wanted if one.role == Role.OBJECTS}
+    return StagedArrays(
+        *(truth, matrix, objects, tuple(measures), pairs), _stage_feature_weights(by_role, shape[-1], place), weights
+    )
+
+
+# --- the truth ---------------------------------------------------------------------------------------------
+
+
+def _stage_truth(kind: TruthKind, wanted: ByRole, place: StagingPlace) -> StagedTruth:
+    if Role.TRUTH not in wanted:  # there is none, or a function will be asked
+        return StagedTruth(kind, place.array("truth", np.empty((open_matrix(wanted[Role.MATRIX].address).shape[0], 0))))
+    if kind == TruthKind.DISTANCES:
+        return _stage_distances(wanted[Role.TRUTH], place)
+    array = open_array(wanted[Role.TRUTH].address)
+    if Role.COSTS in wanted:
+        return _stage_costed_labels(wanted, place)
+    truth = Truth.of_vector(kind, np.asarray(array[...]), names_of_classes(array))
+    return StagedTruth(kind, place.array("truth", truth.values), truth.classes)
+
+
+def _stage_costed_labels(wanted: ByRole, place: StagingPlace) -> StagedTruth:
+    """Stage labels and the distances of their classes; raises InputError with the address of the latter."""
+    labels, costs = (wanted[role].address for role in (Role.TRUTH, Role.COSTS))
+    with naming(wanted[Role.COSTS].place, costs):
+        truth = Truth.of_labels(Labels(labels, costs=costs))
+    assert truth.costs is not None  # noqa: S101  (they were given)
+    staged = place.array("truth", truth.values), truth.classes, truth.largest
+    return StagedTruth(truth.kind, *staged, costs=place.array("costs", truth.costs))
+
+
+def _stage_distances(wanted: Wanted, place: StagingPlace) -> StagedTruth:
+    if wanted.may_be_sparse and isinstance(store := open_matrix(wanted.address), SparseStore):
+        truth = _sparse_graph(store, wanted)
+        assert truth.graph is not None  # noqa: S101  (it is one of a graph)
+        kept, graph = place.array("truth", truth.values), place.graph(truth.graph, truth.offset)
+        return StagedTruth(truth.kind, kept, None, truth.largest, 0, graph)
+    distances = stage(wanted.address, wanted.reading, place.scratch)
+    with distances.watched(place.scratch) as values:
+        known = known_entries(values, distances.reading)
+        doubts = told_of_given(values, distances.reading, known.n_unobserved)
+    for told in doubts:
+        warn_caller(f"{wanted.address}: {told}")
+    return StagedTruth(TruthKind.DISTANCES, distances, None, *known)
+
+
+def _sparse_graph(store: SparseStore, wanted: Wanted) -> Truth:
+    """The distances in a sparse graph; raises InputError with its address."""
+    matrix = store.whole()
+    try:
+        return Truth.of_graph(*read_graph(matrix, wanted.reading))
+    except InputError as error:
+        raise InputError(f"{wanted.address}: {error}") from error
+
+
+def _warn_of_amounts(wanted: Wanted, matrix: StagedMatrix, place: StagingPlace) -> None:
+    """Warn if labels without names may be amounts, because they are in the order of a column of the matrix."""
+    labels = open_array(wanted.address)
+    if "classes" in labels.attrs:
+        return
+    values: np.ndarray = np.asarray(labels[...])
+    columns: np.ndarray = np.empty((matrix.staged.shape[0], 0))
+    if matrix.surveyed is not None:
+        values, columns = values[matrix.surveyed.rows], matrix.surveyed.sample
+    elif isinstance(matrix.staged, Staged) and not matrix.staged.reading.keep:  # neither sparse nor objects
+        columns = matrix.staged.open(place.scratch)
+    told = told_of_amounts(values, columns, matrix.schema)
+    if are_targets(labels):
+        told = f"{wanted.address}, whose attributes say that it holds targets, is read as labels"
+    if told:
+        warn_caller(
+            f"labels: {told}, any two of which are equally dissimilar; if they are amounts, {wanted.if_amounts}"
+        )
+
+
+# --- the rows ----------------------------------------------------------------------------------------------
+
+
+def _stage_rows(wanted: Sequence[Wanted], n_rows: int, weights: Floats | None, place: StagingPlace) -> StagedMatrix:
+    """Stage the matrix, several side by side, or row numbers where a function needs no objects."""
+    if not wanted:
+        objects = place.row_numbers(n_rows)
+        return StagedMatrix(objects, objects.address)
+    if len(wanted) > 1:
+        return _side_by_side(wanted, place)
+    if place.n_parts is not None:
+        return _survey_matrix(wanted[0], place.n_parts, weights)
+    return _stage_matrix(wanted[0], place)
+
+
+def _survey_matrix(wanted: Wanted, n_parts: int, weights: Floats | None) -> StagedMatrix:
+    """Read features that stay where they are; raises InputError if they are sparse or of categories."""
+    address, sample = wanted.address, Sample()
+    array = open_array(address)
+    schema = Schema.of_array(address, array)
+    refuse_categories(schema, address, "growth in parts")
+    present = np.arange(array.shape[0]) if weights is None else np.flatnonzero(weights)
+    surveyed = survey_rows(address, wanted.reading, n_parts, quantile_rows(present), sample)
+    if told := told_of_rounding(sample, schema):
+        warn_caller(f"{address}: {told}")
+    return StagedMatrix(surveyed.staged, address, schema, surveyed)
+
+
+def _side_by_side(wanted: Sequence[Wanted], place: StagingPlace) -> StagedMatrix:
+    """Stage several matrices, and write them side by side into the job's folder."""
+    matrices = [_stage_matrix(one, place).staged for one in wanted]
+    if len(shapes := sorted({matrix.shape for matrix in matrices})) > 1:
+        raise InputError(f"input.similarity: matrices of one shape, found {' and '.join(map(str, shapes))}")
+    dense = [matrix for matrix in matrices if isinstance(matrix, Staged)]  # lists hold no sparse one
+    blocks = [matrix.open(place.scratch) for matrix in dense]
+    staged = place.array("matrix", np.concatenate(blocks, axis=1))
+    return StagedMatrix(staged, ", ".join(one.address for one in wanted))
+
+
+def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
+    """Stage features, similarities or objects; a sparse matrix is written into the job's folder first."""
+    address, reading = wanted.address, wanted.reading
+    if reading.keep:
+        return StagedMatrix(stage(address, reading, place.scratch), address)
+    given = open_matrix(address) if wanted.may_be_sparse else open_array(address)
+    seen, sample = SeenDistances() if reading is DISSIMILARITIES else None, Sample()
+    if isinstance(given, SparseStore):
+        is_of_features = reading is FEATURES
+        schema = Schema.of_array(address, given) if is_of_features else None
+        source = given.features(sample) if is_of_features else given.read("distance" if seen else "similarity", seen)
+        matrix: Staged | StagedSparse = replace(place.sparse("matrix", source), origin=address)
+    else:
+        schema = Schema.of_array(address, given)
+        matrix = stage(address, reading, place.scratch, sample if reading is FEATURES else seen)
+        if reading is SIMILARITIES:
+            _warn_of_distances(matrix, place)
+    told = seen.told("measure = 'similarity'") if seen else told_of_rounding(sample, schema)
+    if told:
+        warn_caller(f"{address}: {told}")
+    if wanted.numbers_for:
+        refuse_categories(schema, address, wanted.numbers_for)
+    return StagedMatrix(matrix, address, schema)
+
+
+def _warn_of_distances(similarities: Staged, place: StagingPlace) -> None:
+    """Warn if given similarities look like distances."""
+    with similarities.watched(place.scratch) as values:
+        told = told_of_distances(values)
+    if told:
+        cure = f"similarity = {{ kind = 'dense', matrix = {similarities.address!r}, measure = 'distance' }}"
+        warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")
+
+
+def _measures(
+    wanted: Wanted, matrix: StagedMatrix, n_side_by_side: int, weights: Floats | None, place: StagingPlace
+) -> list[Dense] | list[Kernel]:
+    """The similarities by which rows are read: a given one, which is square, or built-in ones of features."""
+    if wanted.reading not in {SIMILARITIES, DISSIMILARITIES}:
+        return [_kernel(one, matrix, weights, place) for one in wanted.kernels]
+    measure = "distance" if wanted.reading is DISSIMILARITIES else "similarity"
+    n_rows, n_columns = matrix.staged.shape
+    return [Dense.of((n_rows, n_columns // n_side_by_side), measure)]
+
+
+def _kernel(wanted: WantedKernel, matrix: StagedMatrix, weights: Floats | None, place: StagingPlace) -> Kernel:
+    """A built-in similarity of staged features; warns if the scale of one feature hides the others."""
+    assert isinstance(matrix.staged, Staged)  # noqa: S101  (such features are never sparse)
+    with matrix.staged.watched(place.scratch) as features:
+        told = told_of_scales(features, wanted.kind, matrix.schema)
+        kernel = Kernel.of(wanted.kind, features, wanted.gamma)
+        if weights is not None and wanted.gamma is None and len(weights) == len(features):
+            kernel = kernel.weighted(features, weights)
+        alike = told_of_gamma(features, kernel.gamma) if kernel.kind == "rbf" else ""
+    for doubt in filter(None, (told, alike)):
+        warn_caller(f"similarity: {doubt}")
+    return kernel
+
+
+# --- weights and pairs -------------------------------------------------------------------------------------
+
+
+def _sample_weight(wanted: ByRole, truth: StagedTruth) -> Floats | None:
+    """Read the weights of the rows; None if the job wants none."""
+    if Role.SAMPLE_WEIGHT not in wanted:
+        return None
+    one = wanted[Role.SAMPLE_WEIGHT]
+    with naming(one.place, one.address):
+        values = np.asarray(open_array(one.address)[...])
+    if truth.kind == TruthKind.LINKS:  # of which there is one for each pair, and weights are those of points
+        return checked_sample_weight(values, int(open_array(wanted[Role.MATRIX].address).shape[0]))
+    return checked_sample_weight(values, truth.n_rows)
+
+
+def _stage_feature_weights(wanted: ByRole, n_features: int, place: StagingPlace) -> Staged | None:
+    if Role.FEATURE_WEIGHTS not in wanted:
+        return None
+    address = wanted[Role.FEATURE_WEIGHTS].address
+    array = open_array(address)
+    check_feature_weights(address, tuple(array.shape), str(array.dtype), n_features)
+    return place.array("feature_weights", np.asarray(array[...], np.float64))
+
+
+def _stage_pairs(wanted: ByRole, n_points: int, truth: StagedTruth, place: StagingPlace) -> Staged | None:
+    if Role.PAIRS not in wanted:
+        return None
+    address = wanted[Role.PAIRS].address
+    array = open_array(address)
+    check_pairs_and_links(address, tuple(array.shape), str(array.dtype), truth.n_rows)
+    pairs = check_pairs(np.asarray(array[...]), n_points)
+    if told := warning_of_contradictions(pairs, truth.staged.open(place.scratch)):
+        warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
+    return place.array("pairs", pairs)

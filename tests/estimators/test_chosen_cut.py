@@ -1,0 +1,190 @@
+"""The cut that a trial chooses, out of bag, between the best place and zero."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.datasets import load_iris
+
+from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
+from distforest.command_line.cli import main
+from distforest.errors import InputError, SpecError
+from distforest.forest.chosen_cut import BEST, ZERO, ChosenCut
+from distforest.growth.cuts.trial_cuts import TRIAL_TREES
+from distforest.jobs.cluster import Here
+from distforest.jobs.preview import check_and_stage
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Fitted, Options, fit
+from distforest.sources.arrays import write_array
+from distforest.stores.folder import Folder
+
+X, Y = (array[::3] for array in load_iris(return_X_y=True))
+CITY = np.abs(X[:, None] - X).sum(axis=2)
+EUCLID = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+SIZES = np.random.default_rng(0).integers(1, 4, len(Y))
+
+
+def classifier(cut: str = "auto", **params: Any) -> SimForestClassifier:
+    return SimForestClassifier(**{"kind": "distance", "n_estimators": 6, "random_state": 3, "cut": cut, **params})
+
+
+def apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Distances of numbered objects, by a name that jobs can import."""
+    return EUCLID[left, right]
+
+
+@pytest.mark.parametrize("weights", [None, SIZES])
+@pytest.mark.parametrize("class_weight", [None, {"1": 2.0}])
+def test_the_errors_are_those_of_forests_with_each_cut(weights: Any, class_weight: Any) -> None:
+    chosen = classifier(class_weight=class_weight).fit(EUCLID, Y, weights)
+    expected = {}
+    for cut in (BEST, ZERO):
+        own = classifier(cut, n_estimators=TRIAL_TREES, oob_score=True, class_weight=class_weight)
+        shares = own.fit(EUCLID, Y, weights).oob_decision_function_
+        of_rows = np.ones(len(Y)) if weights is None else SIZES.astype(float)
+        of_rows = of_rows * np.where((Y == 1) & (class_weight is not None), 2.0, 1.0)
+        squares = [sum((shares[i, c] - (Y[i] == c)) ** 2 for c in range(3)) for i in range(len(Y))]
+        expected[cut] = sum(w * s for w, s in zip(of_rows, squares, strict=True)) / of_rows.sum()
+    assert chosen.cut_errors_ == pytest.approx(expected)
+    assert chosen.cut_ == min(expected, key=lambda cut: expected[cut])
+
+
+def test_errors_of_targets_are_squared_distances() -> None:
+    target = X[:, 0]
+    own: dict[str, Any] = {"kind": "distance", "random_state": 0, "oob_score": True}
+    chosen = SimForestRegressor(cut="auto", n_estimators=20, max_samples=0.5, **own).fit(CITY, target)
+    trial = SimForestRegressor(cut="zero", n_estimators=TRIAL_TREES, max_samples=0.5, **own).fit(CITY, target)
+    assert chosen.cut_errors_["zero"] == pytest.approx(np.mean((trial.oob_prediction_ - target) ** 2))
+
+
+@pytest.mark.parametrize("bootstrap", [True, False])
+@pytest.mark.parametrize("several", [False, True])
+def test_the_forest_is_the_one_with_the_chosen_cut(bootstrap: bool, several: bool) -> None:
+    own: dict[str, Any] = {"bootstrap": bootstrap, "similarity": ["precomputed"] * 2 if several else "precomputed"}
+    rows: Any = [CITY, EUCLID] if several else EUCLID
+    chosen = classifier(**own).fit(rows, Y)
+    named = classifier(chosen.cut_, **own).fit(rows, Y)
+    assert chosen.digest_ == named.digest_
+    assert named.cut_ == chosen.cut_
+    assert classifier(**own, n_jobs=3).fit(rows, Y).cut_errors_ == chosen.cut_errors_
+
+
+def test_the_seed_decides_where_both_cuts_are_about_as_good() -> None:
+    noisy = np.where(np.eye(len(Y)), 0.0, CITY + np.random.default_rng(0).uniform(0, 6, CITY.shape))
+    assert {classifier(random_state=seed).fit(noisy, Y).cut_ for seed in range(6)} == {BEST, ZERO}
+
+
+def test_functions_choose_as_matrices_do() -> None:
+    given = classifier(similarity=["precomputed"] * 2, oob_score=True, n_estimators=20).fit([CITY, EUCLID], Y)
+    lazy = [
+        Lazy(pairwise(f), kind="distance")
+        for f in (lambda a, b: float(np.abs(a - b).sum()), lambda a, b: float(np.sqrt(((a - b) ** 2).sum())))
+    ]
+    asked = classifier(similarity=lazy, kind="similarity", oob_score=True, n_estimators=20).fit(X, Y)
+    assert asked.cut_errors_ == given.cut_errors_
+    assert asked.digest_ == given.digest_
+    with pytest.raises(InputError, match="would spend the budget; name the cut"):
+        classifier(similarity=Lazy(lazy[0].function, budget=9), kind="similarity").fit(X, Y)
+
+
+def test_trees_that_are_added_have_the_same_cut() -> None:
+    at_once = classifier(n_estimators=9).fit(EUCLID, Y)
+    grown = classifier(n_estimators=4, warm_start=True).fit(EUCLID, Y)
+    assert grown.set_params(n_estimators=9).fit(EUCLID, Y).digest_ == at_once.digest_
+    assert grown.cut_errors_ == at_once.cut_errors_
+
+
+def test_what_cannot_choose_is_refused() -> None:
+    with pytest.raises(InputError, match="no vote out of bag, by which cut='auto' could choose"):
+        classifier(voting="nearest").fit(EUCLID, Y)
+    with pytest.raises(InputError, match="cut must be 'best' or 'zero' or 'auto', found 'nearest'"):
+        classifier("nearest").fit(EUCLID, Y)
+    with pytest.raises(AttributeError, match="without cut='auto'"):
+        _ = classifier("zero").fit(EUCLID, Y).cut_errors_
+
+
+def test_equal_errors_choose_the_best_place() -> None:
+    assert ChosenCut((0.3, 0.3)).cut == ChosenCut((0.3, 0.3 * (1 - 1e-12))).cut == BEST
+    assert ChosenCut((0.0, 0.0)).cut == BEST
+    for entry in ({}, {"chosen_cut": 3}, {"chosen_cut": {"errors": {"best": 1.0}}}):
+        assert ChosenCut.of(entry) is None
+    assert ChosenCut.of(ChosenCut((0.5, 0.25)).entry) == ChosenCut((0.5, 0.25))
+
+
+def test_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = classifier(verbose=1).fit(EUCLID, Y)
+    assert f"distforest: cut={chosen.cut_!r}: mean squared error out of bag" in capsys.readouterr().err
+
+
+def job(store: str, name: str, similarity: object, **params: Any) -> Spec:
+    return Spec.from_dict(
+        {
+            "format": 1,
+            "method": "simforest",
+            "output": f"{store}/{name}.zarr",
+            "seed": 3,
+            "input": {"similarity": similarity, "labels": f"{store}/data.zarr/y"},
+            "params": {"n_estimators": 6, "cut": "auto", **params},
+            "run": {"scratch": f"{store}/scratch"},
+        }
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    for name, values in {"D": EUCLID, "y": Y}.items():
+        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    return str(tmp_path)
+
+
+def run(spec: Spec, **options: Any) -> Fitted:
+    place = Folder(f"{spec.output}.job")
+    return fit(check_and_stage(spec, place.address), spec.output, place, Here(2), Options(batch=4, **options))
+
+
+def test_a_job_chooses_as_the_estimator_does(store: str) -> None:
+    expected = classifier(bootstrap=False).fit(EUCLID, Y)
+    matrix = {"kind": "dense", "matrix": f"{store}/data.zarr/D", "measure": "distance"}
+    function = {"kind": "lazy", "function": f"{__name__}:apart", "measure": "distance"}
+    specs = [
+        job(store, name, similarity, bootstrap=False)
+        for name, similarity in (
+            ("given", matrix),
+            ("all", function),
+            ("worker", {**function, "share": "worker"}),
+        )
+    ]
+    done = [run(spec) for spec in specs]
+    assert [one.digest for one in done] == [expected.digest_] * 3
+    for spec in specs:
+        opened = load(spec.output)
+        assert isinstance(opened, SimForestClassifier)
+        assert (opened.cut_, opened.cut, opened.cut_errors_) == (expected.cut_, expected.cut_, expected.cut_errors_)
+    assert [one.evaluations > 0 for one in done] == [False, True, True]
+    assert [run(spec).digest for spec in specs] == [expected.digest_] * 3  # sealed already
+    told = CliRunner().invoke(main, ["inspect", specs[0].output]).output
+    assert f"cut={expected.cut_!r}: mean squared error out of bag" in " ".join(told.split())
+    with pytest.raises(SpecError, match="would spend the budget"):
+        run(job(store, "poor", {**function, "budget": 900}))
+
+
+def test_a_job_that_stopped_in_a_trial_goes_on_and_may_grow_on(store: str) -> None:
+    matrix = {"kind": "dense", "matrix": f"{store}/data.zarr/D", "measure": "distance"}
+    spec, seen = job(store, "given", matrix), []
+
+    def stop_soon(progress: Any) -> None:
+        seen.append(progress.name)
+        if progress.name == "try" and progress.done > 30:
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        run(spec, watch=stop_soon)
+    assert set(seen) == {"try"}
+    assert run(spec).digest == classifier().fit(EUCLID, Y).digest_
+    more = job(store, "given", matrix, n_estimators=10)
+    grown = run(more, earlier=more.output)
+    assert (grown.n_grown, grown.digest) == (4, classifier(n_estimators=10).fit(EUCLID, Y).digest_)

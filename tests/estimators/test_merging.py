@@ -1,0 +1,230 @@
+"""Forests of the same data that are merged: their trees, answers, digests and scores, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from sklearn.datasets import load_iris
+
+from distforest import (
+    RFD,
+    SMERF,
+    Embedding,
+    Labels,
+    Lazy,
+    SimForestClassifier,
+    SimForestRegressor,
+    Targets,
+    TreeRank,
+    URerF,
+    load,
+    merge,
+    pairwise,
+)
+from distforest.command_line.cli import main
+from distforest.errors import ArtifactError, InputError
+from distforest.jobs.cluster import Here
+from distforest.jobs.preview import check_and_stage
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Options, fit
+from distforest.sources.arrays import write_array
+from distforest.stores.folder import Folder
+
+X, Y = (array[::3] for array in load_iris(return_X_y=True))
+CITY = np.abs(X[:, None] - X).sum(axis=2)
+
+
+def smerf(seed: int, n: int = 4, truth: Any = Y, rows: Any = X, **params: Any) -> SMERF:
+    return SMERF(n, random_state=seed, **params).fit(rows, truth)
+
+
+FORESTS = {
+    "labels": smerf,
+    "targets": lambda seed, n=4: smerf(seed, n, X[:, 0] + 0.5),
+    "distances": lambda seed, n=4: smerf(seed, n, CITY),
+    "urerf": lambda seed, n=4: URerF(n, feature_weights=None, min_samples_split=10, random_state=seed).fit(X),
+    "simforest": lambda seed, n=4: SimForestClassifier("rbf", n_estimators=n, random_state=seed).fit(X, Y),
+    "rfd": lambda seed, n=4: RFD(n, random_state=seed).fit(X, Y),
+    "treerank": lambda seed, n=4: TreeRank(n, random_state=seed).fit(X, Y),
+}
+
+
+@pytest.mark.parametrize("kind", list(FORESTS))
+def test_a_distance_is_the_mean_over_the_trees_of_both(kind: str, tmp_path: Path) -> None:
+    one, other = FORESTS[kind](0, 4), FORESTS[kind](1, 8)
+    both = merge([one, other])
+    assert both.forest_.n_trees == 12
+    expected = (4 * one.distance(X[:9], X) + 8 * other.distance(X[:9], X)) / 12
+    np.testing.assert_allclose(both.distance(X[:9], X), expected, atol=1e-12)
+    assert merge([other, one]).digest_ == both.digest_ != one.digest_
+    assert both.save(tmp_path / "both.zarr") == both.digest_
+    np.testing.assert_array_equal(load(tmp_path / "both.zarr").distance(X[:9], X), both.distance(X[:9], X))
+
+
+def test_three_at_once_are_two_and_one(tmp_path: Path) -> None:
+    forests = [smerf(seed) for seed in (5, 1, 3)]
+    at_once = merge(forests)
+    assert merge([merge(forests[1:]), forests[0]]).digest_ == at_once.digest_
+    for place, own in enumerate(forests):
+        own.save(tmp_path / f"{place}.zarr")
+    names = [str(tmp_path / f"{place}.zarr") for place in range(3)]
+    assert merge([names[0], forests[1], names[2]]).digest_ == at_once.digest_
+    done = CliRunner().invoke(main, ["merge", *names, str(tmp_path / "out.zarr")])
+    assert done.exit_code == 0, done.output
+    assert at_once.digest_ in done.output
+    assert load(tmp_path / "out.zarr").digest_ == at_once.digest_
+    told = " ".join(CliRunner().invoke(main, ["inspect", str(tmp_path / "out.zarr")]).output.split())
+    assert "3 forests: trees 0 to 3 of seed 1, trees 0 to 3 of seed 3, trees 0 to 3 of seed 5" in told
+    taken = CliRunner().invoke(main, ["merge", *names])
+    assert taken.exit_code != 0
+    assert load(names[2]).digest_ == forests[2].digest_
+
+
+def test_scores_out_of_bag_are_those_of_all_trees() -> None:
+    forests = [SimForestClassifier("rbf", n_estimators=30, random_state=seed).fit(X, Y) for seed in (0, 1)]
+    both = merge(forests, Y)
+    shares, count = np.zeros((len(Y), 3)), np.zeros(len(Y))
+    for own in forests:
+        forest = own.forest_
+        for tree in range(forest.n_trees):
+            out = forest.in_bag[tree] == 0
+            nodes = forest.training_nodes[tree, out].astype(np.int64)
+            shares[out] += forest.leaf_table.outputs(tree, nodes)
+            count += out
+    assert both.oob_score_ == np.mean(np.argmax(shares / count[:, None], axis=1) == Y)
+    np.testing.assert_allclose(both.oob_decision_function_, shares / count[:, None])
+    assert not hasattr(merge(forests), "oob_score_")
+    taught = merge([smerf(seed, 60) for seed in (0, 1)], Y)
+    left, right = np.triu_indices(len(Y), 1)
+    off = (Y[left] != Y[right]) - taught.oob_distance(left, right)
+    assert taught.oob_rmse_ == pytest.approx(np.sqrt(np.mean(off**2)))
+    weights = np.arange(len(Y)) % 3
+    own = [SimForestRegressor("rbf", random_state=seed).fit(X, X[:, 0], weights) for seed in (0, 1)]
+    found = merge(own, X[:, 0])
+    known, target = weights > 0, X[:, 0]
+    mean = np.average(target[known], weights=weights[known])
+    squares = [np.average((a - target)[known] ** 2, weights=weights[known]) for a in (found.oob_prediction_, mean)]
+    assert found.oob_score_ == pytest.approx(1 - squares[0] / squares[1])
+
+
+@pytest.mark.parametrize(
+    ("forests", "told"),
+    [
+        (lambda: [smerf(0)], "two or more were expected, found 1"),
+        (lambda: smerf(0), "a list of two or more was expected, found SMERF"),
+        (lambda: [smerf(0), SMERF()], r"forests\[1\]: a fitted forest was expected"),
+        (lambda: [smerf(0), 3], r"forests\[1\]: a fitted forest or an address was expected, found int"),
+        (lambda: [smerf(0), smerf(0, 9)], "trees 0 to 3 of seed 0 are in two of them; they would count twice"),
+        (lambda: [merge([smerf(0), smerf(1)]), smerf(1, 2)], "trees 0 to 1 of seed 1 are in two"),
+        (lambda: [smerf(0), smerf(1, max_depth=3)], "max_depth=None beside max_depth=3"),
+        (lambda: [smerf(0), FORESTS["urerf"](1)], "found smerf beside urerf"),
+        (lambda: [smerf(0), smerf(1, rows=X + 1)], "found other data: data_sha256"),
+        (lambda: [smerf(0), smerf(1, truth=Y[::-1])], "found other data: data_sha256"),
+        (lambda: [smerf(0), smerf(1, rows=X[:, :3])], "rows of another kind"),
+        (lambda: [smerf(0), smerf(1, truth=Y + 1)], r"classes \[0, 1, 2\] beside \[1, 2, 3\]"),
+    ],
+)
+def test_forests_of_other_trees_are_refused(forests: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        merge(forests())
+
+
+def test_what_nothing_tells_is_refused() -> None:
+    lazy = Lazy(pairwise(lambda a, b: float(np.abs(a - b).sum())), kind="distance")
+    asked = [SimForestClassifier(lazy, n_estimators=3, random_state=seed).fit(X, Y) for seed in (0, 1)]
+    with pytest.raises(InputError, match="nothing tells whether they were grown on the same data"):
+        merge(asked)
+    with pytest.raises(InputError, match="found 9"):
+        merge([smerf(0), smerf(1)], Y[:9])
+    with pytest.raises(InputError, match="found 9"):
+        merge([FORESTS["simforest"](0), FORESTS["simforest"](1)], Y[:9])
+    with pytest.raises(InputError, match="found 60"):
+        merge([smerf(0), smerf(1)], Labels(np.arange(60) % 3))
+    absolute, cosine = Targets(X[:, 0], metric="absolute"), Embedding(X, metric="cosine")
+    with pytest.raises(InputError, match="y: what the forest was taught was expected, as in the fit"):
+        merge([smerf(0, 20, absolute), smerf(1, 20, absolute)], X[:, 1])
+    with pytest.raises(InputError, match=r"y: directions of the 50 training rows were expected, .* found embedding"):
+        merge([smerf(0, 20, cosine), smerf(1, 20, cosine)], Embedding(X))
+    both = merge([smerf(0, 60, absolute), smerf(1, 60, absolute)], X[:, 0])
+    assert both.oob_rmse_ == merge([smerf(0, 60, absolute), smerf(1, 60, absolute)], absolute).oob_rmse_
+    with pytest.raises(InputError, match="no score out of bag can be worked out for RFD"):
+        merge([FORESTS["rfd"](0), FORESTS["rfd"](1)], Y)
+    weighted = [smerf(seed, feature_weights=weights) for seed, weights in ((0, [1, 1, 1, 2]), (1, [1, 1, 1, 3]))]
+    with pytest.raises(InputError, match="other data: data_sha256"):
+        merge(weighted)
+    grown = merge([smerf(0), smerf(1)]).set_params(warm_start=True, n_estimators=9)
+    with pytest.raises(InputError, match="nothing tells which data it was fitted on"):
+        grown.fit(X, Y)
+
+
+def test_columns_of_other_names_or_categories_are_refused() -> None:
+    frame = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 3, "wide", "narrow")})
+    one, named = smerf(0, rows=frame), smerf(1, rows=frame.rename(columns={"a": "c"}))
+    with pytest.raises(InputError, match="found column 'a' beside 'c'"):
+        merge([one, named])
+    with pytest.raises(InputError, match="columns with other categories"):
+        merge([one, smerf(1, rows=frame.assign(b=frame["b"].replace("wide", "woad")))])
+    assert merge([one, smerf(1, rows=frame)]).forest_.n_trees == 8
+
+
+def test_the_output_of_a_merge_is_checked_before_forests_are_read(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for output, told in (
+        (tmp_path / "mine", "exists already"),
+        (tmp_path / "no" / "out.zarr", "a folder to write into"),
+    ):
+        done = CliRunner().invoke(main, ["merge", str(tmp_path / "nothing.zarr"), "other.zarr", str(output)])
+        assert done.exit_code != 0
+        assert told in " ".join(done.output.split())
+    assert not (tmp_path / "no").exists()
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_forests_of_jobs_merge_by_their_inputs(tmp_path: Path) -> None:
+    for name, values in (("X", X), ("y", Y), ("other", Y[::-1].copy())):
+        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+
+    def job(name: str, seed: int, labels: str = "y") -> str:
+        table = {
+            "format": 1,
+            "method": "smerf",
+            "seed": seed,
+            "output": f"{tmp_path}/{name}.zarr",
+            "input": {
+                "features": f"{tmp_path}/data.zarr/X",
+                "distances": {"kind": "labels", "values": f"{tmp_path}/data.zarr/{labels}"},
+            },
+            "params": {"n_estimators": 4},
+            "run": {"scratch": f"{tmp_path}/scratch"},
+        }
+        spec, place = Spec.from_dict(table), Folder(f"{tmp_path}/{name}.job")
+        return fit(check_and_stage(spec, place.address), spec.output, place, Here(1), Options()).address
+
+    names = [job("zero", 0), job("one", 1), job("two", 2, "other")]
+    assert merge(names[:2]).digest_ == merge([smerf(0), smerf(1)]).digest_
+    with pytest.raises(InputError, match="found other data: labels of sha256"):
+        merge([names[0], names[2]])
+    with pytest.raises(InputError, match="nothing tells"):
+        merge([names[0], smerf(1)])
+    with pytest.raises(ArtifactError):
+        merge([names[0], str(tmp_path / "nothing.zarr")])
+
+
+def test_rows_that_join_are_neighbours_without_growth() -> None:
+    forest = smerf(0, 20, CITY)
+    near, own = forest.kneighbors(X[:5], 4, added=X[40:45] + 0.1)
+    distances = forest.distance(X[:5], np.concatenate([X, X[40:45] + 0.1]))
+    order = np.lexsort((np.broadcast_to(np.arange(55), distances.shape), distances))[:, :4]
+    np.testing.assert_array_equal(own, order)
+    np.testing.assert_array_equal(near, np.take_along_axis(distances, order, axis=1))
+    twin = forest.kneighbors(X[7:8], 55, return_distance=False, added=X[7:12])
+    assert sorted(twin[0].tolist()) == list(range(55))
+    mine = forest.kneighbors(n_neighbors=54, return_distance=False, added=X[7:12])
+    assert all(row not in found for row, found in enumerate(mine.tolist()))
+    shared = URerF(8, feature_weights=None, min_samples_split=10, random_state=0).fit(X)
+    assert (shared.kneighbors(X[:3], 1, added=X[:3], return_distance=False)[:, 0] >= 0).all()

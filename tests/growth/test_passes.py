@@ -1,0 +1,251 @@
+"""Trees that grow by passes over rows on disk are those that grow in memory, for any budget and any blocks."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from distforest.errors import InputError
+from distforest.growth.cuts.sums import ClassSums, RowBlock, VectorSums
+from distforest.growth.grower import Level
+from distforest.growth.methods import METHODS, problem
+from distforest.growth.parameters import complete
+from distforest.growth.passes import Passes, remove_left
+from distforest.growth.problem import Data, Problem
+from distforest.growth.sample_weights import Draws, SampleWeights
+from distforest.growth.stored_rows import StoredRows
+from distforest.jobs.train import fit_here
+from distforest.sources.arrays import release_pages
+from distforest.sources.binned import BinnedSource
+from distforest.sources.row_kinds import Features
+from distforest.sources.truth import TruthKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+N_COLUMNS = 4
+FREE = settings(
+    max_examples=6 if numba.config.DISABLE_JIT else 40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+KINDS = ("labels", "three labels", "targets", "embedding")
+
+
+def data_of(kind: str, n_rows: int, seed: int, holes: float = 0.0, weights: np.ndarray | None = None) -> Data:
+    """Features with ties, a part of them missing, and a truth that two of them tell, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, N_COLUMNS)).astype(np.float32)
+    X[:, 2] = np.round(X[:, 2])
+    told = X[:, 0] + X[:, 2] + rng.normal(size=n_rows)
+    X[rng.random(X.shape) < holes] = np.nan
+    own = None if weights is None else SampleWeights.of(weights, Draws(n_rows, replace=True))
+    if kind == "targets":
+        return Data(Features(N_COLUMNS), X, TruthKind.TARGETS, told[:, None], sample_weights=own)
+    if kind == "embedding":
+        truth = np.stack([told, rng.normal(size=n_rows)], axis=1)
+        return Data(Features(N_COLUMNS), X, TruthKind.EMBEDDING, truth, sample_weights=own)
+    n_classes = 2 if kind == "labels" else 3
+    labels = np.clip(np.floor(told + n_classes / 2), 0, n_classes - 1).astype(np.int32)
+    return Data(Features(N_COLUMNS), X, TruthKind.LABELS, labels, tuple(range(n_classes)), sample_weights=own)
+
+
+def bound(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
+    method = METHODS["smerf"]
+    params = complete(method.parameters, {"n_estimators": 2, "max_bins": 16, **given})
+    made = problem(method, data, params, 3, passes)
+    assert isinstance(made, Problem)
+    return made
+
+
+def digest_of(data: Data, passes: Passes | None = None, **given: Any) -> str:
+    return fit_here(bound(data, passes, **given)).digest
+
+
+@FREE
+@given(
+    kind=st.sampled_from(KINDS),
+    n_rows=st.integers(2, 60),
+    seed=st.integers(0, 999),
+    holes=st.sampled_from([0.0, 0.3, 0.9]),
+    budget=st.sampled_from([1, 500, 2_000, 1 << 20]),
+    block_rows=st.one_of(st.none(), st.integers(1, 70)),
+    max_bins=st.sampled_from([2, 5, 256]),
+    min_leaf=st.sampled_from([1, 4]),
+    bootstrap=st.booleans(),
+    weighted=st.booleans(),
+)
+def test_passes_grow_the_forest_of_memory_to_the_bit(
+    tmp_path: Path,
+    kind: str,
+    n_rows: int,
+    seed: int,
+    holes: float,
+    budget: int,
+    block_rows: int | None,
+    max_bins: int,
+    min_leaf: int,
+    bootstrap: bool,
+    weighted: bool,
+) -> None:
+    weights = None
+    if weighted:
+        weights = np.random.default_rng(seed).integers(0, 4, n_rows).astype(float)
+        weights[0] = 1.0
+    data = data_of(kind, n_rows, seed, holes, weights)
+    given = {"max_bins": max_bins, "min_samples_leaf": min_leaf, "bootstrap": bootstrap}
+    expected = digest_of(data, **given)
+    assert digest_of(data, Passes(tmp_path, budget, block_rows), **given) == expected
+    assert not list(tmp_path.iterdir()), "rows on disk outlive their tree"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_three_budgets_give_one_digest(tmp_path: Path, kind: str) -> None:
+    data = data_of(kind, 700, seed=5, holes=0.1)
+    digests = {digest_of(data, Passes(tmp_path, budget)) for budget in (4_000, 20_000, 1 << 20)}
+    assert digests == {digest_of(data)}
+
+
+def test_rows_that_a_killed_process_has_left_are_removed(tmp_path: Path) -> None:
+    for name in ("rows-left", "rows-locked", "rows-young", "others"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.codes").write_bytes(b"codes")
+        if name != "rows-young":
+            os.utime(tmp_path / name, (0, 0))
+    handle = os.open(tmp_path / "rows-locked", os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        remove_left(tmp_path)
+    finally:
+        os.close(handle)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["others", "rows-locked", "rows-young"]
+
+
+@pytest.mark.parametrize("kind", ["labels", "targets"])
+@pytest.mark.parametrize("holes", [0.0, 0.4])
+def test_a_node_by_sums_is_cut_as_in_memory(tmp_path: Path, kind: str, holes: float) -> None:
+    data = data_of(kind, 300, seed=8, holes=holes)
+    by_sums = bound(data, Passes(tmp_path, 1, 17), max_depth=3).grow(np.arange(2))
+    in_memory = bound(data, max_depth=3).grow(np.arange(2))
+    assert list(by_sums) == list(in_memory)
+    for name, values in in_memory.items():
+        np.testing.assert_array_equal(by_sums[name], values, err_msg=name)
+
+
+def test_rows_walk_to_the_leaves_in_which_they_grew(tmp_path: Path) -> None:
+    """Passes find leaves by features, growth by codes."""
+    data = data_of("labels", 400, seed=2, holes=0.2)
+    grown, walked = bound(data).grow(np.arange(2)), bound(data, Passes(tmp_path, 900)).grow(np.arange(2))
+    in_bag = grown["in_bag"] > 0
+    np.testing.assert_array_equal(walked["leaves"][in_bag], grown["leaves"][in_bag])
+
+
+def test_each_part_of_a_level_is_watched(tmp_path: Path) -> None:
+    levels: list[Level] = []
+    bound(data_of("labels", 300, seed=1), Passes(tmp_path, 5_000)).watched(levels.append).grow(np.arange(1))
+    whole: list[Level] = []
+    bound(data_of("labels", 300, seed=1)).watched(whole.append).grow(np.arange(1))
+    for depth in range(max(level.depth for level in whole) + 1):
+        parts = [level for level in levels if level.depth == depth]
+        assert sum(level.n_open for level in parts) == sum(level.n_open for level in whole if level.depth == depth)
+    assert len(levels) > len(whole)
+
+
+def test_an_error_leaves_no_rows_on_disk(tmp_path: Path) -> None:
+    def fail(level: Level) -> None:
+        if level.depth == 2:
+            raise KeyboardInterrupt
+
+    stopped = bound(data_of("labels", 300, seed=1), Passes(tmp_path, 2_000)).watched(fail)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.grow(np.arange(1))
+    assert not list(tmp_path.iterdir())
+
+
+def test_exact_values_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="found max_bins=None"):
+        bound(data_of("labels", 40, seed=0), Passes(tmp_path, 1_000), max_bins=None)
+
+
+def test_far_targets_are_refused(tmp_path: Path) -> None:
+    data = data_of("targets", 40, seed=0)
+    far = replace(data, truth=np.where(np.arange(40)[:, None] == 3, 1e30, data.truth))
+    with pytest.raises(InputError, match="judged by FarVariance"):
+        bound(far, Passes(tmp_path, 1_000))
+
+
+@pytest.mark.kernels
+@FREE
+@given(seed=st.integers(0, 999), n_rows=st.integers(1, 300), n_classes=st.integers(1, 4))
+def test_sums_are_those_of_each_row_alone(seed: int, n_rows: int, n_classes: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, (n_rows, 3)).astype(np.uint8)
+    labels, weights = rng.integers(0, n_classes, n_rows).astype(np.int32), rng.integers(1, 5, n_rows).astype(np.int32)
+    vectors, columns = rng.integers(-99, 99, (n_rows, 2)), np.array([2, 0], np.int32)
+    by_class, by_vector = ClassSums.zeros(2, n_classes), VectorSums.zeros(2, 2)
+    for first in range(0, n_rows, 50):
+        here = slice(first, first + 50)
+        by_class.add(RowBlock(codes[here], labels[here], weights[here]), columns)
+        by_vector.add(RowBlock(codes[here], vectors[here], weights[here]), columns)
+    for k, column in enumerate(columns.tolist()):
+        for code in np.unique(codes[:, column]).tolist():
+            rows = np.flatnonzero(codes[:, column] == code).tolist()
+            of_classes = [sum(int(weights[r]) for r in rows if labels[r] == c) for c in range(n_classes)]
+            of_vectors = [sum(int(weights[r]) * int(vectors[r, q]) for r in rows) for q in range(2)]
+            assert by_class.sums[k, :, code].tolist() == of_classes
+            assert by_vector.sums[k, code].tolist() == of_vectors
+            assert by_class.filled(k)[code] == by_vector.filled(k)[code] == sum(of_classes)
+        assert by_class.filled(k).sum() == by_vector.filled(k).sum() == weights.sum()
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+@pytest.mark.parametrize("block_rows", [1, 7, 1000])
+def test_stored_codes_are_those_in_memory(tmp_path: Path, holes: float, block_rows: int) -> None:
+    X = data_of("labels", 90, seed=4, holes=holes).array
+    weights = np.arange(90, dtype=np.int32) % 3
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    for own in (None, weights):
+        expected = BinnedSource.of(X, 8, own)
+        found = BinnedSource.stored(mapped, 8, own, tmp_path / "codes", block_rows)
+        np.testing.assert_array_equal(found.codes, expected.codes)
+        np.testing.assert_array_equal(found.edges, expected.edges)
+        assert found.is_complete == expected.is_complete == (not holes)
+
+
+def test_pages_that_are_given_back_are_read_again(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(1000))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")[5:]
+    assert mapped.sum() == sum(range(5, 1000))
+    release_pages(mapped)
+    assert mapped.sum() == sum(range(5, 1000))
+
+
+def test_changes_that_are_in_no_file_keep_their_pages(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(1000))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
+    mapped[7] = -1
+    release_pages(mapped[5:])
+    assert mapped[7] == -1
+
+
+def test_rows_are_read_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
+    rows = StoredRows(tmp_path / "rows", 2, np.empty((0, 3), np.int64))
+    codes, truth = np.arange(20, dtype=np.uint8).reshape(10, 2), np.arange(30).reshape(10, 3)
+    weights = np.arange(1, 11, dtype=np.int32)
+    for first, last in ((0, 3), (3, 3), (3, 10)):
+        rows.append(RowBlock(codes[first:last], truth[first:last], weights[first:last]))
+    blocks = list(rows.blocks(4))
+    assert [len(block.weights) for block in blocks] == [4, 4, 2]
+    for name, values in RowBlock(codes, truth, weights)._asdict().items():
+        np.testing.assert_array_equal(np.concatenate([getattr(block, name) for block in blocks]), values)
+    assert (rows.n_rows, rows.weight) == (10, 55)
+    assert (rows.least.tolist(), rows.greatest.tolist()) == ([0, 1, 2], [27, 28, 29])
+    rows.remove()
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,121 @@
+"""Jobs whose rows do not fit into their workers grow their trees by passes: the forest of a job that fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from distforest.errors import MemoryLimitError
+from distforest.jobs.cluster import Here
+from distforest.jobs.plan import IMPORTED_BYTES, LEAST_ROWS_BUDGET, Size, check_memory, projected_bytes, within
+from distforest.jobs.preview import preview
+from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
+from distforest.jobs.train import Options, fit, size_of
+from distforest.sources.arrays import create_array, write_array
+from distforest.stores.folder import Folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LARGE = Size(n_rows=4_000_000, n_trees=2, matrix_bytes=800 << 20, truth_bytes=16 << 20, width=7, dense=False)
+
+
+def spec_in(folder: Path, name: str, max_bins: object = 16, min_samples_leaf: int = 1, **run: Any) -> Spec:
+    return Spec.from_dict(
+        {
+            "format": 1,
+            "method": "smerf",
+            "output": f"{folder}/{name}.zarr",
+            "input": {
+                "features": f"{folder}/data.zarr/X",
+                "distances": {"kind": "labels", "values": f"{folder}/data.zarr/y"},
+            },
+            "params": {"n_estimators": 3, "max_bins": max_bins, "min_samples_leaf": min_samples_leaf},
+            "run": {"scratch": f"{folder}/scratch", "workers": 1, **run},
+        }
+    )
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+def test_a_job_by_passes_seals_the_forest_of_one_in_memory(tmp_path: Path, holes: float) -> None:
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(500, 4)).astype(np.float32), rng.integers(0, 2, 500)
+    X[rng.random(X.shape) < holes] = np.nan
+    for name, values in (("X", X), ("y", y)):
+        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    digests = set()
+    for name, budget in (("memory", None), ("small", 3_000), ("larger", 30_000)):
+        spec = spec_in(tmp_path, name)
+        folder = Folder(f"{spec.output}.job")
+        inputs = replace(stage_inputs(spec, folder.address), rows_budget=budget)
+        assert size_of(inputs.problem()).rows_budget == budget
+        digests.add(fit(inputs, spec.output, folder, Here(), Options(batch=2)).digest)
+    assert len(digests) == 1
+    assert not list((tmp_path / "scratch" / "passes").iterdir())
+
+
+def large_arrays(folder: Path) -> None:
+    """The metadata of arrays that are not stored."""
+    create_array(f"{folder}/data.zarr", "X", (LARGE.n_rows, 50), np.dtype(np.float32), 100_000)
+    create_array(f"{folder}/data.zarr", "y", (LARGE.n_rows,), np.dtype(np.int32), 100_000)
+
+
+def test_passes_are_chosen_where_not_even_one_tree_fits(tmp_path: Path) -> None:
+    large_arrays(tmp_path)
+    by_passes = preview(spec_in(tmp_path, "forest", min_samples_leaf=20, memory_limit="1GiB")).plan
+    assert by_passes.rows_budget is not None
+    assert by_passes.rows_budget > LEAST_ROWS_BUDGET
+    assert by_passes.projected_bytes <= 1 << 30
+    assert preview(spec_in(tmp_path, "forest", memory_limit="16GiB")).plan.rows_budget is None
+
+
+def test_nodes_that_do_not_fit_are_foreseen(tmp_path: Path) -> None:
+    """Full trees over so many rows have millions of nodes, which no budget of rows makes smaller."""
+    large_arrays(tmp_path)
+    full = preview(spec_in(tmp_path, "forest", memory_limit="1GiB"))
+    assert full.plan.rows_budget is None
+    assert full.plan.projected_bytes > 1 << 30
+    assert full.cure == ", or let trees grow by passes: set a larger `min_samples_leaf` or a `max_depth`"
+    assert preview(spec_in(tmp_path, "forest", memory_limit="340MiB")).cure == ""
+
+
+def test_targets_take_memory_before_the_first_tree() -> None:
+    targets = replace(LARGE, of_vectors=True, truth_bytes=256 << 20)
+    assert within(LARGE, 1 << 30, 1, 1) is not None
+    assert within(targets, 1 << 30, 1, 1) is None
+    assert projected_bytes(targets, 1, 1) > projected_bytes(replace(targets, of_vectors=False), 1, 1)
+
+
+def test_exact_values_do_not_grow_by_passes(tmp_path: Path) -> None:
+    large_arrays(tmp_path)
+    seen = preview(spec_in(tmp_path, "forest", max_bins="none", memory_limit="1GiB"))
+    assert seen.plan.rows_budget is None
+    cure = "or let trees grow by passes: set `max_bins` and a larger `min_samples_leaf` or a `max_depth`"
+    with pytest.raises(MemoryLimitError, match=f"{cure}$"):
+        check_memory(seen.plan.projected_bytes, seen.memory_limit, seen.cure)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_budget_uses_what_the_limit_leaves(threads: int, batch: int) -> None:
+    limit = 4 << 30
+    sized = within(LARGE, limit, batch, threads)
+    assert sized is not None
+    assert limit - threads < projected_bytes(sized, batch, threads) <= limit
+    assert within(LARGE, IMPORTED_BYTES, batch, threads) is None
+
+
+@pytest.mark.parametrize("method", ["rfd", "treerank"])
+def test_pairs_do_not_grow_by_passes(tmp_path: Path, method: str) -> None:
+    large_arrays(tmp_path)
+    features, labels = f"{tmp_path}/data.zarr/X", f"{tmp_path}/data.zarr/y"
+    of_pairs = {"method": method, "input": {"features": features, "labels": labels}}
+    run = {"workers": 1, "memory_limit": "1GiB"}
+    seen = preview(Spec.from_dict({"format": 1, "output": f"{tmp_path}/f.zarr", "run": run, **of_pairs}))
+    assert seen.plan.rows_budget is None
+    with pytest.raises(MemoryLimitError):
+        check_memory(seen.plan.projected_bytes, seen.memory_limit)

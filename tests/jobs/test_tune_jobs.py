@@ -1,0 +1,258 @@
+"""Tuning jobs: the cells, scores and forest of `tune` in Python, whatever dies; and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distforest import SMERF, Labels, tune
+from distforest.errors import ArtifactError, InputError, SpecError
+from distforest.evaluation.grids import TUNING, ScoredGrid
+from distforest.forest.sealed.artifact import open_forest
+from distforest.growth.problem import Problem
+from distforest.jobs import tune as tuning
+from distforest.jobs.any_spec import kind_of_job, n_trees_of, spec_from_dict, with_absolute_paths
+from distforest.jobs.cluster import Cluster, Here
+from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Options, kept
+from distforest.jobs.train import fit as train
+from distforest.jobs.tune_spec import TuneSpec
+from distforest.sources.arrays import write_array
+from distforest.stores.folder import Folder
+from tests.jobs.faults import Faults, faulty, growths
+
+N, SEED, N_TREES = 40, 5, 12
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 4)).astype(np.float32)
+Z = np.abs(X[:, None, 0] - X[:, 0]).astype(np.float32)
+HOLES = Z.copy()
+HOLES[3, 9] = HOLES[9, 3] = np.nan
+Y = np.digitize(X[:, 1], [-0.5, 0.5])
+COSTS = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
+WEIGHTS = np.tile([1, 2, 1, 0], N // 4)
+GRID = {"max_features": [1, 4], "min_samples_split": [2, 8]}
+
+
+def table_in(folder: Path, **changes: Any) -> dict[str, Any]:
+    """A tuning job of four cells, with its inputs written into a folder."""
+    for name, values in (("X", X), ("Z", Z), ("holes", HOLES), ("y", Y), ("weights", WEIGHTS), ("costs", COSTS)):
+        if not (folder / "data.zarr" / name).exists():
+            write_array(f"{folder}/data.zarr", name, values.shape, values.dtype, [values])
+    return {
+        "format": 1,
+        "job": "tune",
+        "method": "smerf",
+        "seed": SEED,
+        "output": f"{folder}/best.zarr",
+        "input": {"features": f"{folder}/data.zarr/X", "distances": f"{folder}/data.zarr/Z"},
+        "params": {"n_estimators": N_TREES},
+        "grid": GRID,
+        "run": {"scratch": f"{folder}/scratch"},
+        **changes,
+    }
+
+
+def spec_in(folder: Path, **changes: Any) -> TuneSpec:
+    spec = spec_from_dict(table_in(folder, **changes))
+    assert isinstance(spec, TuneSpec)
+    return spec
+
+
+def run(spec: TuneSpec, cluster: Cluster | None = None, **options: Any) -> tuning.TunedForest:
+    """The job as the command line runs it, four trees to a task."""
+    folder = Folder(f"{spec.output}.job")
+    with kept(folder):
+        groups = tuning.stage_grid(spec, folder.address)
+        return tuning.tune(spec, groups, folder, cluster or Here(), Options(batch=4, **options))
+
+
+def shards_in(spec: TuneSpec) -> int:
+    return len([*Path(f"{spec.output}.job").glob("shards-*/trees-*.npz")])
+
+
+def test_a_spec_is_read_and_written(tmp_path: Path) -> None:
+    spec = spec_in(tmp_path, scoring="spearman", grid={"max_depth": ["none", 3], "max_features": ["sqrt"]})
+    assert spec.cells == [{"max_depth": None, "max_features": "sqrt"}, {"max_depth": 3, "max_features": "sqrt"}]
+    assert spec_from_dict(spec.to_dict()) == spec
+    assert with_absolute_paths(spec) == spec
+    assert (kind_of_job(spec), spec.scoring) == ("tune", "spearman")
+    assert n_trees_of(spec_in(tmp_path)) == 2 * N_TREES
+    assert type(spec.fit_of({})) is Spec
+
+
+@pytest.mark.filterwarnings("ignore:oob_score")
+@pytest.mark.parametrize("kind", ["distances", "holes", "labels", "costs", "weights"])
+def test_a_job_finds_what_python_finds(tmp_path: Path, kind: str) -> None:
+    inputs = table_in(tmp_path)["input"]
+    truth: Any = {"labels": Y, "holes": HOLES, "costs": Labels(Y, costs=COSTS)}.get(kind, Z)
+    scoring = "roc_auc" if kind == "labels" else "spearman"
+    if kind in {"labels", "costs"}:
+        inputs["distances"] = {"kind": "labels", "values": f"{tmp_path}/data.zarr/y"}
+        inputs["distances"] |= {"costs": f"{tmp_path}/data.zarr/costs"} if kind == "costs" else {}
+    elif kind == "holes":
+        inputs["distances"] = f"{tmp_path}/data.zarr/holes"
+    elif kind == "weights":
+        inputs["sample_weight"] = f"{tmp_path}/data.zarr/weights"
+    grid = {**GRID, "max_samples": ["none", 20]} if kind == "weights" else GRID
+    spec = spec_in(tmp_path, input=inputs, scoring=scoring, grid=grid, params={"n_estimators": 40})
+    done = run(spec)
+    own = {**grid, "max_samples": [None, 20]} if kind == "weights" else grid
+    weights = WEIGHTS if kind == "weights" else None
+    found = tune(SMERF(40, random_state=SEED), own, X, truth, scoring=scoring, sample_weight=weights)
+    assert done.fitted.digest == found.best_estimator_.digest_
+    assert repr(done.grid.cv_results_) == repr(found.cv_results_)  # NaN is not equal to itself
+    assert done.grid.best_index_ == found.best_index_
+    sealed = ScoredGrid.of_provenance(open_forest(spec.output).provenance)
+    assert repr(sealed) == repr(done.grid)
+
+
+def test_the_best_cell_takes_trees_that_are_there(tmp_path: Path) -> None:
+    """Its forest is that of a plain fit, and if its trees stop last they are not grown again."""
+    done = run(spec_in(tmp_path, grid={"max_features": [1, 4], "min_samples_split": [2]}))
+    assert done.n_grown == 2 * N_TREES
+    assert done.fitted.n_grown == 0
+    spec = replace(spec_in(tmp_path).fit_of(done.grid.best_params_), output=f"{tmp_path}/fit.zarr")
+    folder = Folder(f"{spec.output}.job")
+    assert train(tuning.check_and_stage(spec, folder.address), spec.output, folder, Here(), Options()).digest == (
+        done.fitted.digest
+    )
+
+
+def test_an_interrupted_job_is_completed_by_running_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    undisturbed = run(spec_in(tmp_path, output=f"{tmp_path}/undisturbed.zarr"))
+    spec, grow, grown = spec_in(tmp_path), Problem.grow, list[int]()
+
+    def interrupted(self: Problem, trees: np.ndarray) -> dict[str, np.ndarray]:
+        if len(grown) >= 2:
+            raise KeyboardInterrupt
+        grown.append(len(trees))
+        return grow(self, trees)
+
+    with monkeypatch.context() as during:
+        during.setattr(Problem, "grow", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(spec)
+    assert shards_in(spec) == 2
+    with monkeypatch.context() as during:
+
+        def broken(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        during.setattr(tuning, "fit", broken)
+        with pytest.raises(KeyboardInterrupt):
+            run(spec)
+    assert len([*Path(f"{spec.output}.job").glob("shards-*/scores-*.json")]) == 2
+    with monkeypatch.context() as during:
+        during.setattr(tuning, "scored_cells", broken)  # scores that are committed are read
+        done = run(spec)
+    assert done.grid == undisturbed.grid
+    assert done.fitted.digest == undisturbed.fitted.digest
+    assert done.n_grown == done.fitted.n_grown
+    assert not Path(f"{spec.output}.job").exists()
+    again = run(spec)
+    assert (again.n_grown, again.grid, again.fitted.digest) == (0, done.grid, done.fitted.digest)
+
+
+def test_damaged_scores_are_worked_out_again_and_lost_shards_told(tmp_path: Path) -> None:
+    spec = spec_in(tmp_path)
+    folder = Folder(f"{spec.output}.job")
+    groups = tuning.stage_grid(spec, folder.address)
+    with pytest.raises(ZeroDivisionError):
+        tuning.tune(spec, groups, folder, Here(), Options(watch=lambda progress: 1 // (progress.name != "merge")))
+    for path in Path(folder.address).glob("shards-*/scores-*.json"):
+        path.write_text('[{"scores": {}')
+    done = run(spec)
+    assert done.grid == run(spec_in(tmp_path, output=f"{tmp_path}/other.zarr")).grid
+    task = tuning.JudgeTask(groups[0].inputs, Folder(f"{tmp_path}/nowhere"), groups[0].shared.stops, N_TREES)
+    with pytest.raises(tuning.JobError, match="are damaged or were removed; run the job again"):
+        tuning.score_cells(task)
+
+
+@pytest.mark.cluster
+def test_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
+    expected = run(spec_in(tmp_path))
+    record = tmp_path / "record"
+    record.mkdir()
+    spec = spec_in(tmp_path, output=f"{tmp_path}/again.zarr")
+    with local_cluster(2) as cluster, faulty(cluster, Faults(record, tree=5, point="after_growth")):
+        done = run(spec, cluster)
+    assert (record / "died").exists()
+    assert repr(done.grid) == repr(expected.grid)  # NaN from a worker is not equal to another one
+    assert done.fitted.digest == expected.fitted.digest
+    assert max(growths(record).values()) > 2
+
+
+def test_another_forest_at_the_output_is_kept_unless_it_may_be_replaced(tmp_path: Path) -> None:
+    done = run(spec_in(tmp_path, grid={"max_features": [1, 4]}))
+    with pytest.raises(InputError, match="is a forest of another tuning job; choose another output"):
+        run(spec_in(tmp_path))
+    fitted = spec_in(tmp_path).fit_of(done.grid.best_params_)
+    plain = replace(fitted, output=f"{tmp_path}/plain.zarr")
+    folder = Folder(f"{plain.output}.job")
+    train(tuning.check_and_stage(plain, folder.address), plain.output, folder, Here(), Options())
+    same = spec_in(tmp_path, output=plain.output, grid={"max_features": [1, 4]})
+    with pytest.raises(InputError, match="is a forest that was not tuned"):
+        run(same)
+    replaced = run(same, overwrite=True)
+    assert replaced.fitted.digest == done.fitted.digest
+    assert ScoredGrid.of_provenance(open_forest(plain.output).provenance) == done.grid
+
+
+def test_a_score_that_is_not_defined_is_refused_before_trees_grow(tmp_path: Path) -> None:
+    spec = spec_in(tmp_path, scoring="roc_auc")
+    with pytest.raises(InputError, match="'roc_auc' is not defined: the true distances have more, or fewer, than two"):
+        run(spec)
+    assert not Path(f"{spec.output}.job").exists()
+
+
+def test_a_cell_that_does_not_suit_the_rows_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"grid: the cell \{'max_samples': 41.*\}: params.max_samples: .*41"):
+        run(spec_in(tmp_path, grid={"max_samples": [20, 41]}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"grid": {}}, "grid: must have a list of values for one parameter or more"),
+        ({"grid": {"max_depth": 3}}, "grid.max_depth: must be a list of values, found 3"),
+        ({"grid": {"max_dept": [3]}}, "grid.max_dept: unknown key 'max_dept'; did you mean 'max_depth'?"),
+        ({"grid": {"max_depth": [0]}}, "grid.max_depth: must hold "),
+        ({"grid": {"max_depth": ["deep"]}}, "grid.max_depth: must hold "),
+        ({"grid": {"max_depth": [*range(1, 41)], "max_features": [*range(1, 41)]}}, "at most 1,024 cells, found 1,600"),
+        ({"grid": {"max_bins": [4], "feature_combinations": [2.0]}}, "grid: the cell {.*} is none: max_bins splits"),
+        ({"grid": {"bootstrap": [False]}}, "leaves no row out of bag"),
+        ({"grid": {"feature_weights": ["given"]}}, "input.feature_weights names none"),
+        ({"scoring": "r2"}, "scoring: must be 'neg_root_mean_squared_error' or 'spearman'"),
+        ({"method": "urerf"}, "method: must be 'smerf' in a tuning job"),
+        ({"run": {"grow_on": True}}, "run.grow_on: goes with a fit"),
+        ({"job": "guess"}, "job: must be 'fit' or 'tune' or 'score', found 'guess'"),
+        ({"job": "fit"}, "grid: unknown key 'grid'; it goes with job = \"tune\""),
+        ({"params": {"max_dept": 3}, "grid": {"max_depth": [0]}}, "params.max_dept: unknown"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(tmp_path: Path, changes: dict[str, Any], fault: str) -> None:
+    table = table_in(tmp_path, **changes)
+    if table["method"] == "urerf":
+        del table["input"]["distances"]
+    with pytest.raises(SpecError, match=fault):
+        spec_from_dict(table)
+
+
+def test_a_strangers_grid_is_checked(tmp_path: Path) -> None:
+    run(spec_in(tmp_path))
+    entry = open_forest(f"{tmp_path}/best.zarr").provenance[TUNING]
+    assert isinstance(entry, dict)
+    assert ScoredGrid.of_provenance({}) is None
+    for name, value in (("best", 4), ("cells", []), ("scoring", "r2"), ("params", ["max_features"]), ("best", True)):
+        with pytest.raises(ArtifactError, match=r"provenance\.tuning: expected a scored grid"):
+            ScoredGrid.of_provenance({TUNING: {**entry, name: value}})
+    cells = json.loads(json.dumps(entry["cells"]))
+    cells[0]["spearman"] = "high"
+    with pytest.raises(ArtifactError, match="expected a scored grid"):
+        ScoredGrid.of_provenance({TUNING: {**entry, "cells": cells}})

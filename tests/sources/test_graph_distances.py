@@ -1,0 +1,167 @@
+"""Sparse adjacency matrices are read as dense ones are; edges and graph objects become matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distforest import Graph
+from distforest.errors import InputError
+from distforest.sources.readings import DIRECTIONS, known_entries, read_level
+from distforest.sources.truth import Truth
+
+FORMATS = ("csr", "csc", "coo", "lil", "dok")
+
+
+def links(n: int, share: float, seed: int, largest: float, symmetric: bool) -> np.ndarray:
+    """A matrix of links, of which about a share is not 0."""
+    rng = np.random.default_rng(seed)
+    matrix = np.where(rng.random((n, n)) < share, rng.uniform(0.0, largest, (n, n)), 0.0)
+    return np.maximum(matrix, matrix.T) if symmetric else matrix
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    n=st.integers(1, 12),
+    share=st.sampled_from([0.0, 0.2, 0.6, 1.0]),
+    seed=st.integers(0, 2**32 - 1),
+    absent=st.sampled_from([1.0, 3.0, 1e4]),
+    diagonal=st.sampled_from([None, 0.0, 0.5, 1.0]),
+    directed=st.sampled_from(DIRECTIONS),
+    kind=st.sampled_from(FORMATS),
+    symmetric=st.booleans(),
+)
+@pytest.mark.filterwarnings("ignore:an adjacency matrix. those of different rows")
+def test_a_sparse_matrix_is_read_as_the_dense_one(
+    n: int,
+    share: float,
+    seed: int,
+    absent: float,
+    diagonal: float | None,
+    directed: str,
+    kind: str,
+    symmetric: bool,
+) -> None:
+    matrix = links(n, share, seed, 1.0, symmetric)
+    given = Graph(matrix, absent, diagonal, directed)
+    dense, reading = read_level(matrix, given.reading)
+    found = Truth.of(Graph(scipy.sparse.coo_array(matrix).asformat(kind), absent, diagonal, directed))
+    assert found.graph is not None
+    np.testing.assert_array_equal(found.graph.dense(), dense)
+    np.testing.assert_array_equal(found.values, dense)
+    assert (found.offset, found.largest) == (reading.offset, known_entries(dense, reading).largest)
+    assert (found.graph.stored.data != found.graph.absent).all()
+    left, right = np.divmod(np.arange(n * n), n)
+    np.testing.assert_array_equal(found.distances(left, right), dense.reshape(-1).astype(np.float64) + found.offset)
+
+
+@pytest.mark.parametrize(("directed", "expected"), [("mean", 0.75), ("either", 0.5), ("both", 1.0)])
+def test_directions_are_joined_as_said(directed: str, expected: float) -> None:
+    one_way = scipy.sparse.coo_array(([0.5], ([0], [1])), (2, 2))
+    for matrix in (one_way, one_way.toarray()):
+        np.testing.assert_array_equal(Graph(matrix, directed=directed).matrix(), [[1.0, expected], [expected, 1.0]])
+        with pytest.warns(UserWarning, match=r"differ by up to 0.5; their mean is used; say so by directed='mean'"):
+            Truth.of(Graph(matrix))
+
+
+def test_stored_zeros_are_no_links_and_repeated_entries_are_told() -> None:
+    zeros = scipy.sparse.coo_array(([1.0, 1.0, 0.0], ([0, 1, 2], [1, 0, 1])), (3, 3))
+    found = Truth.of(Graph(zeros)).graph
+    assert found is not None
+    assert len(found.stored.data) == 2
+    with pytest.warns(UserWarning, match="1 entry repeats a place"):
+        Truth.of(Graph(scipy.sparse.coo_array(([0.5, 0.5], ([0, 0], [0, 0])), (3, 3))))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "options", "message"),
+    [
+        (
+            [[0, 2], [2, 0]],
+            {},
+            r"from 0 \(no link\) to 1, found 2 at row 0, column 1; divide by the largest, or give it",
+        ),
+        ([[0, -1], [-1, 0]], {}, r"found -1 at row 0, column 1; shift or drop what is negative"),
+        ([[0, np.nan], [np.nan, 0]], {}, "NaN at row 0, column 1 of a sparse matrix; leave it out"),
+        ([[0, 1, 0], [1, 0, 0]], {}, "a square matrix was expected"),
+        ([[0, 1j], [1j, 0]], {}, "must be numbers, found dtype complex"),
+    ],
+)
+def test_what_is_refused(matrix: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Truth.of(Graph(scipy.sparse.csr_array(np.array(matrix)), **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"absent": 0.0}, "absent: a distance from 1e-30"),
+        ({"absent": np.inf}, "absent: a distance from 1e-30"),
+        ({"diagonal": 1.5}, "diagonal: a distance from 0 to absent=1 was expected, found 1.5"),
+        ({"directed": "max"}, "directed: None or one of 'mean', 'either', 'both' was expected, found 'max'"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Graph(np.eye(2), **options)
+
+
+def test_rows_of_a_sparse_graph_take_their_columns_with_them() -> None:
+    matrix = links(6, 0.5, 0, 1.0, symmetric=True)
+    some = Graph(scipy.sparse.csr_array(matrix), 2.0, 0.5, "both")[[4, 1]]
+    np.testing.assert_array_equal(some.matrix(), Graph(matrix[np.ix_([4, 1], [4, 1])], 2.0, 0.5, "both").matrix())
+    assert (len(some), some.shape) == (2, (2, 2))
+    with pytest.raises(InputError, match="a square matrix was expected"):
+        Graph(scipy.sparse.csr_array(np.ones((2, 3))))[:1]
+
+
+# --- edges ------------------------------------------------------------------------------------------------
+
+
+def test_edges_link_both_ways_unless_they_are_directed() -> None:
+    edges = [[0, 1, 0.5], [2, 1, 0.25], [1, 0, 0.5], [2, 2, 1.0]]
+    expected = [[1.0, 0.5, 1.0], [0.5, 1.0, 0.75], [1.0, 0.75, 0.0]]
+    assert Graph.of_edges(edges, 3).matrix().tolist() == expected
+    directed = Graph.of_edges(edges, 3, directed="both")
+    assert directed.matrix().tolist() == [[1.0, 0.5, 1.0], [0.5, 1.0, 1.0], [1.0, 1.0, 0.0]]
+    assert Graph.of_edges(np.empty((0, 2), int), 2, diagonal=0.0).matrix().tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([[0, 3]], r"nodes from 0 to 2 were expected, found \[0, 3\] in row 0"),
+        ([[0, 1], [-1, 0]], r"found \[-1, 0\] in row 1"),
+        ([[0, 0.5]], r"found \[0.0, 0.5\] in row 0"),
+        (
+            [[0, 1, 1.0], [1, 0, 0.5]],
+            "one weight for each pair was expected, found for 0 and 1 1 in row 0 and 0.5 in row 1",
+        ),
+        ([0, 1], r"shape \(n_edges, 2\), or \(n_edges, 3\)"),
+        ([["a", "b"]], "numbers of shape"),
+    ],
+)
+def test_edges_that_are_refused(edges: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Graph.of_edges(edges, 3)
+
+
+def test_a_graph_of_networkx_in_the_order_of_its_nodes() -> None:
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.Graph([("a", "b", {"weight": 0.5}), ("b", "c")])
+    found = Graph.of_networkx(graph, ["c", "b", "a"])
+    np.testing.assert_array_equal(found.matrix(), 1.0 - networkx.to_numpy_array(graph, ["c", "b", "a"]))
+    np.testing.assert_array_equal(Graph.of_networkx(graph, ["a", "c"]).matrix(), np.ones((2, 2)))
+    assert Graph.of_networkx(graph, "ab", weight=None).matrix()[0, 1] == 0.0
+    one_way = networkx.DiGraph([("a", "b")])
+    assert Graph.of_networkx(one_way, "ab", directed="either").matrix()[0, 1] == 0.0
+    assert Graph.of_networkx(one_way, "ab", directed="both").matrix()[0, 1] == 1.0
+    with pytest.raises(InputError, match=r"nodes of the graph were expected, found 'z' \(1 such\)"):
+        Graph.of_networkx(graph, "az")
+    with pytest.raises(InputError, match="one weight for each pair"):
+        Graph.of_networkx(networkx.MultiGraph([("a", "b", {"weight": 0.5}), ("a", "b")]), "ab")
