@@ -10,8 +10,9 @@ import re
 import secrets
 import ssl
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from distributed import Security
@@ -31,7 +32,7 @@ from distforest.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from distributed.comm import Comm
 
@@ -208,7 +209,7 @@ class Service:
 
     def _call(self, name: str, **arguments: object) -> Answer:
         """Make one call and return its answer; raises the error of a refusal."""
-        answer = _answered(self._exchange(f"distforest_{name}", arguments))
+        answer = _answered(lambda: self._exchange(f"distforest_{name}", arguments))
         if not isinstance(answer, dict):  # a scheduler answers an unknown operation with nothing
             raise BrokenOffError(
                 f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"
@@ -271,14 +272,21 @@ class Service:
         return f"no Dask scheduler answers at {self.address}: {found}; is it running, and is that not its pages' port?"
 
 
-def _answered(exchange: Coroutine[None, None, object]) -> object:
-    """Wait for an exchange; in a thread of its own if this thread runs a loop, as that of a notebook does."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(exchange)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, exchange).result()
+def _answered(exchange: Callable[[], Coroutine[None, None, object]]) -> object:
+    """Wait for an exchange in a thread of its own: this one may run a loop, as that of a notebook does.
+
+    Ctrl-C reaches this thread alone, so that it never meets a loop that is only half made.
+    """
+    answer: Future[object] = Future()
+
+    def wait() -> None:
+        try:
+            answer.set_result(asyncio.run(exchange()))
+        except BaseException as error:  # noqa: BLE001  (raised in the thread that waits)
+            answer.set_exception(error)
+
+    Thread(target=wait, daemon=True).start()
+    return answer.result()
 
 
 def first_cause(error: BaseException) -> BaseException:

@@ -25,7 +25,7 @@ from tests.programs import PATH
 
 ROOT = Path(__file__).parents[2]
 
-PATIENCE = 100.0
+PATIENCE = 300.0
 """Seconds in which anything that is waited for must happen, on a machine that has other things to do."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
