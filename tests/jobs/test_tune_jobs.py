@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from distforest import SMERF, Labels, tune
-from distforest.errors import ArtifactError, InputError, SpecError
+from distforest.errors import ArtifactError, InputError, JobError, SpecError
 from distforest.evaluation.grids import TUNING, ScoredGrid
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
@@ -170,7 +170,7 @@ def test_damaged_scores_are_worked_out_again_and_lost_shards_told(tmp_path: Path
     done = run(spec)
     assert done.grid == run(spec_in(tmp_path, output=f"{tmp_path}/other.zarr")).grid
     task = tuning.JudgeTask(groups[0].inputs, Folder(f"{tmp_path}/nowhere"), groups[0].shared.stops, N_TREES)
-    with pytest.raises(tuning.JobError, match="are damaged or were removed; run the job again"):
+    with pytest.raises(JobError, match="are damaged or were removed; run the job again"):
         tuning.score_cells(task)
 
 
