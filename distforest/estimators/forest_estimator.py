@@ -374,7 +374,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _warn_of_far_values(self, truth: Truth) -> None:
         """Warn of a few targets so far from all others that the forest cannot tell the others apart."""
-        if truth.kind.is_of_vectors and (warning := told_of_far(truth.values, truth.kind)):
+        if truth.kind.is_of_amounts and (warning := told_of_far(truth.values, truth.kind)):
             warn_caller(warning)
 
     def _params(self) -> dict[str, Value]:

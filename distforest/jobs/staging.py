@@ -132,7 +132,7 @@ def _check_values(arrays: StagedArrays, place: StagingPlace) -> None:
     if arrays.feature_weights:
         ColumnWeights.of(arrays.feature_weights.open(place.scratch))
     truth = arrays.truth
-    if truth.kind.is_of_vectors and (told := told_of_far(truth.staged.open(place.scratch), truth.kind)):
+    if truth.kind.is_of_amounts and (told := told_of_far(truth.staged.open(place.scratch), truth.kind)):
         warn_caller(told)
 
 

@@ -68,6 +68,11 @@ class TruthKind(StrEnum):
         return self in FACTORS
 
     @property
+    def is_of_amounts(self) -> bool:
+        """Whether the truth is vectors of numbers or targets, some of which may be far from the others."""
+        return self.is_of_vectors or self == TruthKind.DIFFERENCES
+
+    @property
     def noun(self) -> str:
         """What the values are called in a message: those of absolute differences are targets, too."""
         return str(TruthKind.TARGETS if self == TruthKind.DIFFERENCES else self)

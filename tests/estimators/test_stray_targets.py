@@ -49,6 +49,24 @@ def test_sentinels_among_targets_are_counted() -> None:
         ESTIMATORS["similarities"](some)
 
 
+def test_the_far_targets_of_absolute_differences_are_told_with_what_these_lose() -> None:
+    expected = r"^targets: 1e\+06 in row 7 lies so far .* it has 9\d.*% of all absolute differences from their median, "
+    with pytest.warns(UserWarning, match=expected + "and distances to leaves that hold it say nothing else; correct"):
+        SMERF(5, random_state=0).fit(X, Targets(FAR, metric="absolute"))
+    SMERF(5, random_state=0).fit(X, Targets(Y, metric="absolute"))
+
+
+def test_a_job_tells_of_far_targets_of_absolute_differences(tmp_path: Path) -> None:
+    arrays = {"X": X, "y": FAR}
+    for name, array in arrays.items():
+        write_array(f"{tmp_path}/in.zarr", name, array.shape, array.dtype, [array])
+    distances = {"kind": "targets", "values": f"{tmp_path}/in.zarr/y", "metric": "absolute"}
+    job = {"format": 1, "method": "smerf", "seed": 0, "output": f"{tmp_path}/out.zarr"}
+    spec = Spec.from_dict({**job, "input": {"features": f"{tmp_path}/in.zarr/X", "distances": distances}})
+    with pytest.warns(UserWarning, match=r"^targets: 1e\+06 in row 7 lies so far .* absolute differences"):
+        stage_inputs(spec, f"{tmp_path}/job")
+
+
 def test_a_job_tells_it_too(tmp_path: Path) -> None:
     arrays = {"S": X @ X.T, "y": FAR}
     for name, array in arrays.items():
@@ -83,4 +101,7 @@ def test_of_ordinary_targets_nothing_is_told(name: str) -> None:
 @pytest.mark.parametrize("scale", [1e-140, 1.0, 1e140])
 def test_it_is_told_on_any_scale(scale: float) -> None:
     assert " in row 7 " in told_of_stray(FAR * scale)
+    assert told_of_stray(FAR, absolute=True) == told_of_stray(FAR * scale, absolute=True).replace(
+        f"{1e6 * scale:.6g}", "1e+06"
+    )
     assert not told_of_stray(Y * scale)

@@ -183,8 +183,11 @@ def middle_of(vectors: Floats) -> Floats:
 def told_of_far(vectors: Floats, truth_kind: str) -> str:
     """A warning of values of the ground truth that are far from the others, or "".
 
-    See `told_of_alike` and `told_of_stray`. Raises InputError as `Variance.of` does.
+    See `told_of_alike` and `told_of_stray`. Raises InputError as `Variance.of` does. Targets whose absolute differences
+    are learned have a scale in each node, so none of them are alike.
     """
+    if truth_kind == "differences":
+        return told_of_stray(vectors[:, 0], absolute=True)
     return told_of_alike(vectors, truth_kind) or (told_of_stray(vectors[:, 0]) if truth_kind == "targets" else "")
 
 
@@ -218,12 +221,15 @@ def told_of_alike(vectors: Floats, name: str) -> str:
     return f"{name}: {found}, as they differ by less than 2^-{bits_of(len(vectors))} of {whole}; {cure}"
 
 
-def told_of_stray(targets: Floats) -> str:
+def told_of_stray(targets: Floats, *, absolute: bool = False) -> str:
     """A warning of a few targets, shape (n,), with nearly all squared differences from the others' mean; else "".
 
     They are beyond the fences, at most the share `FEW_TARGETS` of all, and have at least the share `NEARLY_ALL`. A
     forest of means then grows only to separate them, and a leaf that holds one of them and others predicts neither. If
     most targets are equal, as amounts of something rare are, there is no warning: the few are all there is to learn.
+
+    With ``absolute`` differences the same targets are told, as they cost the others' distances as much; what they have
+    of these differences is said in the place of squares, and medians of leaves may still predict the others.
 
     Examples
     --------
@@ -247,7 +253,18 @@ def told_of_stray(targets: Floats) -> str:
     found = f"{value} lies so far from the others that it has"
     if len(stray) > 1:
         found = f"{len(stray):,} of {len(targets):,}, the furthest {value}, lie so far from the others that they have"
-    it = "it" if len(stray) == 1 else "them"
+    it, one = ("it", "it") if len(stray) == 1 else ("them", "one")
     whole = f"{100.0 * share:.3g}% of all squared differences from their mean"
+    follows = f"leaves that hold {one} predict nothing else"
+    if absolute:
+        whole = f"{100.0 * _share_from_median(targets, stray):.3g}% of all absolute differences from their median"
+        follows = f"distances to leaves that hold {one} say nothing else"
     cure = f"correct or remove {it}, or, if {'it is' if it == 'it' else 'they are'} meant, give logarithms or ranks"
-    return f"targets: {found} {whole}, and leaves that hold {it if it == 'it' else 'one'} predict nothing else; {cure}"
+    return f"targets: {found} {whole}, and {follows}; {cure}"
+
+
+def _share_from_median(targets: Floats, stray: Ints) -> float:
+    """The share of some targets in all absolute differences from the others' median."""
+    deviations = np.abs(targets / 2.0 - np.median(np.delete(targets, stray)) / 2.0)  # halves do not overflow
+    deviations /= deviations.max()
+    return float(deviations[stray].sum() / deviations.sum())
