@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 CLOSE_ENOUGH = 1e-3
 """The share of a mean distance by which that of the same ground truth may differ from it, by rounding."""
 
-COMPARED_ROWS = 16
-"""Rows whose leaves are compared to see that a ground truth is the one that was taught."""
-
 SHARES_AT_ONCE = 1 << 23
 """Most shares of training rows, and most distances, that are held at once; those of a row at least."""
 
@@ -51,23 +48,39 @@ def check_own_distances(forest: Forest, truth: Truth) -> None:
     if learned in (TruthKind.NOTHING, TruthKind.LINKS):
         raise InputError("a one-sided distance needs a forest that was taught distances of rows")
     if truth.kind != learned or len(truth.values) != forest.n_training:
-        expected = f"y: {learned.noun} of the {forest.n_training:,} training rows were expected, as in the fit"
-        raise InputError(f"{expected}, found {truth.kind.noun} of {len(truth.values):,} rows")
+        wanted, given = learned.noun, truth.kind.noun
+        if learned != truth.kind:  # which may be the metric alone
+            wanted, given = learned.noun_with_metric, truth.kind.noun_with_metric
+        expected = f"y: {wanted} of the {forest.n_training:,} training rows were expected, as in the fit"
+        raise InputError(f"{expected}, found {given} of {len(truth.values):,} rows")
     if truth.n_unobserved:
         return
-    nodes = np.unique(forest.training_nodes[0, np.flatnonzero(forest.in_bag[0])[:COMPARED_ROWS]]).astype(np.int64)
-    weights = (forest.in_bag[0] * (forest.training_nodes[0] == nodes[:, None])).astype(np.float64)
-    if forest.sample_weight is not None:
-        weights *= forest.sample_weight
-    shares = weights / weights.sum(axis=1, keepdims=True)
-    members = np.flatnonzero(shares.any(axis=0))
-    by_y = weighted_distances(shares, truth, members) @ shares[:, members].T
-    known = between_nodes(forest).between(0, nodes, nodes)
+    by_y, known = _leaf_sums(forest, truth)
     apart = np.abs(by_y - known)
     if (apart > CLOSE_ENOUGH * max(1.0, float(np.abs(known).max()))).any():
-        place = np.unravel_index(int(np.argmax(apart)), apart.shape)
-        differs = f"a mean of two leaves of the first tree is {known[place]:.4g}, and {by_y[place]:.4g} by y"
+        most = int(np.argmax(apart))
+        differs = f"a mean of leaves of the first tree is {known[most]:.4g}, and {by_y[most]:.4g} by y"
         raise InputError(f"y: what the forest was taught was expected, as in the fit, found something else: {differs}")
+
+
+def _leaf_sums(forest: Forest, truth: Truth) -> tuple[Floats, Floats]:
+    """The mean distance of each leaf of the first tree to all of its leaves, by a truth and by the forest's own tables.
+
+    Leaves count by random weights, so that no two ground truths agree by chance; every row that the tree drew counts.
+    """
+    weights = drawn_weights(forest.in_bag, forest.sample_weight, 0).astype(np.float64)
+    drawn = np.flatnonzero(weights)
+    nodes, leaf = np.unique(forest.training_nodes[0, drawn], return_inverse=True)
+    nodes, of_leaf = nodes.astype(np.int64), weights[drawn] / np.bincount(leaf, weights[drawn])[leaf]
+    counts = np.random.default_rng(0).random(len(nodes))
+    counts /= counts.sum()
+    shares = np.zeros((1, forest.n_training))
+    shares[0, drawn] = of_leaf * counts[leaf]
+    own = weighted_distances(shares, truth, drawn)[0]
+    by_y = np.bincount(leaf, of_leaf * own).astype(np.float64)
+    between = between_nodes(forest).between
+    blocks = _blocks(len(nodes), len(nodes))
+    return by_y, np.concatenate([between(0, nodes[some], nodes) @ counts for some in blocks])
 
 
 def one_sided_distance(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:

@@ -77,6 +77,11 @@ class TruthKind(StrEnum):
         """What the values are called in a message: those of absolute differences are targets, too."""
         return str(TruthKind.TARGETS if self == TruthKind.DIFFERENCES else self)
 
+    @property
+    def noun_with_metric(self) -> str:
+        """What the values are called where kinds are compared: targets of absolute differences with their metric."""
+        return f"{self.noun} with metric={ABSOLUTE!r}" if self == TruthKind.DIFFERENCES else str(self)
+
 
 GivenTruth = Labels | Targets | Embedding | Graph | Distances | ObservedDistances
 """The types of this package in which a truth may be given."""

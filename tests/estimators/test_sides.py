@@ -148,6 +148,31 @@ def test_what_has_no_one_sided_distance_is_refused() -> None:
     assert not hasattr(URerF(3), "training_distance")
 
 
+@pytest.mark.filterwarnings("ignore:.*")
+@pytest.mark.parametrize(
+    "taught", [Labels, Targets, lambda y: Targets(y, metric="absolute"), lambda y: Embedding(y[:, None])]
+)
+def test_a_ground_truth_whose_last_rows_are_in_another_order_is_refused(taught: Any) -> None:
+    rows, y = RNG.normal(size=(90, 3)), np.arange(90) % 7
+    forest = SMERF(3, random_state=0).fit(rows, taught(y))
+    with pytest.raises(InputError, match=r"y: what the forest was taught was expected.* found something else: a mean"):
+        forest.training_distance(rows[:2], taught(np.r_[y[:60], y[:59:-1]]), sides="one")
+
+
+def test_a_single_target_that_was_changed_since_the_fit_is_found() -> None:
+    forest = SMERF(3, random_state=0).fit(X, Targets(X[:, 1], metric="absolute"))
+    row = int(np.flatnonzero(forest.forest_.in_bag[0])[-1])
+    y = np.where(np.arange(N) == row, 9.0, X[:, 1])
+    with pytest.raises(InputError, match="y: what the forest was taught was expected"):
+        forest.training_distance(NEW, Targets(y, metric="absolute"), sides="one")
+
+
+def test_the_metric_of_a_ground_truth_is_named_where_it_is_another() -> None:
+    forest = SMERF(3, random_state=0).fit(X, Targets(X[:, 1]))
+    with pytest.raises(InputError, match=r"y: targets of the 30 .* found targets with metric='absolute' of 30 rows"):
+        forest.training_distance(NEW, Targets(X[:, 1], metric="absolute"), sides="one")
+
+
 def test_the_distance_of_a_node_to_itself_is_chosen_with_the_parameters() -> None:
     y = Graph(scipy.sparse.csr_array(LINKS))
     found = tune(SMERF(40, random_state=0), {"diagonal": [None, 0.5, 0.0]}, X, y, scoring="roc_auc")
