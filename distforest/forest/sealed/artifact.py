@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict
 
@@ -66,7 +67,7 @@ from distforest.sources.point_pairs import FAMILIES, REDUCTIONS, PairColumns
 from distforest.sources.row_kinds import KINDS, MEASURE_KINDS, Dense, Features, Several
 from distforest.sources.schema import MAX_CATEGORIES, Schema
 from distforest.sources.truth import FACTORS, TruthKind
-from distforest.stores.addresses import may_pass, put_file, reaching, store_of
+from distforest.stores.addresses import is_of_this_host, may_pass, put_file, reaching, real_address, store_of
 from distforest.stores.outputs import GROUP, MANIFEST
 from distforest.stores.room import told_if_full
 
@@ -148,10 +149,15 @@ def save(forest: Forest, address: str) -> str:
 
 
 def check_free(address: str) -> None:
-    """Refuse an address at which there is a file or a folder; raises ArtifactError."""
+    """Refuse an address at which there is a file, a folder or a link; raises ArtifactError."""
     fs, path = store_of(address)
     with reaching(address):
         is_taken = fs.exists(path)
+    if not is_taken and is_of_this_host(fs) and os.path.islink(path):
+        cure = "remove it, or make what it leads to"
+        raise ArtifactError(
+            f"{address}: a new name was expected, found a link to {real_address(path)}, which is not there; {cure}"
+        )
     if is_taken:
         raise ArtifactError(
             f"{address}: exists already, and nothing is replaced; save to another address, or remove it"

@@ -259,3 +259,15 @@ def test_an_address_where_nothing_is_holds_no_forest(tmp_path: Path) -> None:
 def test_a_pipe_is_refused_unread(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "f.zip")
     assert "a regular file was expected" in refusal(tmp_path / "f.zip")
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.zarr"])
+def test_a_link_to_a_place_that_is_not_there_is_not_replaced(name: str, forest_of: ForestOf, tmp_path: Path) -> None:
+    """A disk that is not mounted, say: the forest would lie elsewhere when it is."""
+    link = tmp_path / name
+    link.symlink_to(tmp_path / "disk" / name)
+    with pytest.raises(
+        ArtifactError, match=rf"{name}: a new name was expected, found a link to .*disk/{name}, which is not there"
+    ):
+        save(forest_of(CASES[0]), str(link))
+    assert link.is_symlink()
