@@ -209,7 +209,8 @@ def fit_lazily(
     told = {"similarity": origin, **(chosen.entry if chosen else {}), "versions": dict(VERSIONS)}
     forest = replace(bound.forest([arrays]), provenance=told)
     stayed = Stayed.of(forest.table.tree_size, forest.leaves)
-    for warning in (told_of_roots(bound, Roots.of_forest(forest), costs.closed), stayed.told(bound.meaning.leaf)):
+    told_of_growth = (told_of_roots(bound, Roots.of_forest(forest), costs.closed), stayed.told(bound.meaning.leaf))
+    for warning in (*(own.told_of_negative() for own in sources), *told_of_growth):
         if warning:
             warn_caller(warning)
     return forest
@@ -232,6 +233,9 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
         bound = inputs.bound(source, files)
         with untouched(files):
             arrays, costs = grow_in_lockstep(bound, lazy_sources(source), watch)
+        for own in lazy_sources(source):
+            if told := own.told_of_negative():
+                warn_caller(told)
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
 

@@ -17,6 +17,8 @@ from distforest.amounts import are
 from distforest.sources.arrays import diagonal_of, row_blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import scipy.sparse
     from numpy.typing import NDArray
 
@@ -174,6 +176,42 @@ class SeenDistances:
             cure = "a distance is squared, so that its sign is lost: mark unknown distances by NaN"
             doubts.append(f"{below}, the first {self._first_below}; {cure}")
         return ". Also, ".join(doubts)
+
+
+class ReturnedDistances:
+    """A doubt about the distances of pairs that a function has returned: some are below 0; NaN is none.
+
+    Examples
+    --------
+    >>> returned = ReturnedDistances()
+    >>> returned.see(np.array([3.0, -9999.0, np.nan]), np.array([7, 8, 9]))
+    >>> returned.told("letters_apart", lambda code: f"pair {code}")
+    'letters_apart returned 1 distance below 0, the least -9999 for pair 8; a distance is squared, so that its sign is
+    lost: return None where there is none'
+    """
+
+    def __init__(self) -> None:
+        self._n_below, self._least, self._largest, self._code = 0, 0.0, 0.0, -1
+
+    def see(self, values: Floats, codes: Ints) -> None:
+        """Take values and the codes of their pairs, shape (m,) both."""
+        self._largest = max(self._largest, _range_of(values)[1])
+        below = np.flatnonzero(values < 0.0)
+        if not len(below):
+            return
+        self._n_below += len(below)
+        place = below[np.lexsort((codes[below], values[below]))[0]]
+        value, code = float(values[place]), int(codes[place])
+        if (value, code) < (self._least, self._code):
+            self._least, self._code = value, code
+
+    def told(self, function: str, name_of: Callable[[int], str]) -> str:
+        """The doubt and its remedy; else "". As `SeenDistances.told`, rounding below 0 is none."""
+        if not _is_below(self._least, self._largest):
+            return ""
+        n = f"{self._n_below:,} {'distance' if self._n_below == 1 else 'distances'} below 0"
+        cure = "a distance is squared, so that its sign is lost: return None where there is none"
+        return f"{function} returned {n}, the least {self._least:g} for {name_of(self._code)}; {cure}"
 
 
 def _range_of(values: np.ndarray) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 import numpy as np
 
 from distforest.errors import InputError, JobError
+from distforest.sources.distance_doubts import ReturnedDistances
 from distforest.sources.given import unmasked
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, answers
 from distforest.sources.lazy.identity import Items, keys_of, name_of
@@ -213,6 +214,7 @@ class LazySource:
         self.n_evaluations = 0
         self.spent = False
         self._reading = DISSIMILARITIES if is_distance else SIMILARITIES
+        self._returned = ReturnedDistances() if is_distance else None
         self._lock, self._thread = threading.Lock(), threading.local()
         if supply.ledger is not None:
             self._recall(supply.ledger)
@@ -285,7 +287,22 @@ class LazySource:
             a, b = divmod(codes, self.pairs.naming.n_objects)
             self.supply.ledger.record(self.objects.key[a], self.objects.key[b], values, self.supply.job)
         self._charge(len(values))
+        self._see(codes, values)
         self.pairs.put(codes, self._reading.block(values[None, :], 0)[0])
+
+    def _see(self, codes: Ints, values: Floats) -> None:
+        if self._returned is not None:
+            self._returned.see(values, codes)
+
+    def told_of_negative(self) -> str:
+        """A doubt about distances below 0 that the function has returned; else ""."""
+        if self._returned is None:
+            return ""
+        return self._returned.told(name_of(self.lazy.function), self._pair)
+
+    def _pair(self, code: int) -> str:
+        a, b = self.objects.names(*divmod(np.array([code]), self.pairs.naming.n_objects))[0]
+        return f"pair ({a}, {b})"
 
     def _representable(self, codes: Ints, answer: FunctionAnswer) -> tuple[Floats, str | None]:
         """The values before the first that is too large for a similarity or a distance; and the error, if any."""
@@ -317,6 +334,7 @@ class LazySource:
             fault = f"the ledger {self.lazy.ledger} holds a value beyond {self._reading.largest:g}"
             raise InputError(f"{fault}; name another one") from error
         codes = self.pairs.codes(known.left, known.right)
+        self._see(codes, known.values)
         self.pairs.put(codes[~known.is_own], values[~known.is_own])
         self.pairs.put(codes[known.is_own], values[known.is_own], PAID)
 
