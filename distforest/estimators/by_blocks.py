@@ -42,8 +42,15 @@ class _Question:
     def __init__(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.name, self.args, self.named = name, args, named
 
-    def __call__(self, estimator: Any, rows: np.ndarray) -> Any:
-        return getattr(estimator, self.name)(rows, *self.args, **self.named)
+    def __call__(self, estimator: Any, rows: np.ndarray, first_row: int = 0) -> Any:
+        try:
+            return getattr(estimator, self.name)(rows, *self.args, **self.named)
+        except InputError as error:
+            if not first_row:
+                raise
+            raise InputError(
+                f"X, in the block that begins at row {first_row:,}, whose rows count from 0: {error}"
+            ) from error
 
 
 def _answered_later(estimator: Any, question: _Question, rows: dask.array.Array) -> Any:
@@ -59,7 +66,9 @@ def _answered_later(estimator: Any, question: _Question, rows: dask.array.Array)
     if getattr(alone, "client", None) is not None:
         alone.client = None
     ask, forest = delayed(question, pure=True), delayed(alone, pure=True, traverse=False)
-    parts = [(ask(forest, block), size) for block, size in zip(blocks, sizes, strict=True) if size]
+    first_rows = np.cumsum([0, *sizes[:-1]]).tolist()
+    each = zip(blocks, first_rows, sizes, strict=True)
+    parts = [(ask(forest, block, first_row), size) for block, first_row, size in each if size]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of one row of zeros, which shows only the form of an answer
         form = question(alone, np.zeros((1, *rows.shape[1:]), rows.dtype))

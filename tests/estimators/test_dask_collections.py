@@ -109,3 +109,14 @@ def test_what_cannot_be_answered_is_refused_before_anything_is_computed() -> Non
         forest.predict(rows[rows[:, 0] > 0.0])
     with pytest.raises(ValueError, match="features"):
         forest.predict(rows[:, :4])
+
+
+def test_a_row_that_is_refused_is_found_by_the_block_that_holds_it() -> None:
+    forest = FORESTS["smerf"](X, y)
+    bad = np.where(np.arange(X.size).reshape(X.shape) == 140 * X.shape[1] + 2, np.inf, X)
+    with pytest.raises(
+        InputError, match=r"X, in the block that begins at row 100, .*: .* the first at row 40, column 2"
+    ):
+        forest.predict(in_blocks(bad, 50, 13)).compute()
+    with pytest.raises(InputError, match=r"^features must be finite .* the first at row 140, column 2"):
+        forest.predict(in_blocks(bad, 178, 13)).compute()
