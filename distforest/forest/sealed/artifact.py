@@ -19,6 +19,7 @@ import json
 import math
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict
 
 import numpy as np
@@ -141,6 +142,7 @@ def save(forest: Forest, address: str) -> str:
     check_free(address)
     if is_one_file(address):
         return _save_in_one_file(forest, address)
+    _make_folder(address)
     entries = {}
     for name, array in forest.arrays().items():
         digests = write_rows(prepare(address, name, array.shape, array.dtype), 0, array)
@@ -159,9 +161,22 @@ def check_free(address: str) -> None:
             f"{address}: a new name was expected, found a link to {real_address(path)}, which is not there; {cure}"
         )
     if is_taken:
-        raise ArtifactError(
-            f"{address}: exists already, and nothing is replaced; save to another address, or remove it"
-        )
+        raise _in_use(address)
+
+
+def _in_use(address: str) -> ArtifactError:
+    return ArtifactError(f"{address}: exists already, and nothing is replaced; save to another address, or remove it")
+
+
+def _make_folder(address: str) -> None:
+    """Make the folder of a new forest in a local file system, where one of two processes that do so gets it."""
+    fs, path = store_of(address)
+    if not is_of_this_host(fs):
+        return
+    try:
+        Path(path).mkdir(parents=True)
+    except FileExistsError as error:
+        raise _in_use(address) from error
 
 
 def _save_in_one_file(forest: Forest, address: str) -> str:
