@@ -228,8 +228,7 @@ def told_of_stray(targets: Floats, *, absolute: bool = False) -> str:
     forest of means then grows only to separate them, and a leaf that holds one of them and others predicts neither. If
     most targets are equal, as amounts of something rare are, there is no warning: the few are all there is to learn.
 
-    With ``absolute`` differences the same targets are told, as they cost the others' distances as much; what they have
-    of these differences is said in the place of squares, and medians of leaves may still predict the others.
+    With ``absolute`` differences the same targets are told, and what they have of these differences is said instead.
 
     Examples
     --------
