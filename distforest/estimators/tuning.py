@@ -14,6 +14,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import seed_of
 from distforest.estimators.smerf import SMERF
 from distforest.evaluation.grids import (
+    DIAGONAL,
     SCORINGS,
     ScoredCell,
     ScoredGrid,
@@ -31,10 +32,6 @@ from distforest.sources.truth import Truth
 if TYPE_CHECKING:
     from distforest.estimators.input_types import FeaturesLike, SparseLike, TruthLike, VectorLike
     from distforest.evaluation.grids import GridCell
-
-
-DIAGONAL = "diagonal"
-"""The name in a grid of a graph's distance of a node to itself."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ MOST_JUDGED_ROWS = 2048
 EQUAL = 1e-12
 """Scores that differ by less, relative to the best, are the same."""
 
+DIAGONAL = "diagonal"
+"""The name in a grid of a graph's distance of a node to itself."""
+
 TUNING = "tuning"
 """The key of a grid in the provenance of a forest that was chosen from it."""
 

@@ -11,11 +11,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from distforest.evaluation.grids import DIAGONAL
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import LEAST
 from distforest.jobs.any_spec import JOBS
 from distforest.jobs.input_keys import ADDRESS, INPUTS, LISTED, WEIGHT
-from distforest.jobs.reader import LARGEST_INTEGER, MAX_KEYS, NOT_GIVEN
+from distforest.jobs.reader import LARGEST_INTEGER, MAX_KEYS, NOT_GIVEN, NOT_NEGATIVE
 from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD
 from distforest.jobs.spec import FIT_HEAD, NONE, RUN_KEYS
 from distforest.jobs.tune_spec import TUNE_KEYS, TUNED
@@ -218,6 +219,9 @@ def _tuning(name: str, fit: JSONSchema) -> JSONSchema:
         row.name: {"type": "array", "minItems": 1, "items": _parameter(row), "description": f"{row.text}."}
         for row in METHODS[name].parameters
     }
+    diagonal = {"anyOf": [NOT_NEGATIVE.schema, {"const": NONE}, {"type": "null"}]}
+    text = KEY_TEXTS["relation"][DIAGONAL]
+    lists[DIAGONAL] = {"type": "array", "minItems": 1, "items": diagonal, "description": text}
     own = {
         **_keys(TUNE_KEYS, ""),
         "grid": _closed(lists, texts["grid"], minProperties=1),

@@ -15,11 +15,13 @@ import hashlib
 import json
 import math
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from distforest.errors import ArtifactError, InputError, SpecError
 from distforest.evaluation.grids import (
+    DIAGONAL,
     TUNING,
     ScoredCell,
     ScoredGrid,
@@ -52,17 +54,18 @@ from distforest.jobs.train import (
 from distforest.jobs.versions import check_growth, check_own_growth
 from distforest.sources.array_files import untouched
 from distforest.sources.truth import Truth
-from distforest.stores.addresses import naming
 from distforest.stores.building import is_begun
 from distforest.stores.claims import CLAIM, owned
 from distforest.stores.outputs import FOREST_KIND, check_kind, check_new
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from distforest.forest.stopped_trees import EarlyStop
+    from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
     from distforest.jobs.inputs import Inputs
+    from distforest.jobs.spec import Spec
     from distforest.jobs.tune_spec import TuneSpec
     from distforest.stores.folder import Folder
 
@@ -94,7 +97,7 @@ class TunedForest:
 
 
 def stage_grid(spec: TuneSpec, folder: str, memory_limit: int | None = None) -> list[CellGroup]:
-    """Stage the inputs of a tuning job once for all cells, after their metadata show that every cell can run.
+    """Stage the inputs of a tuning job once for all cells that read the same, after metadata show that each can run.
 
     Parameters
     ----------
@@ -113,23 +116,41 @@ def stage_grid(spec: TuneSpec, folder: str, memory_limit: int | None = None) -> 
     cells = spec.cells
     _check_judged(preview(spec.fit_of(cells[0]), memory_limit), memory_limit)
     staged = check_and_stage(spec.fit_of(cells[0]), folder, memory_limit)
-    groups = []
-    for shared in spec.shared_trees(share=staged.n_unobserved == 0 and staged.sample_weight is None):
+    weighted = staged.sample_weight is not None
+    as_read, groups = {_readings(spec.fit_of(cells[0]), weighted): staged}, []
+    for shared in spec.shared_trees(share=staged.n_unobserved == 0 and not weighted):
         fit_of_group = spec.fit_of(shared.params)
-        try:
+        with _in_cell(shared.params):
             seen = preview(fit_of_group, memory_limit)
-        except SpecError as error:
-            raise SpecError([f"grid: the cell {dict(shared.params)}: {fault}" for fault in error.faults]) from error
-        with naming("grid", f"the cell {dict(shared.params)}"):
             check_memory(seen.least_bytes, memory_limit or seen.memory_limit)
             _check_judged(seen, memory_limit)
-        own = staged
-        if staged.sample_weight and any(fit_of_group.params[name] != staged.params[name] for name in DRAWING):
-            own = check_and_stage(fit_of_group, folder, memory_limit)
+            readings = _readings(fit_of_group, weighted)
+            if readings not in as_read:
+                place = f"{folder}/inputs.zarr/grid-{len(as_read)}"  # what is staged for other cells stays
+                as_read[readings] = check_and_stage(fit_of_group, place, memory_limit)
+        own = as_read[readings]
         groups.append(
             CellGroup(shared, replace(own, params=dict(fit_of_group.params), rows_budget=seen.plan.rows_budget))
         )
     return groups
+
+
+@contextmanager
+def _in_cell(changes: Mapping[str, Value]) -> Iterator[None]:
+    """Put the name of a cell before the errors of its input."""
+    cell = f"grid: the cell {dict(changes)}"
+    try:
+        yield
+    except SpecError as error:
+        raise SpecError([f"{cell}: {fault}" for fault in error.faults]) from error
+    except InputError as error:
+        raise InputError(f"{cell}: {error}") from error
+
+
+def _readings(fit: Spec, weighted: bool) -> tuple[object, ...]:
+    """What the staged inputs of a cell depend on: cells in which all of it is equal share them."""
+    drawing = [fit.params[name] for name in DRAWING] if weighted else []
+    return fit.input.relations["distances"].options.get(DIAGONAL), *drawing
 
 
 def _check_judged(seen: Preview, memory_limit: int | None) -> None:

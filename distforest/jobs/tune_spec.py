@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self, cast
 
 from distforest.errors import InputError, SpecError
-from distforest.evaluation.grids import SCORINGS, grid_cells, shared_trees
+from distforest.evaluation.grids import DIAGONAL, SCORINGS, grid_cells, shared_trees
 from distforest.growth.methods import METHODS, check_together
 from distforest.growth.parameters import faults
-from distforest.jobs.reader import Key, Place, Reader, listed, shown, word
-from distforest.jobs.spec import LAZY_KIND, Spec, parameter_value
+from distforest.jobs.reader import NOT_NEGATIVE, Key, Place, Reader, listed, shown, word
+from distforest.jobs.spec import LAZY_KIND, NONE, Spec, parameter_value
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distforest.evaluation.grids import GridCell, SharedTrees
     from distforest.growth.parameters import Value
+    from distforest.jobs.spec import Input
 
 TUNED = tuple(method.name for method in METHODS.values() if TruthKind.DISTANCES in method.truth_kinds)
 """Methods whose parameters may be tuned: out of bag they know distances of pairs."""
@@ -59,9 +62,10 @@ class TuneSpec(Spec):
         return shared_trees(self.cells, self.params, share=share)
 
     def fit_of(self, changes: Mapping[str, Value]) -> Spec:
-        """The fit with these values of parameters."""
-        params = {**self.params, **changes}
-        return Spec(self.method, self.seed, self.output, self.input, params, self.run)
+        """The fit with these values of parameters, and of a graph's diagonal."""
+        params = {**self.params, **{name: value for name, value in changes.items() if name != DIAGONAL}}
+        given = _with_diagonal(self.input, changes[DIAGONAL]) if DIAGONAL in changes else self.input
+        return Spec(self.method, self.seed, self.output, given, params, self.run)
 
     @classmethod
     def from_table(cls, table: object, lines: Mapping[Place, int] | None = None) -> Self:
@@ -104,7 +108,7 @@ def _grid(reader: Reader, value: object, base: Spec | None) -> dict[str, tuple[V
     """Read ``[grid]``; each value must suit its parameter, and each cell the input."""
     place = (GRID,)
     rows = {row.name: row for row in METHODS[base.method if base else TUNED[0]].parameters}
-    given = reader.table(place, {} if value is None else value, list(rows))
+    given = reader.table(place, {} if value is None else value, [DIAGONAL, *rows])
     if given is None:
         return {}
     if not given:
@@ -115,6 +119,9 @@ def _grid(reader: Reader, value: object, base: Spec | None) -> dict[str, tuple[V
     for name, held in given.items():
         if not isinstance(held, (list, tuple)) or not held:
             reader.fault((*place, name), f"must be a list of values, found {shown(held)}")
+            continue
+        if name == DIAGONAL:
+            grid[name] = _diagonals(reader, held, base)
             continue
         values = []
         for one in held:
@@ -134,6 +141,27 @@ def _grid(reader: Reader, value: object, base: Spec | None) -> dict[str, tuple[V
     return grid
 
 
+def _diagonals(reader: Reader, held: Sequence[object], base: Spec | None) -> tuple[Value, ...]:
+    """Read the distances of a node to itself; "none" leaves it to the graph."""
+    place = (GRID, DIAGONAL)
+    if base is not None and base.input.relations["distances"].kind != "graph":
+        reader.fault(place, "is that of a graph, and the distances are none; leave it out")
+    values: list[Value] = []
+    for one in held:
+        try:
+            values.append(None if one in (None, NONE) else cast("float", NOT_NEGATIVE.plain(one)))
+        except (ValueError, TypeError, OverflowError):
+            reader.fault(place, f"must hold {NOT_NEGATIVE.words} or {NONE!r}, found {shown(one)}")
+    return tuple(values)
+
+
+def _with_diagonal(given: Input, diagonal: Value) -> Input:
+    """The inputs with this distance of a node of the graph to itself."""
+    graph = given.relations["distances"]
+    changed = replace(graph, options={**graph.options, DIAGONAL: diagonal})
+    return replace(given, relations={**given.relations, "distances": changed})
+
+
 def _check_cells(reader: Reader, base: Spec, grid: Mapping[str, tuple[Value, ...]]) -> None:
     """Note the first cell whose parameters contradict each other or the input."""
     named = "feature_weights" in base.input.addresses
@@ -142,7 +170,7 @@ def _check_cells(reader: Reader, base: Spec, grid: Mapping[str, tuple[Value, ...
         reader.fault((GRID, "feature_weights"), f"is in the grid, but input.feature_weights {what}")
         return
     for cell in grid_cells(grid):
-        params = {**base.params, **cell}
+        params = {**base.params, **{name: value for name, value in cell.items() if name != DIAGONAL}}
         if not params["bootstrap"] and params["max_samples"] in (None, 1.0):
             cure = "set bootstrap = true or a smaller max_samples"
             reader.fault(

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
-from distforest import SMERF, Labels, tune
+from distforest import SMERF, Graph, Labels, tune
 from distforest.errors import ArtifactError, InputError, JobError, SpecError
 from distforest.evaluation.grids import TUNING, ScoredGrid
 from distforest.forest.sealed.artifact import open_forest
@@ -23,7 +24,10 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, kept
 from distforest.jobs.train import fit as train
 from distforest.jobs.tune_spec import TuneSpec
+from distforest.sources import graph_distances
 from distforest.sources.arrays import write_array
+from distforest.sources.sparse_store import write_sparse
+from distforest.sources.staging import stage
 from distforest.stores.folder import Folder
 from tests.jobs.faults import Faults, faulty, growths
 
@@ -110,6 +114,62 @@ def test_a_job_finds_what_python_finds(tmp_path: Path, kind: str) -> None:
     assert done.grid.best_index_ == found.best_index_
     sealed = ScoredGrid.of_provenance(open_forest(spec.output).provenance)
     assert repr(sealed) == repr(done.grid)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_job_chooses_the_diagonal_of_a_graph_as_python_does(
+    tmp_path: Path, sparse: bool, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, links = table_in(tmp_path), (Z < 0.3).astype(np.float64) - np.eye(N)
+    if sparse:
+        monkeypatch.setattr(graph_distances, "MOST_KEPT_DENSE", 0)
+        write_sparse(f"{tmp_path}/A.zarr", scipy.sparse.csr_array(links))
+    else:
+        write_array(f"{tmp_path}/A.zarr", "A", links.shape, links.dtype, [links])
+    address = f"{tmp_path}/A.zarr" if sparse else f"{tmp_path}/A.zarr/A"
+    table["input"]["distances"] = {"kind": "graph", "adjacency": address}
+    weights, params = (WEIGHTS, {"n_estimators": 60}) if weighted else (None, {"n_estimators": N_TREES})
+    if weighted:
+        table["input"]["sample_weight"] = f"{tmp_path}/data.zarr/weights"
+    grid = {"diagonal": ["none", 0.5, 0], "min_samples_split": [2, 8]}
+    spec = spec_from_dict({**table, "params": params, "grid": grid, "scoring": "roc_auc"})
+    assert isinstance(spec, TuneSpec)
+    assert spec_from_dict(spec.to_dict()) == spec
+    groups = tuning.stage_grid(spec, f"{tmp_path}/staged")
+    assert len({group.inputs.fingerprint for group in groups if group.shared.params["min_samples_split"] == 2}) == 3
+    kept_by_host = [group.inputs.graph.sha256 if group.inputs.graph else group.inputs.truth.sha256 for group in groups]
+    assert len(set(kept_by_host)) == 3
+    done = run(spec)
+    graph = Graph(address if sparse else links)
+    own = {"diagonal": [None, 0.5, 0.0], "min_samples_split": [2, 8]}
+    found = tune(SMERF(**params, random_state=SEED), own, X, graph, scoring="roc_auc", sample_weight=weights)
+    assert done.fitted.digest == found.best_estimator_.digest_
+    assert repr(done.grid.cv_results_) == repr(found.cv_results_)
+
+
+def test_weights_staged_for_one_cell_stay_when_another_draws_otherwise(tmp_path: Path) -> None:
+    """Hosts stage again what they read from the job's folder, which must still be there then."""
+    table = table_in(tmp_path, grid={"max_samples": [0.5, 0.9]})
+    table["input"]["sample_weight"] = f"{tmp_path}/fractions"
+    write_array(str(tmp_path), "fractions", (N,), np.dtype(float), [RNG.uniform(0.5, 1.5, N)])
+    spec = spec_from_dict(table)
+    assert isinstance(spec, TuneSpec)
+    kept_weights = [group.inputs.sample_weight for group in tuning.stage_grid(spec, f"{tmp_path}/staged")]
+    assert len({own.address for own in kept_weights}) == 2
+    for own in kept_weights:
+        assert stage(own.address, own.reading, tmp_path / "another_host").sha256 == own.sha256
+
+
+def test_a_diagonal_beyond_absent_names_its_cell(tmp_path: Path) -> None:
+    table = table_in(tmp_path, grid={"diagonal": [0.5, 3.0]})
+    links = (Z < 0.3).astype(np.float64)
+    write_array(f"{tmp_path}/A.zarr", "A", links.shape, links.dtype, [links])
+    table["input"]["distances"] = {"kind": "graph", "adjacency": f"{tmp_path}/A.zarr/A"}
+    spec = spec_from_dict(table)
+    assert isinstance(spec, TuneSpec)
+    with pytest.raises(InputError, match=r"grid.*'diagonal': 3\.0.*a distance from 0 to absent=1 was expected"):
+        run(spec)
 
 
 def test_the_best_cell_takes_trees_that_are_there(tmp_path: Path) -> None:
@@ -228,6 +288,8 @@ def test_a_cell_that_does_not_suit_the_rows_is_named(tmp_path: Path) -> None:
         ({"grid": {"max_bins": [4], "feature_combinations": [2.0]}}, "grid: the cell {.*} is none: max_bins splits"),
         ({"grid": {"bootstrap": [False]}}, "leaves no row out of bag"),
         ({"grid": {"feature_weights": ["given"]}}, "input.feature_weights names none"),
+        ({"grid": {"diagonal": [0.5]}}, "grid.diagonal: is that of a graph, and the distances are none"),
+        ({"grid": {"diagonal": [-1]}}, "grid.diagonal: must hold a finite real number >= 0 or 'none', found -1"),
         ({"scoring": "r2"}, "scoring: must be 'neg_root_mean_squared_error' or 'spearman'"),
         ({"method": "urerf"}, "method: must be 'smerf' in a tuning job"),
         ({"run": {"grow_on": True}}, "run.grow_on: goes with a fit"),
