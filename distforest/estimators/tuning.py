@@ -26,6 +26,7 @@ from distforest.evaluation.grids import (
     shared_trees,
     table_of,
 )
+from distforest.growth.parameters import faults
 from distforest.sources.factors import Graph
 from distforest.sources.truth import Truth
 
@@ -186,5 +187,13 @@ def _cells(estimator: object, grid: Mapping[str, Sequence[Any]], y: TruthLike) -
             raise InputError(f"grid: a list of values was expected for {name!r}, found {values!r}")
     cells = grid_cells(grid)
     for cell in cells:
-        _split(cell, y)  # refuses a diagonal before anything grows
+        _check_cell(estimator, cell, y)
     return cells
+
+
+def _check_cell(estimator: SMERF, cell: GridCell, y: TruthLike) -> None:
+    """Refuse a cell before anything grows, as not every cell is fitted; raises InputError."""
+    changed, _ = _split(cell, y)  # refuses a diagonal
+    params = clone(estimator).set_params(**changed)._params()
+    for fault in faults(SMERF._parameters, {name: params[name] for name in changed}).values():
+        raise InputError(f"grid: the cell {dict(cell)}: {fault}")

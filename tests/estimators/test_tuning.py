@@ -185,3 +185,24 @@ def test_the_table_is_printed_and_saved(tmp_path: Path) -> None:
 def test_what_cannot_be_tuned_is_refused(call: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_depth", -3),
+        ("max_depth", 2.5),
+        ("max_depth", True),
+        ("min_samples_split", np.nan),
+        ("min_samples_split", "x"),
+    ],
+)
+def test_every_value_of_a_grid_is_one_that_a_fit_takes(name: str, value: Any) -> None:
+    """Cells that share trees are not all fitted, so that only the loosest would be checked otherwise."""
+    with pytest.raises(InputError, match=f"grid: the cell .*: {name} must be"):
+        tune(SMERF(4, random_state=0), {name: [4, value]}, DATA.X, DATA.Z)
+
+
+def test_a_grid_takes_arrays_of_weights_and_numbers_of_numpy() -> None:
+    grid = {"feature_weights": [None, np.ones(DATA.X.shape[1])], "max_depth": np.array([2, 3])}
+    assert len(tune(SMERF(20, random_state=0), grid, DATA.X, DATA.Z).cv_results_["params"]) == 4
