@@ -51,7 +51,8 @@ def merged(forests: Sequence[Forest]) -> Forest:
     Returns
     -------
     Forest
-        All trees, those of the smallest seed first. Its seed is the smallest; its provenance names all of them.
+        All trees, those of the smallest seed first. Its seed is the smallest; its provenance names all of them. Its
+        columns have names if those of one of the forests have.
         Estimates of the fits are left out, as they are of fewer trees.
 
     Raises
@@ -71,7 +72,8 @@ def merged(forests: Sequence[Forest]) -> Forest:
         _check_columns(forests[0], other)
     _check_apart([span for own in spans for span in own])
     arrays, meaning = _arrays(forests), _meaning(forests)
-    return Forest.of(meaning, arrays, _provenance(forests, spans))
+    named = next((one.schema for one in forests if one.schema is not None and one.schema.is_named), forests[0].schema)
+    return Forest.of(meaning, arrays, _provenance(forests, spans)).with_schema(named)
 
 
 def spans_of(forest: Forest) -> list[TreeSpan]:

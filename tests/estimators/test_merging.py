@@ -162,6 +162,16 @@ def test_what_nothing_tells_is_refused() -> None:
         grown.fit(X, Y)
 
 
+@pytest.mark.parametrize("seeds", [(0, 1), (1, 0)])
+def test_names_of_one_of_the_forests_are_kept_whatever_the_seeds(seeds: tuple[int, int]) -> None:
+    frame = pd.DataFrame(X, columns=[f"column {place}" for place in range(X.shape[1])])
+    found = merge([smerf(seeds[0], rows=frame), smerf(seeds[1])])
+    assert list(found.feature_names_in_) == list(frame.columns)
+    assert found.digest_ == merge([smerf(0), smerf(1)]).digest_
+    with pytest.raises(ValueError, match="feature names should match"):
+        found.distance(frame.iloc[:, ::-1])
+
+
 def test_columns_of_other_names_or_categories_are_refused() -> None:
     frame = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 3, "wide", "narrow")})
     one, named = smerf(0, rows=frame), smerf(1, rows=frame.rename(columns={"a": "c"}))
