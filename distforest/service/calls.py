@@ -10,9 +10,7 @@ import re
 import secrets
 import ssl
 import time
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from distributed import Security
@@ -30,6 +28,7 @@ from distforest.errors import (
     SpecError,
     UnreachableError,
 )
+from distforest.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -277,16 +276,7 @@ def _answered(exchange: Callable[[], Coroutine[None, None, object]]) -> object:
 
     Ctrl-C reaches this thread alone, so that it never meets a loop that is only half made.
     """
-    answer: Future[object] = Future()
-
-    def wait() -> None:
-        try:
-            answer.set_result(asyncio.run(exchange()))
-        except BaseException as error:  # noqa: BLE001  (raised in the thread that waits)
-            answer.set_exception(error)
-
-    Thread(target=wait, daemon=True).start()
-    return answer.result()
+    return in_thread(lambda: asyncio.run(exchange()), "distforest-call").result()
 
 
 def first_cause(error: BaseException) -> BaseException:

@@ -24,11 +24,15 @@ from distforest.errors import CancelledJobError, InputError
 from distforest.sources.given import unmasked
 from distforest.sources.lazy.identity import Items, UserFunction, name_of, signature
 from distforest.sources.source import NUMBERS
+from distforest.threads import in_thread
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats
 
 R = TypeVar("R")
+
+THREAD = "distforest-similarity"
+"""The name of a thread in which a function is called."""
 
 _GRACE = 5.0  # seconds until the thread of a loop whose coroutines were cancelled is abandoned
 
@@ -420,7 +424,7 @@ def answers(
 
             def start(batch: Batch, report: _Report) -> None:
                 asking = _Asking(function, batch, policy, stop)
-                _in_thread(lambda: _answered(asking)).add_done_callback(report)
+                in_thread(lambda: _answered(asking), THREAD).add_done_callback(report)
 
             yield from _as_completed(start, batches, concurrency)
     finally:
@@ -462,27 +466,13 @@ def _answered(asking: _Asking) -> FunctionAnswer:
 
 
 def _within(call: Callable[[], R], timeout: float) -> R:
-    future = _in_thread(call)
+    future = in_thread(call, THREAD)
     try:
         return future.result(timeout)
     except TimeoutError:
         if future.done():  # the TimeoutError is the function's own
             return future.result()
         raise Late(timeout) from None
-
-
-def _in_thread(call: Callable[[], R]) -> Future[R]:
-    # Not an executor: its threads are joined at exit, and a hanging call would keep the process alive.
-    future: Future[R] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - raised again by `future.result`
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="distforest-similarity", daemon=True).start()
-    return future
 
 
 @contextmanager
@@ -494,7 +484,7 @@ def _running_loop(stop: threading.Event) -> Iterator[asyncio.AbstractEventLoop]:
         ready.set_result((asyncio.get_running_loop(), end))
         await end.wait()
 
-    thread = threading.Thread(target=lambda: asyncio.run(wait()), name="distforest-similarity", daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(wait()), name=THREAD, daemon=True)
     thread.start()
     loop, end = ready.result()
     try:
