@@ -201,6 +201,7 @@ def fit_lazily(
         chosen = chosen_cut(method, data, params, seed, lambda own: own.forest([grow_in_lockstep(own, sources)[0]]))
         bound = problem(method, data, params if chosen is None else chosen.into(params), seed)
         arrays, costs = grow_in_lockstep(bound, sources, watch)
+        _warn_of_negative(sources)
         origins = [origin_of(own.lazy, own.objects) for own in sources]
         if len(origins) > 1:
             paid = [own.n_evaluations for own in sources]
@@ -209,8 +210,7 @@ def fit_lazily(
     told = {"similarity": origin, **(chosen.entry if chosen else {}), "versions": dict(VERSIONS)}
     forest = replace(bound.forest([arrays]), provenance=told)
     stayed = Stayed.of(forest.table.tree_size, forest.leaves)
-    told_of_growth = (told_of_roots(bound, Roots.of_forest(forest), costs.closed), stayed.told(bound.meaning.leaf))
-    for warning in (*(own.told_of_negative() for own in sources), *told_of_growth):
+    for warning in (told_of_roots(bound, Roots.of_forest(forest), costs.closed), stayed.told(bound.meaning.leaf)):
         if warning:
             warn_caller(warning)
     return forest
@@ -233,11 +233,16 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
         bound = inputs.bound(source, files)
         with untouched(files):
             arrays, costs = grow_in_lockstep(bound, lazy_sources(source), watch)
-        for own in lazy_sources(source):
-            if told := own.told_of_negative():
-                warn_caller(told)
+        _warn_of_negative(lazy_sources(source))
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
+
+
+def _warn_of_negative(sources: tuple[LazySource, ...]) -> None:
+    """Warn of distances below 0 that functions have returned."""
+    for own in sources:
+        if told := own.told_of_negative():
+            warn_caller(told)
 
 
 def evaluations_of(problem: Bound) -> int:
