@@ -12,6 +12,7 @@ import pytest
 from distforest import SMERF, Targets, load
 from distforest.errors import InputError
 from distforest.forest.scoring import out_of_bag_distance
+from tests.estimators.closed_forms import every_way, same_trees
 
 RNG = np.random.default_rng(0)
 N = 48
@@ -22,23 +23,7 @@ Z = np.abs(Y[:, None] - Y)
 WEIGHTS = RNG.integers(0, 4, N)
 
 
-def same_trees(one: SMERF, other: SMERF) -> bool:
-    tables = [forest.forest_.table.arrays() for forest in (one, other)]
-    return {name: array.tobytes() for name, array in tables[0].items()} == {
-        name: array.tobytes() for name, array in tables[1].items()
-    }
-
-
-@pytest.mark.parametrize(
-    ("params", "weighted"),
-    [
-        ({}, False),
-        ({"min_samples_split": 6}, True),
-        ({"splitter": "random", "max_features": 4}, False),
-        ({"feature_combinations": 2.0, "bootstrap": False}, True),
-        ({"max_bins": 8, "max_depth": 3}, False),
-    ],
-)
+@every_way
 def test_trees_and_distances_are_those_of_the_matrix(params: dict[str, Any], weighted: bool) -> None:
     weight = WEIGHTS if weighted else None
     one, other = (SMERF(4, random_state=1, **params).fit(X, truth, weight) for truth in (TARGETS, Z))

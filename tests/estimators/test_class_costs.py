@@ -14,6 +14,7 @@ from distforest import SMERF, Labels, load
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts
 from distforest.forest.scoring import out_of_bag_distance
+from tests.estimators.closed_forms import every_way, same_trees
 
 RNG = np.random.default_rng(0)
 N = 48
@@ -27,23 +28,11 @@ Z = COSTS[np.ix_(*[[ORDER.index(y) for y in Y]] * 2)]
 WEIGHTS = RNG.integers(0, 4, N)
 
 
-@pytest.mark.parametrize(
-    ("params", "weighted"),
-    [
-        ({}, False),
-        ({"min_samples_split": 6}, True),
-        ({"splitter": "random", "max_features": 4}, False),
-        ({"feature_combinations": 2.0, "bootstrap": False}, True),
-        ({"max_bins": 8, "max_depth": 3}, False),
-    ],
-)
+@every_way
 def test_trees_and_distances_are_those_of_the_matrix(params: dict[str, Any], weighted: bool) -> None:
     weight = WEIGHTS if weighted else None
     one, other = (SMERF(4, random_state=1, **params).fit(X, truth, weight) for truth in (LABELS, Z))
-    trees, expected = one.forest_.table.arrays(), other.forest_.table.arrays()
-    assert {name: array.tobytes() for name, array in trees.items()} == {
-        name: array.tobytes() for name, array in expected.items()
-    }
+    assert same_trees(one, other)
     np.testing.assert_allclose(one.distance(X), other.distance(X), rtol=1e-6)
     assert one.score(X, LABELS, weight) == pytest.approx(other.score(X, Z, weight))
 
