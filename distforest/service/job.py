@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
@@ -117,7 +117,7 @@ class Job:
     _waited: str | None = None
     _is_noted: bool = False
     _next_note: float = -math.inf
-    _lock: Lock = field(default_factory=Lock)
+    _lock: RLock = field(default_factory=RLock)
     _writing: Lock = field(default_factory=Lock)
 
     @property
@@ -147,10 +147,11 @@ class Job:
 
     def warn(self, texts: Iterable[str]) -> None:
         """Add warnings, each text once, however often a run is tried."""
-        for text in texts:
-            if text not in self.state["warnings"]:
-                self.note("warning", f"warning: {text}")
-                self.set(warnings=[*self.state["warnings"], text])
+        with self._lock:
+            for text in texts:
+                if text not in self.state["warnings"]:
+                    self.note("warning", f"warning: {text}")
+                    self.set(warnings=[*self.state["warnings"], text])
 
     def set(self, **changes: Unpack[StateChanges]) -> None:
         """Change the state."""
@@ -192,42 +193,47 @@ class Job:
 
     def count(self, name: Literal["retries", "lost_workers"]) -> None:
         """Add one to a counter."""
-        if name == "retries":
-            self.set(retries=self.state["retries"] + 1)
-        else:
-            self.set(lost_workers=self.state["lost_workers"] + 1)
+        with self._lock:
+            if name == "retries":
+                self.set(retries=self.state["retries"] + 1)
+            else:
+                self.set(lost_workers=self.state["lost_workers"] + 1)
 
     def watch(self, progress: Progress) -> None:
-        """Copy the progress of a run of tasks into the state."""
+        """Copy the progress of a run of tasks into the state; a job that waits continues with the last run told."""
         phase_state = PHASE_STATES.get(progress.name)
         if phase_state is None:
             return
-        if phase_state != self.state["state"] and self.state["state"] in AT_WORK:
-            self.set(state=phase_state)
         left = progress.remaining
-        self.set(
-            phase=progress.name,
-            done=progress.done,
-            total=progress.total,
-            rate=progress.rate,
-            remaining=left if math.isfinite(left) else None,
-        )
+        with self._lock:
+            state = self.state["state"]
+            if state == WAITING:
+                self._waited = phase_state
+            self.set(
+                state=phase_state if state in AT_WORK else state,
+                phase=progress.name,
+                done=progress.done,
+                total=progress.total,
+                rate=progress.rate,
+                remaining=left if math.isfinite(left) else None,
+            )
 
     def attend(self, threads: int, busy: str | None = None) -> None:
         """Wait if there are no workers, or if ``busy`` says that all serve other jobs; continue when that is over."""
-        state = self.state["state"]
         why = busy if threads else "there are no workers; the job goes on when one comes"
-        if why and state in AT_WORK:
-            self._waited, self._is_noted = state, False
-            self.set(state=WAITING, waiting=why)
-            self._note_waiting(why, threads)
-        elif why and state == WAITING and why != self.state["waiting"]:
-            self.set(waiting=why)
-            self._note_waiting(why, threads)
-        elif not why and state == WAITING:
-            self.set(state=self._waited or RUNNING, waiting=None)
-            if self._is_noted:
-                self.note("running", f"workers with {counted(threads, 'thread')} in all are at work")
+        with self._lock:
+            state = self.state["state"]
+            if why and state in AT_WORK:
+                self._waited, self._is_noted = state, False
+                self.set(state=WAITING, waiting=why)
+                self._note_waiting(why, threads)
+            elif why and state == WAITING and why != self.state["waiting"]:
+                self.set(waiting=why)
+                self._note_waiting(why, threads)
+            elif not why and state == WAITING:
+                self.set(state=self._waited or RUNNING, waiting=None)
+                if self._is_noted:
+                    self.note("running", f"workers with {counted(threads, 'thread')} in all are at work")
 
     def _note_waiting(self, why: str, threads: int) -> None:
         """Add an event that the job waits; only now and then if it shares busy workers, as it then waits often."""

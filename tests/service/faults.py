@@ -304,7 +304,8 @@ def kill(_folder: Path) -> None:
 
 
 def freeze(_folder: Path) -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
+    """Stop this thread at once, and the others with it: a signal to the process may reach another thread first."""
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 def kill_scheduler(folder: Path) -> None:

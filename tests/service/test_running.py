@@ -100,6 +100,20 @@ def test_a_job_waits_for_workers_from_whatever_it_did(registry: Registry) -> Non
     assert (job.state["state"], job.state["remaining"], job.state["ended"] > 0) == ("FAILED", None, True)
 
 
+def test_a_job_that_waits_continues_with_the_run_that_began_meanwhile() -> None:
+    job = Job(state_of(state="RUNNING"))
+    job.watch(Progress("grow", 7, 8, 1.0))
+    job.attend(1, "all 1 threads of the workers are busy")
+    job.watch(Progress("merge", 0, 1, 0.0))
+    assert (job.state["state"], job.state["phase"]) == ("WAITING_FOR_WORKERS", "merge")
+    job.attend(1)
+    assert (job.state["state"], job.state["phase"]) == ("MERGING", "merge")
+    job.cancel()
+    job.watch(Progress("grow", 0, 8, 1.0))
+    job.attend(0)
+    assert job.state["state"] == "CANCELLING"
+
+
 def test_what_a_store_refuses_is_written_the_next_time(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     registry.create("a", spec_text(), state_of())
     job = Job(state_of())
