@@ -7,6 +7,8 @@ point, and warns the user. Nothing here changes the values. See also `distforest
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from numbers import Number
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +58,10 @@ ROUNDED_AWAY = 1e-14
 ALL_ALIKE = 1e-10
 """If gamma times the median squared distance of two rows is less, float64 leaves six digits or fewer to tell
 similarities ``"rbf"`` apart."""
+
+EXACT, FEW_LOST = 2.0**53, 0.1
+"""The least number from which float64 skips whole numbers, and the share of different amounts that may become equal
+without a word: times in nanoseconds, which float64 holds to 256, do so now and then."""
 
 ROWS_OF_A_CLASS = ((10, 2), (20, 20), (30, math.inf))
 """Pairs of a number of different values and a number of rows: with more different values than that, labels are taken
@@ -177,6 +183,47 @@ def told_of_rounding(sample: Sample, schema: Schema | None = None) -> str:
     others = ", ".join(column_name(column, schema) for column in columns[1:4])
     more = f" and {len(columns) - 4:,} more" if len(columns) > 4 else ""
     return f"{found}; {_cure(values)}, first{f'. The same holds for {others}{more}' if others else ''}"
+
+
+def told_of_equal_amounts(raw: np.ndarray, vectors: Floats, name: str) -> str:
+    """Name amounts with more digits than float64 has, many of which become equal in it; else "".
+
+    These are whole numbers, dates and durations beyond 2^53, wider floating numbers, objects and strings.
+
+    Parameters
+    ----------
+    raw
+        The amounts as given, shape (n,) or (n, q).
+    vectors
+        The same as float64, shape (n, q).
+    name
+        What they are.
+
+    Examples
+    --------
+    >>> raw = 2**60 + np.arange(178)
+    >>> told_of_equal_amounts(raw, raw.astype(np.float64)[:, None], "targets")
+    'targets are held as float64, which leaves 2 of 178 different values; subtract the least, 1152921504606846976,
+    first'
+    """
+    is_whole, is_wide = raw.dtype.kind in "iumM", raw.dtype.kind in "OU" or raw.dtype == np.longdouble
+    if not is_wide and not (is_whole and np.abs(vectors).max(initial=0.0) >= EXACT):
+        return ""
+    for column, (given, held) in enumerate(zip(raw.reshape(vectors.shape).T, vectors.T, strict=True)):
+        numbers = [_number(value) for value in given] if raw.dtype.kind in "OU" else np.unique(given)
+        different, left = len(set(numbers)), len(np.unique(held))
+        if left < (1.0 - FEW_LOST) * different:
+            one = f"{name} are" if vectors.shape[1] == 1 else f"column {column} of the {name} is"
+            found = f"{one} held as float64, which leaves {left:,} of {different:,} different values"
+            return f"{found}; subtract the least, {given[np.argmin(held)]}, first"
+    return ""
+
+
+def _number(value: object) -> object:
+    """A value that float64 can hold, as a number with all its digits."""
+    if isinstance(value, str):
+        return Decimal(value)
+    return value if isinstance(value, Number) else float(value)  # type: ignore[arg-type]
 
 
 def _cure(values: np.ndarray) -> str:

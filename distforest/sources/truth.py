@@ -14,7 +14,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import are_targets
 from distforest.sources.distance_doubts import told_of_given
-from distforest.sources.doubts import told_of_amounts
+from distforest.sources.doubts import told_of_amounts, told_of_equal_amounts
 from distforest.sources.factors import (
     ABSOLUTE,
     COSINE,
@@ -229,6 +229,8 @@ class Truth:
             return cls(kind, codes, named_classes(classes, names))
         refuse_names(names, kind.noun)
         vectors = finite_vectors(values, kind.noun)
+        if told := told_of_equal_amounts(np.asarray(unmasked(values)), vectors, kind.noun):
+            warn_caller(told)
         return cls(kind, directions_of(vectors) if kind == TruthKind.DIRECTIONS else vectors)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
