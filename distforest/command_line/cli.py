@@ -24,13 +24,13 @@ than Python and click.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
 import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from distforest.evaluation.grids import ScoredGrid
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.callback import Callback
-    from distforest.jobs.cluster import Cluster
+    from distforest.jobs.on_dask import OnDask
     from distforest.jobs.spec import Run, Spec
     from distforest.jobs.train import Options
     from distforest.sources.files.queries import QueryOptions
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from distforest.stores.folder import Folder
 
 GrowingJob = TypeVar("GrowingJob", bound="Spec")
+S = TypeVar("S")
 
 FORMATS = ("npy", "npz", "csv", "parquet", "arrow", "libsvm")
 """The values of `distforest.sources.files.table_files.FORMATS`, repeated here to avoid its imports."""
@@ -119,7 +120,7 @@ GROWING = (
 
 def _growing(command: F) -> F:
     """Add the options of commands that grow trees."""
-    return functools.reduce(lambda own, option: option(own), reversed(GROWING), command)
+    return reduce(lambda own, option: option(own), reversed(GROWING), command)
 
 
 ZERO_BASED = click.option(
@@ -128,7 +129,7 @@ ZERO_BASED = click.option(
 
 
 @contextmanager
-def _cluster(run: Run) -> Iterator[Cluster]:
+def _cluster(run: Run) -> Iterator[OnDask]:
     """Start an embedded cluster of processes, or connect to the scheduler that a run names."""
     from distforest.jobs.on_dask import connected, local_cluster
 
@@ -193,8 +194,7 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
     job = _placed(read_fit(spec, {**_changes(sets, run), **more}))
     claim, folder = _claim(job, f"`distforest fit {spec}`")
     with _resumable(claim, folder):
-        inputs = check_and_stage(job, folder.address)
-        with _cluster_of(job, claim) as (cluster, options):
+        with _staged(job, claim, partial(check_and_stage, job, folder.address)) as (inputs, cluster, options):
             limit = cluster.memory_limit
             fitted = train(inputs, job.output, folder, cluster, options)
         for text in fitted.warnings:
@@ -226,8 +226,7 @@ def tune(
     write_files = _files_of_grid(table, plot, job.run.overwrite)
     claim, folder = _claim(job, f"`distforest tune {spec}`")
     with _resumable(claim, folder):
-        groups = stage_grid(job, folder.address)
-        with _cluster_of(job, claim) as (cluster, options):
+        with _staged(job, claim, partial(stage_grid, job, folder.address)) as (groups, cluster, options):
             limit = cluster.memory_limit
             tuned = run_tune(job, groups, folder, cluster, options)
         for text in tuned.warnings:
@@ -308,7 +307,24 @@ def _resumable(claim: Claim, folder: Folder) -> Iterator[None]:
 
 
 @contextmanager
-def _cluster_of(job: Spec, claim: Claim) -> Iterator[tuple[Cluster, Options]]:
+def _staged(
+    job: Spec, claim: Claim, stage: Callable[[int | None, int | None], S]
+) -> Iterator[tuple[S, OnDask, Options]]:
+    """The inputs of a job, staged for the memory and number of its workers; its cluster, and how it runs there.
+
+    Bad input is refused before an embedded cluster starts; a cluster that runs is asked first.
+    """
+    if job.run.scheduler:
+        with _cluster_of(job, claim) as (cluster, options):
+            yield stage(cluster.memory_limit, cluster.n_workers), cluster, options
+        return
+    staged = stage(None, None)
+    with _cluster_of(job, claim) as (cluster, options):
+        yield staged, cluster, options
+
+
+@contextmanager
+def _cluster_of(job: Spec, claim: Claim) -> Iterator[tuple[OnDask, Options]]:
     """The cluster of a job, and how it runs there, with its progress shown."""
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.train import Options

@@ -96,7 +96,9 @@ class TunedForest:
     warnings: tuple[str, ...] = ()
 
 
-def stage_grid(spec: TuneSpec, folder: str, memory_limit: int | None = None) -> list[CellGroup]:
+def stage_grid(
+    spec: TuneSpec, folder: str, memory_limit: int | None = None, n_workers: int | None = None
+) -> list[CellGroup]:
     """Stage the inputs of a tuning job once for all cells that read the same, after metadata show that each can run.
 
     Parameters
@@ -107,27 +109,29 @@ def stage_grid(spec: TuneSpec, folder: str, memory_limit: int | None = None) -> 
         Address of the job's folder.
     memory_limit
         Memory of a worker in bytes, as its cluster reports it.
+    n_workers
+        Number of workers; None: those of the embedded cluster.
 
     Raises
     ------
     SpecError, InputError, MemoryLimitError
         As `distforest.jobs.preview.check_and_stage`; a fault of one cell names it.
     """
-    cells = spec.cells
-    _check_judged(preview(spec.fit_of(cells[0]), memory_limit), memory_limit)
-    staged = check_and_stage(spec.fit_of(cells[0]), folder, memory_limit)
+    cells, workers = spec.cells, (memory_limit, n_workers)
+    _check_judged(preview(spec.fit_of(cells[0]), *workers), memory_limit)
+    staged = check_and_stage(spec.fit_of(cells[0]), folder, *workers)
     weighted = staged.sample_weight is not None
     as_read, groups = {_readings(spec.fit_of(cells[0]), weighted): staged}, []
     for shared in spec.shared_trees(share=staged.n_unobserved == 0 and not weighted):
         fit_of_group = spec.fit_of(shared.params)
         with _in_cell(shared.params):
-            seen = preview(fit_of_group, memory_limit)
+            seen = preview(fit_of_group, *workers)
             check_memory(seen.least_bytes, memory_limit or seen.memory_limit)
             _check_judged(seen, memory_limit)
             readings = _readings(fit_of_group, weighted)
             if readings not in as_read:
                 place = f"{folder}/inputs.zarr/grid-{len(as_read)}"  # what is staged for other cells stays
-                as_read[readings] = check_and_stage(fit_of_group, place, memory_limit)
+                as_read[readings] = check_and_stage(fit_of_group, place, *workers)
         own = as_read[readings]
         groups.append(
             CellGroup(shared, replace(own, params=dict(fit_of_group.params), rows_budget=seen.plan.rows_budget))

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ import zarr
 
 from distforest import RFD, SMERF, Lazy, SimForestClassifier, SimForestOutlier, SimForestRegressor, pairwise
 from distforest.command_line import cli
+from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import open_forest
@@ -635,15 +636,21 @@ def test_what_an_answer_does_not_take_is_refused(home, tmp_path, answer, option,
     )
 
 
+def test_a_scheduler_that_does_not_answer_is_one_plain_line(spec):
+    done = subprocess.run(**process("fit", spec, "--scheduler", "bad://x"), check=False, timeout=60)
+    [refused] = done.stderr.splitlines()  # and no traceback of a client that is collected late
+    assert refused.startswith("error: no Dask scheduler answers at bad://x: unknown address scheme")
+
+
 def test_a_warning_is_one_plain_line(spec, home, tmp_path):
     crooked = np.asarray(open_array(f"{home}/data.zarr/Z")[...]).copy()
     crooked[0, 1] += 1.0
     write_array(f"{tmp_path}/z.zarr", "Z", crooked.shape, crooked.dtype, [crooked])
-    arguments = ["fit", str(spec), "--set", f"input.distances={tmp_path}/z.zarr/Z", "--scheduler", "bad://x"]
-    done = subprocess.run(**process(*arguments), check=False, timeout=60)
-    warned, refused = done.stderr.splitlines()  # and no traceback of a client that is collected late
+    arguments = ["fit", str(spec), "--set", f"input.distances={tmp_path}/z.zarr/Z", "--workers", "1"]
+    done = subprocess.run(**process(*arguments), check=True, timeout=60)
+    warned, *progress = done.stderr.splitlines()
+    assert all(line.startswith(("grow", "merge")) for line in progress)
     assert warned.startswith("warning: distances: z_ij and z_ji differ")
-    assert refused.startswith("error: no Dask scheduler answers at bad://x: unknown address scheme")
 
 
 # --- fit and score, here ----------------------------------------------------------------------------------
@@ -677,6 +684,30 @@ def test_no_scheduler_is_exit_3(spec):
     code, found = run_json("fit", spec, "--scheduler", "bad://nobody")
     assert (code, found["error"]["kind"], found["exit_code"]) == (3, "UnreachableError", 3)
     assert "bad://nobody" in found["error"]["message"]
+
+
+@pytest.mark.parametrize("command", ["fit", "tune"])
+def test_a_cluster_elsewhere_is_asked_before_inputs_are_staged_for_it(spec, monkeypatch, command):
+    """So trees grow by passes where they do not fit into its workers, and in as many parts as it has workers."""
+
+    class Elsewhere(Here):
+        n_workers = 5
+
+    staged = []
+
+    def stage(job, folder, *workers):
+        staged.append(workers)
+        raise InputError("it is staged")
+
+    monkeypatch.setattr("distforest.jobs.on_dask.connected", lambda _: nullcontext(Elsewhere(1, memory_limit=3 << 30)))
+    monkeypatch.setattr("distforest.jobs.preview.check_and_stage", stage)
+    monkeypatch.setattr("distforest.jobs.tune.stage_grid", stage)
+    if command == "tune":
+        spec.write_text(f'job = "tune"\n{spec.read_text()}[grid]\nmax_depth = [2, 3]\n')
+    for where in (("--scheduler", "tcp://elsewhere:1"), ("--workers", 2)):
+        code, _, err = run(command, spec, *where)
+        assert (code, err) == (2, "error: it is staged\n")
+    assert staged == [(3 << 30, 5), (None, None)]
 
 
 def test_score_writes_what_the_forest_says(home, tmp_path):
