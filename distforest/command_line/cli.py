@@ -24,6 +24,8 @@ than Python and click.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import sys
@@ -151,6 +153,7 @@ def main() -> None:
 
     An address is a path from the current directory, or a URL such as s3://bucket/data.zarr/X.
     """
+    atexit.register(gc.freeze)  # else the interpreter looks for cycles as it ends, for half a second
     sys.path.append(os.getcwd())  # a module with a similarity function may be there; workers get the same path
 
 
