@@ -50,7 +50,7 @@ from distforest.jobs.lockstep import (
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
-from distforest.sources.doubts import told_of_amounts, told_of_gamma, told_of_scales
+from distforest.sources.doubts import told_of_amounts, told_of_gamma, told_of_marks, told_of_scales
 from distforest.sources.factors import Labels, Targets, names_of_classes, refuse_names
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
@@ -178,8 +178,9 @@ class OnSimilarities(OnRows):
         return matrix
 
     def _warn_of_scales(self, features: Float32s, similarity: str) -> None:
-        """Warn of a column with so large a scale that a built-in similarity hardly depends on the others."""
-        if warning := told_of_scales(features, similarity, self._schema(), self._random_cuts):
+        """Warn of a column with so large a scale, or such marks, that a built-in similarity hardly reads the others."""
+        scales = told_of_scales(features, similarity, self._schema(), self._random_cuts)
+        if warning := scales or told_of_marks(features, similarity, self._schema()):
             warn_caller(warning)
 
     def _warn_of_gamma(self, kernel: Kernel, features: Float32s) -> None:

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse
 
+from distforest.amounts import counted
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from distforest.sources.schema import Schema
@@ -45,6 +49,11 @@ are equal, is larger."""
 
 PRODUCT_SIMILARITIES = ("linear", "cosine")
 """Similarities that sum products of values; these are large if the values are far from 0."""
+
+MARKED_SIMILARITIES, FEWEST_MARKS, BEYOND = ("linear", "cosine", "rbf"), 2, 10.0
+"""Similarities that one far cell decides, the rows that must have the same number for it to be a mark, and by how many
+times the range of all other values it lies beyond them. Measured on the wine and breast cancer data, scaled, with -9999
+in 1 % of the cells: SimForest loses 2 to 9 points of accuracy, with ``"manhattan"`` none."""
 
 NEAR_PAIRS, N_PAIRS = 0.1, 1000
 """A column's scale is measured on the nearest `NEAR_PAIRS` of `N_PAIRS` random pairs of rows."""
@@ -334,9 +343,7 @@ def told_of_scales(features: Float32s, similarity: str, schema: Schema | None = 
     n_rows, n_columns = features.shape
     if n_rows < 3 or n_columns < 2:
         return ""
-    most = _most_rows(n_columns)
-    drawn = np.random.default_rng(0).permutation(n_rows)[:most] if n_rows > most else slice(None)
-    rows = np.array(features[drawn], np.float64)
+    rows = _sampled(features)
     rows[:, np.isnan(rows).all(axis=0)] = 0.0  # a column without a value does not hide another
     spread = _spreads(rows)
     scales = np.where(spread > 0.0, spread, np.nanstd(rows, axis=0))  # for a column whose rows are mostly equal
@@ -360,6 +367,56 @@ def told_of_scales(features: Float32s, similarity: str, schema: Schema | None = 
         )
         return f"{found} away; {cure}"
     return ""
+
+
+def told_of_marks(features: Float32s, similarity: str, schema: Schema | None = None) -> str:
+    """Name a number far beyond all others of its column that several rows have, as a mark of missing values; else "".
+
+    A product of two rows, or their distance, is then decided by that cell alone.
+
+    Parameters
+    ----------
+    features
+        Shape (n, p).
+    similarity
+        One of `distforest.sources.kernels.KERNELS`.
+    schema
+        The columns, with their names.
+
+    Examples
+    --------
+    >>> features = np.random.default_rng(0).normal(size=(50, 3))
+    >>> features[[4, 9, 30], 1] = -9999
+    >>> told_of_marks(features, "rbf")
+    "column 1 holds -9999 in 3 of 50 rows, far from its other values, -1.26 to 2: 'rbf' compares these rows by it
+    alone; if it marks missing values, put NaN in their place"
+    """
+    if similarity not in MARKED_SIMILARITIES or not features.size:
+        return ""
+    rows = _sampled(features)
+    found = [(column, end) for end in (np.nanmin, np.nanmax) for column in _marked(rows, end)]
+    if not found:
+        return ""
+    (column, end), marked = found[0], {column for column, _ in found}
+    mark = end(rows[:, column])
+    own, others = rows[:, column] == mark, rows[:, column][(rows[:, column] != mark) & ~np.isnan(rows[:, column])]
+    far = f"far from its other values, {others.min():.3g} to {others.max():.3g}"
+    told = f"{column_name(column, schema)} holds {mark:g} in {int(own.sum()):,} of {len(rows):,} rows, {far}"
+    more = f", and {counted(len(marked) - 1, 'other column')} the like" if len(marked) > 1 else ""
+    cure = "if it marks missing values, put NaN in their place"
+    return f"{told}{more}: {similarity!r} compares these rows by it alone; {cure}"
+
+
+def _marked(rows: Floats, end: Callable[..., Floats]) -> list[int]:
+    """The columns whose least or largest number several rows have, far beyond all others, of which two differ."""
+    with_values = ~np.isnan(rows).all(axis=0)
+    marks = np.where(with_values, end(np.where(with_values, rows, 0.0), axis=0), 0.0)
+    is_mark = rows == marks
+    others = np.where(is_mark, np.nan, rows)
+    columns = np.flatnonzero((is_mark.sum(axis=0) >= FEWEST_MARKS) & ~np.isnan(others).all(axis=0))
+    least, largest = np.nanmin(others[:, columns], axis=0), np.nanmax(others[:, columns], axis=0)
+    beyond = np.maximum(least - marks[columns], marks[columns] - largest)
+    return columns[(largest > least) & (beyond > BEYOND * (largest - least))].tolist()
 
 
 def told_of_gamma(features: Float32s, gamma: float) -> str:
@@ -410,6 +467,13 @@ def _is_alone(scales: Floats, reach: Floats, first: int, power: int, share: floa
     rest = float((np.delete(scales, first) ** power).sum())
     farthest = float(np.delete(reach, first).max())
     return 0.0 < farthest <= NEXT_SHARE * scales[first] and rest < share * scales[first] ** power
+
+
+def _sampled(features: Float32s) -> Floats:
+    """Random rows as float64, as many as columns are judged by, always the same."""
+    n_rows, most = len(features), _most_rows(features.shape[1])
+    drawn = np.random.default_rng(0).permutation(n_rows)[:most] if n_rows > most else slice(None)
+    return np.array(features[drawn], np.float64)
 
 
 def _spreads(rows: Floats) -> Floats:

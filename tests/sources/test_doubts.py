@@ -40,7 +40,14 @@ from distforest.jobs.staging import stage_inputs
 from distforest.sources import doubts
 from distforest.sources.arrays import write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_truth
-from distforest.sources.doubts import Sample, told_of_amounts, told_of_gamma, told_of_rounding, told_of_scales
+from distforest.sources.doubts import (
+    Sample,
+    told_of_amounts,
+    told_of_gamma,
+    told_of_marks,
+    told_of_rounding,
+    told_of_scales,
+)
 from distforest.sources.files.ingest import ingest
 from distforest.sources.schema import Schema
 from distforest.sources.sparse_features import read_sparse_features
@@ -569,6 +576,69 @@ def test_scales_are_those_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert told_of_scales(np.full((50, 2), math.pi, np.float32), "linear") == ""
+
+
+# --- marks among features ---------------------------------------------------------------------------------
+
+SCALED = {name: StandardScaler().fit_transform(X).astype(np.float32) for name, (X, _) in SETS.items()}
+
+
+@pytest.mark.parametrize("name", SCALED)
+@pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan"])
+def test_marks_of_missing_values_are_told_where_they_decide_a_similarity(name: str, similarity: str) -> None:
+    X = SCALED[name].copy()
+    X[[3, 8, 20], 2] = -9999.0
+    X[[5, 8], 3] = 1e30
+    told = told_of_marks(X, similarity, Schema.of_names(tuple(f"f{i}" for i in range(X.shape[1]))))
+    if similarity == "manhattan":
+        assert told == ""
+    else:
+        first, rest = told.split(", far from its other values, ")
+        assert first == f"column 'f2' holds -9999 in 3 of {len(X):,} rows"
+        assert rest.endswith(
+            f", and 1 other column the like: {similarity!r} compares these rows by it alone; "
+            "if it marks missing values, put NaN in their place"
+        )
+    assert told_of_marks(np.where(np.abs(X) > 100, np.float32(np.nan), X), similarity) == ""
+
+
+@pytest.mark.parametrize("shift", [0.0, 5.0])
+@pytest.mark.parametrize("scale", [-3.0, 1.0])
+def test_marks_do_not_depend_on_order_shift_or_scale(shift: float, scale: float) -> None:
+    X = SCALED["load_wine"].copy()
+    X[[3, 8, 20], 2] = -9999.0
+    expected = "column 2 holds .* in 3 of 178 rows"
+    assert re.match(expected, told_of_marks(X[RNG.permutation(len(X))] * scale + shift, "rbf"))
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.where(np.arange(60)[:, None] == 7, 1e6, RNG.normal(size=(60, 3))),
+        np.repeat([[0.0, 1e6]], 30, axis=0) * (np.arange(30)[:, None] % 3 == 0),
+        np.exp(RNG.normal(size=(300, 4)) * 3),
+        np.where(RNG.random((300, 1)) < 0.05, 1e4, 0.0) * np.ones((1, 3)),
+        np.full((20, 3), np.nan),
+        np.c_[np.full(20, np.nan), np.zeros(20)],
+        np.empty((0, 3)),
+    ],
+    ids=["one far row", "two values", "log-normal", "mostly 0", "no value", "a column without", "no row"],
+)
+def test_far_values_that_are_no_marks_are_not_told_as_marks(X: np.ndarray) -> None:
+    assert told_of_marks(X.astype(np.float32), "linear") == ""
+
+
+def test_a_fit_and_a_job_tell_of_marks_once_and_nan_in_their_place_is_read_in_silence(tmp_path: Path) -> None:
+    X, y = SCALED["load_wine"].copy(), SETS["load_wine"][1]
+    X[RNG.random(X.shape) < 0.02] = -9999.0
+    for forest in (SimForestClassifier("rbf", **FOREST), SimForestOutlier("cosine", **FOREST)):
+        with pytest.warns(UserWarning, match=r"holds -9999 in \d+ of 178 rows") as caught:
+            forest.fit(X, y)
+        assert [one.filename for one in caught if "holds" in str(one.message)] == [__file__]
+    own = {"similarity": {"kind": "rbf", "features": "X"}, "labels": "y"}
+    with pytest.warns(UserWarning, match=r"similarity: column \d+ holds -9999 in \d+ of 178 rows"):
+        staged(tmp_path, "simforest", own, {"X": X, "y": y})
+    SimForestClassifier("rbf", **FOREST).fit(np.where(X < -99, np.nan, X), y)
 
 
 # --- gamma ------------------------------------------------------------------------------------------------
