@@ -46,6 +46,7 @@ from distforest.sources.data_frames import (
     dtypes_of,
     frame_columns,
     numbers_of_columns,
+    told_of_row_order,
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
@@ -397,6 +398,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         truth = truth or Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0)))
         of_rows = self._integer_weights(params, truth, sample_weight)
         self._grow_from(data_of(rows, matrix, truth, weights, of_rows), params, self._seed())
+
+    @staticmethod
+    def _warn_of_order(X: object, **by_row: object) -> None:
+        """Warn of values for each row, by their names, whose rows are named as those of ``X``, but in another order."""
+        for name, values in by_row.items():
+            if warning := told_of_row_order(X, values, name):
+                warn_caller(warning)
 
     def _sample_weight(self, sample_weight: VectorLike | None, n_rows: int) -> Floats | None:
         """Read the weights of ``n_rows`` rows; None: equal weights."""

@@ -83,6 +83,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             A parameter, ``X``, ``y`` or ``sample_weight`` cannot be used.
         """
         params, seed = self._checked_params(y), self._seed()
+        self._warn_of_order(X, y=y, sample_weight=sample_weight)
         opened = opened_array(y)
         labels = column_or_1d(in_memory(opened), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels, names_of_classes(opened)))
@@ -135,6 +136,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             A pair is both similar and dissimilar; it counts on both sides.
         """
         params, seed = self._checked_params(similar), self._seed()
+        self._warn_of_order(X, sample_weight=sample_weight)
         points = self._training_points(X, None, seed)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
         if warning := warning_of_contradictions(numbers, codes):

@@ -128,6 +128,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
             similarities; or with ``contamination="auto"`` two in five training rows or more are outliers.
         """
         params = self._checked_params(())
+        self._warn_of_order(X, sample_weight=sample_weight)
         training = self._read_training(X)
         n_objects = self.n_features_in_ if training is None else training.values.shape[0]
         weights = self._sample_weight(sample_weight, n_objects)

@@ -216,8 +216,8 @@ class OnSimilarities(OnRows):
 
     def _only_matrix(self, X: RowsLike, similarity: str, reset: bool = True) -> TrainingMatrix:
         """Read the training matrix of one similarity."""
-        if similarity == PRECOMPUTED and (warning := told_of_order(X)):
-            warn_caller(f"{warning}, but they are taken for the same object; give X.loc[X.columns]")
+        if similarity == PRECOMPUTED and (warning := told_of_order(X, "X")):
+            warn_caller(warning)
         return self._training_matrix(self._rows(X, reset=reset), similarity)
 
     def _dense(self, values: np.ndarray | SparseSource) -> np.ndarray:
@@ -394,6 +394,7 @@ class _SimForest(OnSimilarities):
             or the mean.
         """
         params = self._checked_params(y)
+        self._warn_of_order(X, y=y, sample_weight=sample_weight)
         training, truth = self._read_training(X), self._truth(y)
         weights = self._sample_weight(sample_weight, len(truth.values))
         self._warn_of_far_values(truth)

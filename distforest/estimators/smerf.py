@@ -42,6 +42,7 @@ from distforest.growth.methods import METHODS
 from distforest.jobs.asked_distances import Learner, ask_distances
 from distforest.jobs.lockstep import BoundSimilarity
 from distforest.jobs.train import fit_here
+from distforest.sources.data_frames import told_of_order
 from distforest.sources.given import in_memory, is_sparse, unmasked
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import sequence_of
@@ -184,6 +185,9 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             far from all others; or ``oob_score_`` is not above 0.
         """
         params = self._checked_params(y)
+        self._warn_of_order(X, y=y, sample_weight=sample_weight)
+        if warning := told_of_order(y, "y"):
+            warn_caller(warning)
         features = self._training_features(X)
         weights = self._sample_weight(sample_weight, features.shape[0])
         self.__dict__.pop("n_evaluations_", None)  # of an earlier fit
@@ -518,6 +522,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         InputError
             ``y`` is no ground truth for these rows, or ``sample_weight`` cannot be used.
         """
+        self._warn_of_order(X, y=y, sample_weight=sample_weight)
         nodes = self._nodes(X)
         truth = scoring.truth_as_learned(self.forest_, y)
         if len(truth.values) != nodes.shape[1]:

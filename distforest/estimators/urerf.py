@@ -158,6 +158,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             A parameter, ``X`` or ``sample_weight`` cannot be used.
         """
         params = self._checked_params(())
+        self._warn_of_order(X, sample_weight=sample_weight)
         features = self._training_features(X)
         weights = self._sample_weight(sample_weight, features.shape[0])
         sampling(params, features.shape[0])  # refused before features are screened

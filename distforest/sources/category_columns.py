@@ -41,6 +41,17 @@ DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./-]\d\d?[./-]\d{4}")
 DECIMAL = re.compile(r"[-+]?\d*(,\d+)?")
 """A word that is a number with a decimal comma, or a whole one; those with a decimal point are read as numbers."""
 
+NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+"""A word that is a number with a decimal point, or a whole one."""
+
+MARKS = frozenset(
+    {"", "?", "-", "--", ".", "*", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "missing", "unknown"}
+)
+"""Words that mark missing values, in small letters."""
+
+NUMBERS_OF_A_WORD = 10
+"""Different numbers of a column for each other word, at least, with which it is taken for a column of numbers."""
+
 MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 """Types of values that are missing, beside NaN."""
 
@@ -139,6 +150,11 @@ class CategoryTable:
             elif _have_commas(column.categories) and not hasattr(values, "cat"):
                 cure = "turn them into numbers, such as by decimal=',' of pandas.read_csv, or into categoricals"
                 yield f"column {column.name!r} holds numbers with commas, each a category of its own; {cure}"
+            elif (others := _words_among_numbers(column.categories)) and not hasattr(values, "cat"):
+                named = ", ".join(map(repr, others[:3]))
+                found = f"numbers and {counted(len(others), 'other word')} ({named}{', …' if len(others) > 3 else ''})"
+                cure = "put NaN there, such as by pandas.to_numeric(errors='coerce'), or turn it into a categorical"
+                yield f"column {column.name!r} holds {found}, so each number is a category of its own; {cure}"
             elif len(column.categories) == int((codes >= 0).sum()) > FEW_ROWS:
                 cure = "leave it out if it names the rows"
                 yield f"column {column.name!r} has another category in each row; {cure}"
@@ -178,6 +194,23 @@ class CategoryTable:
 def _have_commas(words: Sequence[str]) -> bool:
     """Whether words are numbers, some of them with a decimal comma, which codes do not have."""
     return all(map(DECIMAL.fullmatch, words)) and any("," in word for word in words)
+
+
+def _words_among_numbers(words: Sequence[str]) -> list[str]:
+    """The words that are no numbers, if they are few beside numbers that are amounts, or mark missing values.
+
+    Numbers are amounts if one of them is not whole; whole ones may be codes, some of which have a letter.
+
+    Examples
+    --------
+    >>> _words_among_numbers(["?", *map(str, range(48, 230))]), _words_among_numbers(["1a", *map(str, range(30))])
+    (['?'], [])
+    """
+    others = [word for word in words if not NUMBER.fullmatch(word)]
+    if len(words) - len(others) < NUMBERS_OF_A_WORD * max(1, len(others)):
+        return []
+    are_amounts = any(NUMBER.fullmatch(word) and not _is_whole(word) for word in words)
+    return others if are_amounts or all(word.strip().lower() in MARKS for word in others) else []
 
 
 def _type_of_first(values: NDArray[np.object_]) -> str:

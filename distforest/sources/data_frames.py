@@ -89,17 +89,17 @@ def check_number_columns(frame: DataFrame, is_training: bool) -> None:
             raise InputError(f"X: numbers were expected in column {name!r}, found {_dtype(column)}; {cure}")
 
 
-def told_of_order(values: object) -> str:
-    """Where the order of row names and column names differs, in a data frame of pairs of objects; else "".
+def told_of_order(values: object, name: str) -> str:
+    """Where the order of row names and column names differs, in a data frame ``name`` of pairs of objects; else "".
 
     The order differs if rows and columns have the same names in another order, and the rows are not just numbered.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> told_of_order(pd.DataFrame(np.eye(3), index=["b", "a", "c"], columns=["a", "b", "c"]))
-    "row 0 of X is named 'b' and column 0 'a'"
-    >>> told_of_order(pd.DataFrame(np.eye(3), columns=[2, 0, 1]))
+    >>> told_of_order(pd.DataFrame(np.eye(3), index=["b", "a", "c"], columns=["a", "b", "c"]), "X")
+    "row 0 of X is named 'b' and column 0 'a', but they are taken for the same object; give X.loc[X.columns]"
+    >>> told_of_order(pd.DataFrame(np.eye(3), columns=[2, 0, 1]), "X")
     ''
     """
     if not is_data_frame(values) or not hasattr(values, "index") or len(set(values.shape)) > 1:
@@ -108,7 +108,35 @@ def told_of_order(values: object) -> str:
     if rows in (columns, list(range(len(rows)))) or set(rows) != set(columns):
         return ""
     place = next(place for place, (row, column) in enumerate(zip(rows, columns, strict=True)) if row != column)
-    return f"row {place} of X is named {rows[place]!r} and column {place} {columns[place]!r}"
+    found = f"row {place} of {name} is named {rows[place]!r} and column {place} {columns[place]!r}"
+    return f"{found}, but they are taken for the same object; give {name}.loc[{name}.columns]"
+
+
+def told_of_row_order(X: object, values: object, name: str) -> str:
+    """Where the names of rows of ``X`` and of ``values``, both of pandas, are the same in another order; else "".
+
+    Rows are paired by their places, as in scikit-learn, whatever their names are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> told_of_row_order(pd.DataFrame({"x": [1.0, 2.0, 3.0]}), pd.Series([7, 9, 8], index=[0, 2, 1]), "y")
+    'row 1 of X is named 1 and of y 2, but they are taken for the same row; give y.loc[X.index], or y.to_numpy() if they
+    are'
+    """
+    own, other = _index_of(X), _index_of(getattr(values, "values", None)) or _index_of(values)
+    if not own or not other or own == other or set(own) != set(other):
+        return ""
+    place = next(place for place, (one, another) in enumerate(zip(own, other, strict=False)) if one != another)
+    found = f"row {place} of X is named {own[place]!r} and of {name} {other[place]!r}"
+    return f"{found}, but they are taken for the same row; give {name}.loc[X.index], or {name}.to_numpy() if they are"
+
+
+def _index_of(values: object) -> list[object]:
+    """The names of the rows of a frame or series of pandas; of anything else none."""
+    if type(values).__module__.partition(".")[0] != "pandas":
+        return []
+    return values.index.tolist()  # type: ignore[attr-defined]
 
 
 def _dtype(column: object) -> object:

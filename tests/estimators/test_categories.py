@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -374,6 +375,26 @@ def test_numbers_with_decimal_commas_are_told_unless_they_are_categoricals() -> 
         smerf().fit(FRAME.assign(colour=words), KIND)
     smerf().fit(FRAME.assign(colour=words.astype("category")), KIND)
     smerf().fit(FRAME.assign(colour=words.str[0]), KIND)
+
+
+@pytest.mark.parametrize("mark", ["?", "n/a", " ", "Unknown"])
+@pytest.mark.parametrize("number", ["{}", "{}.5", "-{}e3"])
+def test_numbers_among_which_a_word_marks_what_is_missing_are_told(mark: str, number: str) -> None:
+    words = pd.Series([number.format(k % 40) for k in range(len(FRAME))])
+    marked = words.mask(words.index % 50 == 7, mark)
+    told = rf"X: column 'colour' holds numbers and 1 other word \({re.escape(repr(mark))}\), so each number is"
+    with pytest.warns(UserWarning, match=told):
+        smerf().fit(FRAME.assign(colour=marked), KIND)
+    smerf().fit(FRAME.assign(colour=marked.astype("category")), KIND)
+    smerf().fit(FRAME.assign(colour=pd.to_numeric(marked, errors="coerce")), KIND)
+
+
+def test_codes_some_of_which_have_letters_are_no_numbers() -> None:
+    codes = pd.Series([str(k % 60) for k in range(len(FRAME))])
+    smerf().fit(FRAME.assign(colour=codes.mask(codes.index % 50 == 7, "12a")), KIND)
+    amounts = codes + ".5"
+    with pytest.warns(UserWarning, match=r"and 4 other words \('0 kg', '1 kg', '2 kg', …\), so each number"):
+        smerf().fit(FRAME.assign(colour=amounts.mask(codes.astype(int) < 4, codes + " kg")), KIND)
 
 
 def test_columns_in_another_order_are_refused_with_those_to_give() -> None:

@@ -1,0 +1,99 @@
+"""Rows of pandas are paired by their places: names in another order are told."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+
+from distforest import RFD, SMERF, Labels, SimForestClassifier, SimForestOutlier, Targets, TreeRank, URerF
+from distforest.sources.data_frames import told_of_row_order
+
+X = load_iris(as_frame=True).data.set_axis(list("abcd"), axis=1)
+Y = load_iris(as_frame=True).target
+TURNED = Y[::-1]
+FEW = {"n_estimators": 2, "random_state": 0}
+PAIRS, SIMILAR = np.array([[0, 1], [0, 60], [3, 9], [70, 140]] * 5), [1, 0, 1, 0] * 5
+
+FITS: dict[str, Any] = {
+    "SMERF": lambda y, w: SMERF(**FEW).fit(X, y, w),
+    "SMERF on labels": lambda y, w: SMERF(**FEW).fit(X, Labels(y), w),
+    "SMERF on targets": lambda y, w: SMERF(**FEW).fit(X, Targets(y), w),
+    "SMERF on distances": lambda y, w: SMERF(**FEW).fit(X, pd.DataFrame(apart(y), index=y.index), w),
+    "SimForest": lambda y, w: SimForestClassifier("manhattan", **FEW).fit(X, y, w),
+    "RFD": lambda y, w: RFD(**FEW).fit(X, y, w),
+    "TreeRank": lambda y, w: TreeRank(**FEW, max_depth=2).fit(X, y, w),
+}
+OF_WEIGHTS: dict[str, Any] = {
+    "SimForestOutlier": lambda w: SimForestOutlier("manhattan", **FEW).fit(X, sample_weight=w),
+    "URerF": lambda w: URerF(**FEW).fit(X, sample_weight=w),
+    "RFD on pairs": lambda w: RFD(**FEW).fit_pairs(X, PAIRS, SIMILAR, w),
+}
+
+
+def apart(y: pd.Series) -> np.ndarray:
+    values = y.to_numpy(np.float64)
+    return np.abs(values[:, None] - values)
+
+
+def told(call: Any) -> list[str]:
+    """The warnings about the order of rows; each is at the line of a caller here."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    of_order = [one for one in found if "taken for the same row" in str(one.message)]
+    assert {one.filename for one in of_order} <= {__file__}
+    return [str(one.message) for one in of_order]
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_rows_of_y_and_weights_in_another_order_are_told(name: str) -> None:
+    weights = pd.Series(np.ones(len(X)), index=TURNED.index)
+    cure = "but they are taken for the same row; give {0}.loc[X.index], or {0}.to_numpy() if they are"
+    assert told(lambda: FITS[name](TURNED, weights)) == [
+        f"row 0 of X is named 0 and of {what} 149, {cure.format(what)}" for what in ("y", "sample_weight")
+    ]
+    assert told(lambda: FITS[name](TURNED.loc[X.index], weights.loc[X.index])) == []
+    assert told(lambda: FITS[name](Y, None)) == []
+
+
+@pytest.mark.parametrize("name", OF_WEIGHTS)
+def test_weights_alone_are_told_too(name: str) -> None:
+    weights = pd.Series(np.ones(len(X)), index=TURNED.index)
+    assert len(told(lambda: OF_WEIGHTS[name](weights))) == 1
+    assert told(lambda: OF_WEIGHTS[name](weights.to_numpy())) == []
+
+
+def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
+    named = [f"flower {i}" for i in range(len(X))]
+    Z = pd.DataFrame(apart(Y), index=named, columns=named[::-1])
+    with pytest.warns(UserWarning, match=r"^row 0 of y is named 'flower 0' and column 0 'flower 149', .*y.columns\]$"):
+        SMERF(**FEW).fit(X, Z)
+
+
+def test_a_score_tells_it() -> None:
+    forest = SMERF(**FEW).fit(X, Labels(Y))
+    assert len(told(lambda: forest.score(X, TURNED))) == 1
+    assert told(lambda: forest.score(X, Y)) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        ([0, 1, 2], [0, 1, 2]),
+        ([0, 1, 2], [7, 8, 9]),
+        ([0, 1, 2], [2, 1, 5]),
+        (["a", "a", "b"], ["a", "a", "b"]),
+        ([], []),
+    ],
+    ids=["the same", "other names", "some others", "twice the same name", "no row"],
+)
+def test_names_that_do_not_contradict_are_no_matter(own: list[Any], other: list[Any]) -> None:
+    frame = pd.DataFrame({"x": np.zeros(len(own))}, index=own)
+    assert told_of_row_order(frame, pd.Series(np.zeros(len(other)), index=other), "y") == ""
+    assert told_of_row_order(frame.to_numpy(), pd.Series(np.zeros(len(other)), index=other), "y") == ""
+    assert told_of_row_order(frame, [1, 2, 3], "y") == ""
