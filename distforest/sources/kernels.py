@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import borrowing
+from distforest.jit import borrowing, fetch
 from distforest.sources.arrays import is_complete
 from distforest.sources.lanes import distance_of_shared, dot, dot_of_shared, manhattan_distance, square_of_shared
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
@@ -28,6 +28,12 @@ N_KERNELS = len(KERNELS)
 
 WORD = 64
 """Features of a word of `Present`."""
+
+AHEAD = 8
+"""Objects between the one that is fetched and the one that is read: the rows of a node lie anywhere in memory."""
+
+FEATURES_OF_A_LINE, MOST_LINES = 16, 16
+"""Features of a cache line, and lines of an object that are fetched ahead; a processor guesses those that follow."""
 
 
 class Present(NamedTuple):
@@ -219,10 +225,21 @@ def square_distance_of_shared(x: Float32s, y: Float32s) -> float:
 
 
 @borrowing
+def fetch_object(objects: Float32s, row: int) -> None:
+    """Prefetch the first lines of objects[row]."""
+    p = objects.shape[1]
+    for q in range(0, min(p, MOST_LINES * FEATURES_OF_A_LINE), FEATURES_OF_A_LINE):
+        fetch(objects, row * p + q)
+
+
+@borrowing
 def kernel_entries(reading: KernelReading, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = similarity of row object rows[e] and column object columns[e]."""
     rows, columns = rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
     for e in range(rows.shape[0]):
+        if e + AHEAD < rows.shape[0]:
+            fetch_object(reading.row_objects, rows[e + AHEAD])
+            fetch_object(reading.column_objects, columns[e + AHEAD])
         values[e] = similarity(reading, rows[e], columns[e])
 
 
@@ -234,7 +251,12 @@ def project_kernel(
     width, offset, columns, weights = projections
     rows, columns = rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
     for node in range(starts.shape[0] - 1):
+        if node + 2 < starts.shape[0]:
+            for e in range(offset[(node + 1) * width], offset[(node + 2) * width]):
+                fetch_object(reading.column_objects, columns[e])
         for r in range(starts[node], starts[node + 1]):
+            if r + AHEAD < rows.shape[0]:
+                fetch_object(reading.row_objects, rows[r + AHEAD])
             for k in range(width):
                 total = 0.0
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
@@ -257,9 +279,14 @@ def project_products(
     are_complete = present.of_rows.shape[0] == 0
     for node in range(starts.shape[0] - 1):
         first = offset[node * width]
+        if node + 2 < starts.shape[0]:
+            for e in range(offset[(node + 1) * width], offset[(node + 2) * width]):
+                fetch_object(column_objects, columns[e])
         for e in range(first, offset[(node + 1) * width]):
             convert(column_objects[columns[e]], room[1 + e - first])
         for r in range(starts[node], starts[node + 1]):
+            if r + AHEAD < rows.shape[0]:
+                fetch_object(row_objects, rows[r + AHEAD])
             convert(row_objects[rows[r]], x)
             for k in range(width):
                 total = 0.0
