@@ -18,6 +18,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.data_frames import dtypes_of, frame_columns, holds_numbers
+from distforest.sources.doubts import told_of_spellings
 from distforest.sources.given import is_data_frame, is_sparse
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn, Schema
 
@@ -144,6 +145,8 @@ class CategoryTable:
             if not column.categories:
                 continue
             codes, _ = named_values(values, column.name)
+            if told := told_of_spellings(column.categories, f"column {column.name!r}: categories"):
+                yield told
             if all(map(DATE.fullmatch, column.categories)):
                 cure = "turn them into dates, such as by pandas.to_datetime"
                 yield f"column {column.name!r} holds dates as words, each a category of its own; {cure}"

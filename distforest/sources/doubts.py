@@ -17,7 +17,7 @@ import scipy.sparse
 from distforest.amounts import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -483,6 +483,30 @@ def _spreads(rows: Floats) -> Floats:
     apart[:, np.isnan(apart).all(axis=0)] = 0.0
     spreads: Floats = np.nanquantile(apart, NEAR_PAIRS, axis=0) / NORMAL_QUANTILE
     return spreads
+
+
+# --- words ---------------------------------------------------------------------------------------------------
+
+
+def told_of_spellings(words: Iterable[object], what: str) -> str:
+    """Name two words, of classes or categories, that differ in case or blanks only; else "".
+
+    Examples
+    --------
+    >>> told_of_spellings(["no", "yes", "NO", " Yes"], "labels")
+    "labels 'no' and 'NO' differ in case or blanks only, as does 1 other pair; write them alike if they mean the same"
+    """
+    seen: dict[str, str] = {}
+    alike = []
+    for word in words:
+        if isinstance(word, str):
+            first = seen.setdefault(" ".join(word.casefold().split()), word)
+            alike += [(first, word)] if first != word else []
+    if not alike:
+        return ""
+    (one, other), n_more = alike[0], len(alike) - 1
+    more = f", as {'does' if n_more == 1 else 'do'} {counted(n_more, 'other pair')}" if n_more else ""
+    return f"{what} {one!r} and {other!r} differ in case or blanks only{more}; write them alike if they mean the same"
 
 
 # --- labels -----------------------------------------------------------------------------------------------

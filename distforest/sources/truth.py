@@ -14,7 +14,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import are_targets
 from distforest.sources.distance_doubts import told_of_given
-from distforest.sources.doubts import told_of_amounts, told_of_equal_amounts
+from distforest.sources.doubts import told_of_amounts, told_of_equal_amounts, told_of_spellings
 from distforest.sources.factors import (
     ABSOLUTE,
     COSINE,
@@ -226,7 +226,10 @@ class Truth:
             return cls(kind, codes_of_links(values))
         if kind == TruthKind.LABELS:
             codes, classes = encoded(values)
-            return cls(kind, codes, named_classes(classes, names))
+            named = named_classes(classes, names)
+            if told := told_of_spellings(named, "labels"):
+                warn_caller(told)
+            return cls(kind, codes, named)
         refuse_names(names, kind.noun)
         vectors = finite_vectors(values, kind.noun)
         if told := told_of_equal_amounts(np.asarray(unmasked(values)), vectors, kind.noun):

@@ -47,6 +47,7 @@ from distforest.sources.doubts import (
     told_of_marks,
     told_of_rounding,
     told_of_scales,
+    told_of_spellings,
 )
 from distforest.sources.files.ingest import ingest
 from distforest.sources.schema import Schema
@@ -509,6 +510,43 @@ def test_the_order_of_labels_is_looked_for_in_columns_that_say_something() -> No
     assert re.search(r"in the order of column 2 \(rank correlation -0\.\d+\)", told_of_amounts(ages, columns))
     wide = np.hstack([rng.normal(size=(600, 2000)), ages[:, None] + rng.normal(size=(600, 700))])
     assert re.search(r"column 2\d\d\d", told_of_amounts(ages, wide))
+
+
+# --- words that differ in case or blanks only ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["no", "yes", "NO"], "'no' and 'NO' differ in case or blanks only; write them alike"),
+        (["a b", " a  b "], "'a b' and ' a  b ' differ in case or blanks only; write"),
+        (["Straße", "STRASSE", "x", "X ", "X"], "'Straße' and 'STRASSE' differ in .* only, as do 2 other pairs; write"),
+    ],
+)
+def test_words_that_differ_in_case_or_blanks_are_told(words: list[str], told: str) -> None:
+    assert re.match(f"labels {told}", told_of_spellings(words, "labels"))
+    assert told_of_spellings(["a", "ä", "b", 1, 1.0, True, "ab", "a-b"], "labels") == ""
+
+
+def test_labels_and_categories_of_two_spellings_are_told_in_python_and_in_a_job(tmp_path: Path) -> None:
+    X, y = SETS["load_iris"]
+    names = np.array(["one", "two", "three"])[y]
+    names = np.where(np.arange(len(y)) == 7, "One", names)
+    told = "'One' and 'one' differ in case or blanks only"
+    for forest in (SimForestClassifier("manhattan", **FOREST), RFD(**FOREST), SMERF(**FOREST)):
+        with pytest.warns(UserWarning, match=f"^labels {told}") as caught:
+            forest.fit(X, names)
+        assert [one.filename for one in caught] == [__file__]
+    with pytest.warns(UserWarning, match=f"^X: column 'word': categories {told}"):
+        SMERF(**FOREST).fit(pd.DataFrame({"x": X[:, 0], "word": names}), y)
+    codes = np.unique(names, return_inverse=True)[1]
+    group = zarr.open_group(str(tmp_path / "own.zarr"), mode="w")
+    group.create_array("y", data=codes).attrs["classes"] = np.unique(names).tolist()
+    group.create_array("X", data=X.astype(np.float32))
+    given = {"features": f"{tmp_path}/own.zarr/X", "distances": {"kind": "labels", "values": f"{tmp_path}/own.zarr/y"}}
+    spec = {"format": 1, "method": "smerf", "output": f"{tmp_path}/f.zarr", "input": given}
+    with pytest.warns(UserWarning, match=f"labels {told}"):
+        stage_inputs(Spec.from_dict({**spec, "run": {"scratch": f"{tmp_path}/scratch"}}), f"{tmp_path}/job")
 
 
 # --- one column that is nearly all of a similarity --------------------------------------------------------

@@ -13,6 +13,7 @@ import pyarrow.types as arrow
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
+from distforest.sources.doubts import told_of_spellings
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import (
     MISSING_NUMBERS,
@@ -388,6 +389,8 @@ class _Decision:
     def _told_of_words(self) -> None:
         """Tell what may be read otherwise than it was meant."""
         own, where = self.seen, f"{self.table.path}: column {quoted(self.name)}"
+        if told := told_of_spellings(own.words, "categories"):
+            warn_caller(f"{where}: {told}")
         n_words = sum(own.words.values())
         if len(own.words) == n_words > FEW:
             named = f"`id={quoted(self.name)}` or `drop={quoted(self.name)}`"
