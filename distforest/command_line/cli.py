@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from distforest.stores.folder import Folder
 
 GrowingJob = TypeVar("GrowingJob", bound="Spec")
-S = TypeVar("S")
+StagedOf = TypeVar("StagedOf")
 
 FORMATS = ("npy", "npz", "csv", "parquet", "arrow", "libsvm")
 """The values of `distforest.sources.files.table_files.FORMATS`, repeated here to avoid its imports."""
@@ -311,8 +311,8 @@ def _resumable(claim: Claim, folder: Folder) -> Iterator[None]:
 
 @contextmanager
 def _staged(
-    job: Spec, claim: Claim, stage: Callable[[int | None, int | None], S]
-) -> Iterator[tuple[S, OnDask, Options]]:
+    job: Spec, claim: Claim, stage: Callable[[int | None, int | None], StagedOf]
+) -> Iterator[tuple[StagedOf, OnDask, Options]]:
     """The inputs of a job, staged for the memory and number of its workers; its cluster, and how it runs there.
 
     Bad input is refused before an embedded cluster starts; a cluster that runs is asked first.

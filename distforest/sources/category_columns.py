@@ -42,10 +42,10 @@ DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./-]\d\d?[./-]\d{4}")
 DECIMAL = re.compile(r"[-+]?\d*(,\d+)?")
 """A word that is a number with a decimal comma, or a whole one; those with a decimal point are read as numbers."""
 
-NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+NUMBER_AS_WORD = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 """A word that is a number with a decimal point, or a whole one."""
 
-MARKS = frozenset(
+WORDS_OF_NOTHING = frozenset(
     {"", "?", "-", "--", ".", "*", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "missing", "unknown"}
 )
 """Words that mark missing values, in small letters."""
@@ -209,11 +209,11 @@ def _words_among_numbers(words: Sequence[str]) -> list[str]:
     >>> _words_among_numbers(["?", *map(str, range(48, 230))]), _words_among_numbers(["1a", *map(str, range(30))])
     (['?'], [])
     """
-    others = [word for word in words if not NUMBER.fullmatch(word)]
+    others = [word for word in words if not NUMBER_AS_WORD.fullmatch(word)]
     if len(words) - len(others) < NUMBERS_OF_A_WORD * max(1, len(others)):
         return []
-    are_amounts = any(NUMBER.fullmatch(word) and not _is_whole(word) for word in words)
-    return others if are_amounts or all(word.strip().lower() in MARKS for word in others) else []
+    are_amounts = any(NUMBER_AS_WORD.fullmatch(word) and not _is_whole(word) for word in words)
+    return others if are_amounts or all(word.strip().lower() in WORDS_OF_NOTHING for word in others) else []
 
 
 def _type_of_first(values: NDArray[np.object_]) -> str:

@@ -68,7 +68,7 @@ ALL_ALIKE = 1e-10
 """If gamma times the median squared distance of two rows is less, float64 leaves six digits or fewer to tell
 similarities ``"rbf"`` apart."""
 
-EXACT, FEW_LOST = 2.0**53, 0.1
+EXACT_IN_FLOAT64, FEW_LOST = 2.0**53, 0.1
 """The least number from which float64 skips whole numbers, and the share of different amounts that may become equal
 without a word: times in nanoseconds, which float64 holds to 256, do so now and then."""
 
@@ -216,7 +216,7 @@ def told_of_equal_amounts(raw: np.ndarray, vectors: Floats, name: str) -> str:
     first'
     """
     is_whole, is_wide = raw.dtype.kind in "iumM", raw.dtype.kind in "OU" or raw.dtype == np.longdouble
-    if not is_wide and not (is_whole and np.abs(vectors).max(initial=0.0) >= EXACT):
+    if not is_wide and not (is_whole and np.abs(vectors).max(initial=0.0) >= EXACT_IN_FLOAT64):
         return ""
     for column, (given, held) in enumerate(zip(raw.reshape(vectors.shape).T, vectors.T, strict=True)):
         numbers = [_number(value) for value in given] if raw.dtype.kind in "OU" else np.unique(given)

@@ -29,10 +29,10 @@ N_KERNELS = len(KERNELS)
 WORD = 64
 """Features of a word of `Present`."""
 
-AHEAD = 8
+OBJECTS_AHEAD = 8
 """Objects between the one that is fetched and the one that is read: the rows of a node lie anywhere in memory."""
 
-FEATURES_OF_A_LINE, MOST_LINES = 16, 16
+FEATURES_OF_A_LINE, LINES_AHEAD = 16, 16
 """Features of a cache line, and lines of an object that are fetched ahead; a processor guesses those that follow."""
 
 
@@ -228,7 +228,7 @@ def square_distance_of_shared(x: Float32s, y: Float32s) -> float:
 def fetch_object(objects: Float32s, row: int) -> None:
     """Prefetch the first lines of objects[row]."""
     p = objects.shape[1]
-    for q in range(0, min(p, MOST_LINES * FEATURES_OF_A_LINE), FEATURES_OF_A_LINE):
+    for q in range(0, min(p, LINES_AHEAD * FEATURES_OF_A_LINE), FEATURES_OF_A_LINE):
         fetch(objects, row * p + q)
 
 
@@ -237,9 +237,9 @@ def kernel_entries(reading: KernelReading, rows: Int32s, columns: Int32s, values
     """values[e] = similarity of row object rows[e] and column object columns[e]."""
     rows, columns = rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
     for e in range(rows.shape[0]):
-        if e + AHEAD < rows.shape[0]:
-            fetch_object(reading.row_objects, rows[e + AHEAD])
-            fetch_object(reading.column_objects, columns[e + AHEAD])
+        if e + OBJECTS_AHEAD < rows.shape[0]:
+            fetch_object(reading.row_objects, rows[e + OBJECTS_AHEAD])
+            fetch_object(reading.column_objects, columns[e + OBJECTS_AHEAD])
         values[e] = similarity(reading, rows[e], columns[e])
 
 
@@ -255,8 +255,8 @@ def project_kernel(
             for e in range(offset[(node + 1) * width], offset[(node + 2) * width]):
                 fetch_object(reading.column_objects, columns[e])
         for r in range(starts[node], starts[node + 1]):
-            if r + AHEAD < rows.shape[0]:
-                fetch_object(reading.row_objects, rows[r + AHEAD])
+            if r + OBJECTS_AHEAD < rows.shape[0]:
+                fetch_object(reading.row_objects, rows[r + OBJECTS_AHEAD])
             for k in range(width):
                 total = 0.0
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
@@ -285,8 +285,8 @@ def project_products(
         for e in range(first, offset[(node + 1) * width]):
             convert(column_objects[columns[e]], room[1 + e - first])
         for r in range(starts[node], starts[node + 1]):
-            if r + AHEAD < rows.shape[0]:
-                fetch_object(row_objects, rows[r + AHEAD])
+            if r + OBJECTS_AHEAD < rows.shape[0]:
+                fetch_object(row_objects, rows[r + OBJECTS_AHEAD])
             convert(row_objects[rows[r]], x)
             for k in range(width):
                 total = 0.0
