@@ -7,7 +7,7 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Protocol, SupportsIndex, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class SquaredDistances:
         raise NotImplementedError
 
     def __mul__(self, factor: object) -> Embedding:
-        if isinstance(factor, (bool, np.bool_)) or not isinstance(factor, Real):
+        if not _is_number(factor):
             return NotImplemented
         if not 0.0 < float(factor) < np.inf:
             raise InputError(f"a weight of distances: a number above 0 was expected, found {factor}")
@@ -453,13 +453,13 @@ class Graph:
     directed: str | None = None
 
     def __post_init__(self) -> None:
-        if not SMALLEST <= self.absent <= 1.0 / SMALLEST:
+        if not _is_number(self.absent) or not SMALLEST <= self.absent <= 1.0 / SMALLEST:
             raise InputError(
-                f"absent: a distance from {SMALLEST:g} to {1 / SMALLEST:g} was expected, found {self.absent}"
+                f"absent: a distance from {SMALLEST:g} to {1 / SMALLEST:g} was expected, found {self.absent!r}"
             )
-        if self.diagonal is not None and not 0.0 <= self.diagonal <= self.absent:
+        if self.diagonal is not None and not (_is_number(self.diagonal) and 0.0 <= self.diagonal <= self.absent):
             raise InputError(
-                f"diagonal: a distance from 0 to absent={self.absent:g} was expected, found {self.diagonal}"
+                f"diagonal: a distance from 0 to absent={self.absent:g} was expected, found {self.diagonal!r}"
             )
         if self.directed not in (None, *DIRECTIONS):
             expected = f"directed: None or one of {', '.join(map(repr, DIRECTIONS))} was expected"
@@ -583,6 +583,10 @@ class Graph:
         if found is not None:
             return found[0].dense() + np.float32(found[1].offset)
         return read(in_memory(_square(self._opened())[0]), self.reading)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
 def _square_of(matrix: object) -> int:

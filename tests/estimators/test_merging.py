@@ -43,6 +43,13 @@ def smerf(seed: int, n: int = 4, truth: Any = Y, rows: Any = X, **params: Any) -
     return SMERF(n, random_state=seed, **params).fit(rows, truth)
 
 
+EVEN = np.arange(len(Y)) % 2 + 1
+
+
+def weighted(seed: int, weights: Any) -> SMERF:
+    return SMERF(4, random_state=seed).fit(X, Y, weights)
+
+
 FORESTS = {
     "labels": smerf,
     "targets": lambda seed, n=4: smerf(seed, n, X[:, 0] + 0.5),
@@ -126,6 +133,8 @@ def test_scores_out_of_bag_are_those_of_all_trees() -> None:
         (lambda: [smerf(0), smerf(1, rows=X + 1)], "found other data: data_sha256"),
         (lambda: [smerf(0), smerf(1, truth=Y[::-1])], "found other data: data_sha256"),
         (lambda: [smerf(0), smerf(1, rows=X[:, :3])], "rows of another kind"),
+        (lambda: [smerf(0), weighted(1, EVEN)], "found one with sample weights and one without; fit both"),
+        (lambda: [weighted(0, EVEN), weighted(1, EVEN + 1)], "found other sample weights in them"),
         (lambda: [smerf(0), smerf(1, truth=Y + 1)], r"classes \[0, 1, 2\] beside \[1, 2, 3\]"),
     ],
 )
@@ -183,16 +192,19 @@ def test_columns_of_other_names_or_categories_are_refused() -> None:
 
 
 def test_the_output_of_a_merge_is_checked_before_forests_are_read(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine.zarr").mkdir()
     for output, told in (
-        (tmp_path / "mine", "exists already"),
+        (tmp_path / "mine.zarr", "exists already"),
         (tmp_path / "no" / "out.zarr", "a folder to write into"),
+        (tmp_path / "out.csv", "a name that ends in one of .zip (the sealed forest in one file), .zarr"),
+        (tmp_path / "out.onnx", "a name that ends in one of .zip (the sealed forest in one file), .zarr"),
+        (tmp_path / "nothing.zarr" / "out.zarr", "must not be, hold or lie in what is read"),
     ):
         done = CliRunner().invoke(main, ["merge", str(tmp_path / "nothing.zarr"), "other.zarr", str(output)])
         assert done.exit_code != 0
         assert told in " ".join(done.output.split())
     assert not (tmp_path / "no").exists()
-    assert list((tmp_path / "mine").iterdir()) == []
+    assert list((tmp_path / "mine.zarr").iterdir()) == []
 
 
 def test_forests_of_jobs_merge_by_their_inputs(tmp_path: Path) -> None:
