@@ -413,7 +413,8 @@ class Graph:
     ``adjacency`` has shape (n, n): a sparse matrix or array of SciPy, a dense array-like, a Zarr array, or the address
     of a sparse or dense one in Zarr; see also `Graph.of_edges` and `Graph.of_networkx`. In a sparse matrix what is not
     stored is no link, and trees grow from the links alone. In a dense one NaN is a pair of which nobody knows whether
-    it is linked, and on the diagonal no loop. Both are the same graph, and grow the same trees.
+    it is linked, and on the diagonal no loop. Both are the same graph, and grow the same trees. Selecting rows also
+    selects the columns with the same numbers: the links among some of the items.
 
     Parameters
     ----------
@@ -428,8 +429,6 @@ class Graph:
         How links of which the two directions differ count: ``"mean"``, the mean of both weights; ``"either"``, the
         larger one, so that a link in either direction is a link; ``"both"``, the smaller one. None: the mean, with a
         warning.
-
-    Selecting rows also selects the columns with the same numbers: the links among some of the items.
 
     Raises
     ------
