@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from distforest import (
 )
 from distforest.command_line.cli import main
 from distforest.errors import ArtifactError, InputError
+from distforest.forest.sealed import artifact
 from distforest.jobs.cluster import Here
 from distforest.jobs.preview import check_and_stage
 from distforest.jobs.spec import Spec
@@ -205,6 +208,20 @@ def test_the_output_of_a_merge_is_checked_before_forests_are_read(tmp_path: Path
         assert told in " ".join(done.output.split())
     assert not (tmp_path / "no").exists()
     assert list((tmp_path / "mine.zarr").iterdir()) == []
+
+
+def test_a_merge_that_is_interrupted_can_be_repeated(tmp_path: Path) -> None:
+    names = [str(tmp_path / f"{seed}.zarr") for seed in (0, 1)]
+    for seed, name in enumerate(names):
+        smerf(seed).save(name)
+    command = ["merge", *names, str(tmp_path / "both.zarr")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(artifact, "write_rows", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        stopped = CliRunner().invoke(main, command)
+    assert stopped.exit_code == 130, stopped.output
+    assert sorted(own.name for own in tmp_path.iterdir()) == ["0.zarr", "1.zarr"]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert load(tmp_path / "both.zarr").digest_ == merge([smerf(0), smerf(1)]).digest_
 
 
 def test_forests_of_jobs_merge_by_their_inputs(tmp_path: Path) -> None:
