@@ -81,11 +81,11 @@ def test_a_picture_is_told_in_words() -> None:
     figure = figures.Figure()
     left, right = figure.subplots(1, 2)
     left.plot([0, 1], label="SMERF")
-    left.plot([1, 0], label="chance")
+    left.plot([1, 0], label='"chance"')
     left.set(title="Links", xlabel="share\nof all", ylabel="area")
     left.legend()
     right.set(ylabel="colours")
-    assert words_of(figure) == "Links: area against share of all: SMERF, chance; colours"
+    assert words_of(figure) == "Links: area against share of all: SMERF, 'chance'; colours"
     figure.suptitle("Both")
     assert words_of(figure).startswith("Both; Links")
 

@@ -20,7 +20,7 @@ def words_of(figure: Figure) -> str:
     title = [figure.get_suptitle()] if figure.get_suptitle() else []
     legends = [_names(legend) for legend in figure.legends]
     words = "; ".join(dict.fromkeys(filter(None, [*title, *map(_words, figure.axes), *legends])))
-    return " ".join(words.split())
+    return " ".join(words.split()).replace('"', "'")  # sphinx-gallery writes it between quotes as it is
 
 
 def _words(axes: Axes) -> str:
