@@ -38,6 +38,7 @@ def test_a_script_says_where_its_data_and_its_figures_come_from(name: str) -> No
     assert len(line) >= len(title)
     assert set(line) == {"="}
     assert SOURCE.search(text)
+    assert not re.search(r"^[^\s:].*\n +\S", text, re.MULTILINE), "an indented line makes the one above it a term"
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
