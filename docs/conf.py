@@ -83,6 +83,7 @@ sphinx_gallery_conf = {
     "reset_modules": (),
     "abort_on_example_error": True,
     "write_computation_times": False,
+    "image_scrapers": ("alt_texts",),
     "plot_gallery": "True",
     "copyfile_regex": "",
 }

@@ -51,8 +51,10 @@ def simforest() -> Figure:
     middle = along * cut / (along @ along)
     left.plot(*np.transpose([middle - 3 * normal, middle + 3 * normal]), "--", color="black")
     left.annotate("", other, one, arrowprops={"arrowstyle": "->", "lw": 2})
-    for name, place in (("i", one), ("j", other)):
-        left.text(*np.add(place, (0.06, -0.22)), name, fontsize=13, fontweight="bold", fontstyle="italic")
+    for name, place, beside in (("i", one, (-0.3, -0.1)), ("j", other, (0.3, 0.1))):
+        left.plot(*place, "o", color="black", markersize=5)
+        label = left.text(*np.add(place, beside), f"${name}$", fontsize=17, ha="center", va="center")
+        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8})
     left.set(title="One split, by two objects", xlim=(-3, 3), ylim=(-2.2, 2.6), xticks=[], yticks=[], aspect="equal")
     lost, found = _accuracies()
     for rule, colour in (("stop", GREY), ("larger", ORANGE), ("surrogate", BLUE)):
@@ -87,7 +89,7 @@ def urerf() -> Figure:
     data = manifold_helix(500, noise_dimensions=100, random_state=0)
     proximity = URerF(random_state=0).fit(data.X).proximity()
     order = np.argsort(data.latent[:, 0])
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
     helix = figure.add_subplot(1, 3, 1, projection="3d")
     helix.scatter(*data.X[order, :3].T, c=np.arange(500), cmap="viridis", s=4)
     helix.set(title="3 of 103 features", xticks=[], yticks=[], zticks=[])

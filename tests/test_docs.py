@@ -44,6 +44,12 @@ ALONE = [
     for name, text in PAGES.items()
     if name not in JOURNEY and any(block.language in {"python", "console"} for block in blocks(text))
 ]
+TYPED = re.compile(r"^\$ (?:.*\\\n)*.*", re.MULTILINE)
+"""A command of a transcript, with the lines on which it goes on."""
+
+WIDTH = 96
+"""Characters of a line of code that a page shows between both columns in a window of 1,280 pixels."""
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -84,6 +90,16 @@ def anchors(text: str) -> set[str]:
     """The anchors of the headings of a page, as a git host and the site make them."""
     heads = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("name", sorted(set(PAGES) - {"design.md", "reference/api.md"}))
+def test_what_is_typed_is_seen_without_scrolling(name: str) -> None:
+    for block in blocks(PAGES[name]):
+        assert not block.text.endswith("\n\n"), f"an empty line ends the block of line {block.line}"
+        typed = TYPED.findall(block.text) if block.language == "console" else [block.text]
+        lines = [line for text in typed for line in text.splitlines()]
+        if block.language in {"", "console", "toml", "json"}:
+            assert [line for line in lines if len(line) > WIDTH] == []
 
 
 def test_a_transcript_is_read() -> None:

@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.pages import ROOT
+
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+from alt_texts import words_of
+
 GALLERY = ROOT / "docs" / "gallery"
 SCRIPTS = {path.relative_to(GALLERY).as_posix(): path for path in sorted(GALLERY.rglob("*.py"))}
 PAPERS = [name for name in SCRIPTS if name.startswith("papers/")]
@@ -34,6 +38,7 @@ def test_a_script_says_where_its_data_and_its_figures_come_from(name: str) -> No
     assert len(line) >= len(title)
     assert set(line) == {"="}
     assert SOURCE.search(text)
+    assert not re.search(r"^[^\s:].*\n +\S", text, re.MULTILINE), "an indented line makes the one above it a term"
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -70,6 +75,20 @@ def test_the_files_that_a_script_names_are_there(name: str) -> None:
         assert ROOT.joinpath(*re.findall(r'"([\w.-]+)"', parts)).exists()
     for path in re.findall(r"``((?:docs|examples|benchmarks|distforest)/[\w./]+)``", source):
         assert (ROOT / path).exists()
+
+
+def test_a_picture_is_told_in_words() -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    figure = figures.Figure()
+    left, right = figure.subplots(1, 2)
+    left.plot([0, 1], label="SMERF")
+    left.plot([1, 0], label='"chance"')
+    left.set(title="Links", xlabel="share\nof all", ylabel="area")
+    left.legend()
+    right.set(ylabel="colours")
+    assert words_of(figure) == "Links: area against share of all: SMERF, 'chance'; colours"
+    figure.suptitle("Both")
+    assert words_of(figure).startswith("Both; Links")
 
 
 def test_a_script_is_executed_again_when_it_or_its_data_have_changed(tmp_path: Path) -> None:

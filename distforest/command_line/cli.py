@@ -580,12 +580,16 @@ def export(ctx: click.Context, forest: str, output: str) -> None:
     features. FOREST is verified first; OUT must be new. A file appears as a whole or not at all.
     """
     from distforest.command_line import reports
+    from distforest.command_line.console import interruptible
     from distforest.forest.exports import check_export, export_forest
     from distforest.forest.sealed.artifact import open_forest
+    from distforest.stores.outputs import check_apart
 
-    check_export(output)  # before the forest is read
-    opened = open_forest(forest)
-    form = export_forest(opened, output)
+    check_apart(output, {"forest": forest})  # before the forest is read
+    check_export(output)
+    with interruptible(STOPPING):
+        opened = open_forest(forest)
+        form = export_forest(opened, output)
     print_report(ctx, reports.exported(forest, opened, output, form))
 
 
@@ -597,19 +601,24 @@ def export(ctx: click.Context, forest: str, output: str) -> None:
 def merge(ctx: click.Context, forests: tuple[str, ...], output: str) -> None:
     """Merge sealed FORESTs of the same data and parameters, but of other seeds, into a new one at OUTPUT.
 
-    Its trees are those of all forests, those of the smallest seed first. A tree that is in two of them is refused, as
-    are forests of other data or parameters.
+    OUTPUT ends in .zarr, or in .zip for one file; it must be new, and appears as a whole or not at all. Its trees are
+    those of all forests, those of the smallest seed first. A tree that is in two of them is refused, as are forests of
+    other data or parameters.
     """
     from distforest.command_line import reports
+    from distforest.command_line.console import interruptible
+    from distforest.forest.exports import SEALED, check_export
     from distforest.forest.merged_trees import merged
-    from distforest.forest.sealed.artifact import check_free, open_forest, save
-    from distforest.stores.outputs import check_place
+    from distforest.forest.sealed.artifact import open_forest, save
+    from distforest.stores.outputs import check_apart
 
     try:
-        check_place(output)  # before the forests are read
-        check_free(output)
-        found = merged([open_forest(forest) for forest in forests])
-        save(found, output)
+        for forest in forests:
+            check_apart(output, {"forest": forest})  # before the forests are read
+        check_export(output, SEALED)
+        with interruptible(STOPPING):
+            found = merged([open_forest(forest) for forest in forests])
+            save(found, output)
     except DistforestError as error:
         fail(ctx, error, forests=list(forests), output=output)
     print_report(ctx, reports.merged_forests(output, forests, found))

@@ -73,11 +73,11 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     A split minimises the mean pairwise distance within its two sides. The distance of two rows is the mean training
     distance between the leaves in which they end, averaged over the trees.
 
+    ``feature_weights`` may also be an array of numbers >= 0, shape (n_features,).
+
     Parameters
     ----------
     {parameters}
-
-    ``feature_weights`` may also be an array of numbers >= 0, shape (n_features,).
 
     Attributes
     ----------

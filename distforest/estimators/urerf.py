@@ -59,11 +59,11 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     training rows is exactly symmetric, with ones on the diagonal, as every tree counts whether or not it drew a row.
     There is no ``score``, as there is no ground truth: give scikit-learn's searches a function as ``scoring``.
 
+    ``feature_weights`` may also be an array of numbers >= 0, shape (n_features,).
+
     Parameters
     ----------
     {parameters}
-
-    ``feature_weights`` may also be an array of numbers >= 0, shape (n_features,).
 
     Attributes
     ----------

@@ -68,6 +68,7 @@ def merged(forests: Sequence[Forest]) -> Forest:
     forests, spans = [forests[place] for place in order], [spans[place] for place in order]
     for other in forests[1:]:
         _check_meaning(forests[0].meaning, other.meaning)
+        _check_weights(forests[0], other)
         _check_data(forests[0].provenance, other.provenance)
         _check_columns(forests[0], other)
     _check_apart([span for own in spans for span in own])
@@ -117,6 +118,16 @@ def _check_meaning(one: Meaning, other: Meaning) -> None:
         raise InputError(
             f"{MERGEABLE}, found leaves of another kind: {leaves[0].to_dict()} beside {leaves[1].to_dict()}"
         )
+
+
+def _check_weights(one: Forest, other: Forest) -> None:
+    """Refuse forests whose training rows count differently; raises InputError."""
+    if one.sample_weight is None or other.sample_weight is None:
+        if one.sample_weight is not other.sample_weight:
+            cure = "fit both with the same weights, or both without"
+            raise InputError(f"{MERGEABLE}, found one with sample weights and one without; {cure}")
+    elif not np.array_equal(one.sample_weight, other.sample_weight):
+        raise InputError(f"{MERGEABLE}, found other sample weights in them; fit both with the same weights")
 
 
 def _check_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:

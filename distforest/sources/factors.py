@@ -7,7 +7,7 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Protocol, SupportsIndex, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class SquaredDistances:
         raise NotImplementedError
 
     def __mul__(self, factor: object) -> Embedding:
-        if isinstance(factor, (bool, np.bool_)) or not isinstance(factor, Real):
+        if not _is_number(factor):
             return NotImplemented
         if not 0.0 < float(factor) < np.inf:
             raise InputError(f"a weight of distances: a number above 0 was expected, found {factor}")
@@ -413,7 +413,8 @@ class Graph:
     ``adjacency`` has shape (n, n): a sparse matrix or array of SciPy, a dense array-like, a Zarr array, or the address
     of a sparse or dense one in Zarr; see also `Graph.of_edges` and `Graph.of_networkx`. In a sparse matrix what is not
     stored is no link, and trees grow from the links alone. In a dense one NaN is a pair of which nobody knows whether
-    it is linked, and on the diagonal no loop. Both are the same graph, and grow the same trees.
+    it is linked, and on the diagonal no loop. Both are the same graph, and grow the same trees. Selecting rows also
+    selects the columns with the same numbers: the links among some of the items.
 
     Parameters
     ----------
@@ -428,8 +429,6 @@ class Graph:
         How links of which the two directions differ count: ``"mean"``, the mean of both weights; ``"either"``, the
         larger one, so that a link in either direction is a link; ``"both"``, the smaller one. None: the mean, with a
         warning.
-
-    Selecting rows also selects the columns with the same numbers: the links among some of the items.
 
     Raises
     ------
@@ -453,13 +452,13 @@ class Graph:
     directed: str | None = None
 
     def __post_init__(self) -> None:
-        if not SMALLEST <= self.absent <= 1.0 / SMALLEST:
+        if not _is_number(self.absent) or not SMALLEST <= self.absent <= 1.0 / SMALLEST:
             raise InputError(
-                f"absent: a distance from {SMALLEST:g} to {1 / SMALLEST:g} was expected, found {self.absent}"
+                f"absent: a distance from {SMALLEST:g} to {1 / SMALLEST:g} was expected, found {self.absent!r}"
             )
-        if self.diagonal is not None and not 0.0 <= self.diagonal <= self.absent:
+        if self.diagonal is not None and not (_is_number(self.diagonal) and 0.0 <= self.diagonal <= self.absent):
             raise InputError(
-                f"diagonal: a distance from 0 to absent={self.absent:g} was expected, found {self.diagonal}"
+                f"diagonal: a distance from 0 to absent={self.absent:g} was expected, found {self.diagonal!r}"
             )
         if self.directed not in (None, *DIRECTIONS):
             expected = f"directed: None or one of {', '.join(map(repr, DIRECTIONS))} was expected"
@@ -583,6 +582,10 @@ class Graph:
         if found is not None:
             return found[0].dense() + np.float32(found[1].offset)
         return read(in_memory(_square(self._opened())[0]), self.reading)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
 def _square_of(matrix: object) -> int:

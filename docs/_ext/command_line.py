@@ -10,7 +10,7 @@ from docutils.parsers.rst import Directive
 
 from distforest.command_line.cli import main
 
-WIDTH = 100
+WIDTH = 96
 
 
 class Commands(Directive):

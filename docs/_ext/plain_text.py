@@ -1,4 +1,7 @@
-"""Docstrings as they are meant: a bar and a trailing underscore are plain characters, not marks of reStructuredText."""
+"""Docstrings as they are meant: a bar and a trailing underscore are plain characters, not marks of reStructuredText.
+
+And signatures that say something: a protocol has one that takes anything, and is never called.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,13 @@ def escape(_app: Any, _what: str, _name: str, _of: Any, _options: Any, lines: li
             literal = None
 
 
+def shortened(_app: Any, what: str, _name: str, _of: Any, _options: Any, given: str, _returned: Any) -> Any:
+    """Leave out the arguments of a class that nobody makes."""
+    return ("", None) if what == "class" and given == "(*args, **kwargs)" else None
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Escape after numpydoc has made its sections."""
+    app.connect("autodoc-process-signature", shortened)
     app.connect("autodoc-process-docstring", escape, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -58,7 +58,9 @@ for filler, colour, label in (
     left.plot(shares, area, "o-", color=colour, label=label)
     right.plot(shares, expected, "o-", color=colour)
 upper = np.triu_indices(len(linked), 1)
-right.axhline(linked[upper].mean(), color="#8A8A8A", linewidth=1)
+right.axhline(
+    linked[upper].mean(), color="#8A8A8A", linestyle="--", label="links among all pairs"
+)
 left.set(xlabel="share of pairs that were asked about", ylabel="area under the ROC curve")
 right.set(
     xlabel="share of pairs that were asked about",
@@ -66,4 +68,5 @@ right.set(
     ylim=(0, None),
 )
 left.legend(frameon=False)
+right.legend(frameon=False, loc="lower right")
 plt.show()

@@ -3,7 +3,7 @@ The surest pairs first
 ======================
 
 :class:`distforest.TreeRank` orders pairs. Its ROC curve counts most where few dissimilar
-   pairs are let through.
+pairs are let through.
 
 :Source: Wines of scikit-learn (UCI). The method: Clémençon, Vogel (LOD 2019).
 """

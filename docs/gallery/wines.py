@@ -23,8 +23,8 @@ forest = RFD(100, random_state=0).fit(X, y)
 distance = forest.distance(new, new)
 
 # %%
-# Principal coordinates put near wines beside each other. The colours are the growers, which
-# the map does not know.
+# Principal coordinates put near wines beside each other. Colours and shapes are the growers,
+# which the map does not know.
 
 import matplotlib.pyplot as plt
 
@@ -32,9 +32,15 @@ from distforest.pictures.plotting import principal_coordinates
 
 places = principal_coordinates(distance, 2)
 figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-for grower, colour in enumerate(("#D55E00", "#0072B2", "#009E73")):
+for grower, (colour, marker) in enumerate(
+    (("#D55E00", "o"), ("#0072B2", "s"), ("#009E73", "^"))
+):
     axes.scatter(
-        *places[new_y == grower].T, color=colour, label=f"grower {'ABC'[grower]}", alpha=0.8
+        *places[new_y == grower].T,
+        color=colour,
+        marker=marker,
+        label=f"grower {'ABC'[grower]}",
+        alpha=0.8,
     )
 axes.set(xlabel="first principal coordinate", ylabel="second principal coordinate")
 axes.legend(frameon=False)

@@ -238,6 +238,7 @@ def test_an_export_that_cannot_be_is_refused_and_leaves_nothing(home, tmp_path):
         ("f.zip", 7, "exists already, and nothing is replaced"),
         ("f.pkl", 2, "a name that ends in one of .zip (the sealed forest in one file), .zarr"),
         ("none/f.zip", 2, "a folder to write into was expected"),
+        (home / "forest.zarr" / "left" / "f.zip", 2, "must not be, hold or lie in what is read"),
         ("f.onnx", 2, "found one that predicts nothing: a forest that was trained on distances"),
     ):
         ended = run("export", home / "forest.zarr", tmp_path / output)

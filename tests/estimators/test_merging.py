@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from distforest import (
 )
 from distforest.command_line.cli import main
 from distforest.errors import ArtifactError, InputError
+from distforest.forest.sealed import artifact
 from distforest.jobs.cluster import Here
 from distforest.jobs.preview import check_and_stage
 from distforest.jobs.spec import Spec
@@ -41,6 +44,13 @@ CITY = np.abs(X[:, None] - X).sum(axis=2)
 
 def smerf(seed: int, n: int = 4, truth: Any = Y, rows: Any = X, **params: Any) -> SMERF:
     return SMERF(n, random_state=seed, **params).fit(rows, truth)
+
+
+EVEN = np.arange(len(Y)) % 2 + 1
+
+
+def weighted(seed: int, weights: Any) -> SMERF:
+    return SMERF(4, random_state=seed).fit(X, Y, weights)
 
 
 FORESTS = {
@@ -126,6 +136,8 @@ def test_scores_out_of_bag_are_those_of_all_trees() -> None:
         (lambda: [smerf(0), smerf(1, rows=X + 1)], "found other data: data_sha256"),
         (lambda: [smerf(0), smerf(1, truth=Y[::-1])], "found other data: data_sha256"),
         (lambda: [smerf(0), smerf(1, rows=X[:, :3])], "rows of another kind"),
+        (lambda: [smerf(0), weighted(1, EVEN)], "found one with sample weights and one without; fit both"),
+        (lambda: [weighted(0, EVEN), weighted(1, EVEN + 1)], "found other sample weights in them"),
         (lambda: [smerf(0), smerf(1, truth=Y + 1)], r"classes \[0, 1, 2\] beside \[1, 2, 3\]"),
     ],
 )
@@ -183,16 +195,33 @@ def test_columns_of_other_names_or_categories_are_refused() -> None:
 
 
 def test_the_output_of_a_merge_is_checked_before_forests_are_read(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine.zarr").mkdir()
     for output, told in (
-        (tmp_path / "mine", "exists already"),
+        (tmp_path / "mine.zarr", "exists already"),
         (tmp_path / "no" / "out.zarr", "a folder to write into"),
+        (tmp_path / "out.csv", "a name that ends in one of .zip (the sealed forest in one file), .zarr"),
+        (tmp_path / "out.onnx", "a name that ends in one of .zip (the sealed forest in one file), .zarr"),
+        (tmp_path / "nothing.zarr" / "out.zarr", "must not be, hold or lie in what is read"),
     ):
         done = CliRunner().invoke(main, ["merge", str(tmp_path / "nothing.zarr"), "other.zarr", str(output)])
         assert done.exit_code != 0
         assert told in " ".join(done.output.split())
     assert not (tmp_path / "no").exists()
-    assert list((tmp_path / "mine").iterdir()) == []
+    assert list((tmp_path / "mine.zarr").iterdir()) == []
+
+
+def test_a_merge_that_is_interrupted_can_be_repeated(tmp_path: Path) -> None:
+    names = [str(tmp_path / f"{seed}.zarr") for seed in (0, 1)]
+    for seed, name in enumerate(names):
+        smerf(seed).save(name)
+    command = ["merge", *names, str(tmp_path / "both.zarr")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(artifact, "write_rows", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        stopped = CliRunner().invoke(main, command)
+    assert stopped.exit_code == 130, stopped.output
+    assert sorted(own.name for own in tmp_path.iterdir()) == ["0.zarr", "1.zarr"]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert load(tmp_path / "both.zarr").digest_ == merge([smerf(0), smerf(1)]).digest_
 
 
 def test_forests_of_jobs_merge_by_their_inputs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -205,7 +206,11 @@ def test_grid_search(truth: Any) -> None:
 def test_public_names() -> None:
     for name in distforest.__all__:
         assert name in dir(distforest)
-        assert inspect.getdoc(getattr(distforest, name))
+        text = inspect.getdoc(getattr(distforest, name))
+        assert text
+        for section in re.findall(r"^Parameters\n-+\n(.*?)(?=\n\w+\n---|\Z)", text, re.DOTALL | re.MULTILINE):
+            named = [line for line in section.splitlines() if line and not line.startswith(" ")]
+            assert [line for line in named if not re.fullmatch(r"\**\w+(, \**\w+)*( : .*)?", line)] == []
     with pytest.raises(AttributeError, match="no attribute 'URF'"):
         _ = distforest.URF  # type: ignore[attr-defined]
 

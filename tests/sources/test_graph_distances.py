@@ -103,6 +103,9 @@ def test_what_is_refused(matrix: Any, options: dict[str, Any], message: str) -> 
         ({"absent": 0.0}, "absent: a distance from 1e-30"),
         ({"absent": np.inf}, "absent: a distance from 1e-30"),
         ({"diagonal": 1.5}, "diagonal: a distance from 0 to absent=1 was expected, found 1.5"),
+        ({"diagonal": "1"}, "diagonal: a distance from 0 to absent=1 was expected, found '1'"),
+        ({"diagonal": True}, "diagonal: .* found True"),
+        ({"absent": "1"}, "absent: a distance from 1e-30 to 1e.30 was expected, found '1'"),
         ({"directed": "max"}, "directed: None or one of 'mean', 'either', 'both' was expected, found 'max'"),
     ],
 )

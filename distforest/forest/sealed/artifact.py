@@ -19,6 +19,7 @@ import json
 import math
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict
 
@@ -58,7 +59,7 @@ from distforest.forest.leaf_kinds import (
 from distforest.forest.leaves import COSTS, MAX_CLASS_WEIGHT
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.forest.path_lengths import PathLengths
-from distforest.forest.sealed.files import SealedFiles, is_one_file, sealed_files, whole_archive
+from distforest.forest.sealed.files import ONE_FILE, SealedFiles, is_one_file, sealed_files, whole_archive
 from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.sources.arrays import array_in, create_array
@@ -69,11 +70,13 @@ from distforest.sources.row_kinds import KINDS, MEASURE_KINDS, Dense, Features, 
 from distforest.sources.schema import MAX_CATEGORIES, Schema
 from distforest.sources.truth import FACTORS, TruthKind
 from distforest.stores.addresses import is_of_this_host, may_pass, put_file, reaching, real_address, store_of
-from distforest.stores.outputs import GROUP, MANIFEST
+from distforest.stores.building import Building, is_begun, working_folder
+from distforest.stores.claims import Claim
+from distforest.stores.outputs import FOREST_KIND, GROUP, MANIFEST
 from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from zarr.core.buffer import Buffer
     from zarr.core.metadata import ArrayMetadata
@@ -88,6 +91,9 @@ OWN_METADATA = canonical({"zarr_format": 3, "node_type": "group", "attributes": 
 """What ``zarr.json`` of a forest says: that it is a group, so that Zarr opens it without distforest."""
 MAX_ARRAY_BYTES = 1 << 36
 """The largest array that a manifest may announce; a larger one is refused before anything is allocated."""
+
+SAVED = {"fingerprint": "a forest that is saved"}
+"""The mark of a forest that `save` has begun in place; jobs have fingerprints of their own."""
 
 Prepared: TypeAlias = "zarr.Array[ArrayMetadata]"
 """An array of a forest that is open for writing; it can be sent to the tasks that write its chunks."""
@@ -138,16 +144,52 @@ def save(forest: Forest, address: str) -> str:
     ------
     ArtifactError
         A file or folder exists at the address.
+    ConflictError
+        Another process, or a job, is writing there.
+    InputError
+        The address lies in a sealed forest, or nothing can be written there.
     """
-    check_free(address)
-    if is_one_file(address):
-        return _save_in_one_file(forest, address)
-    _make_folder(address)
-    entries = {}
-    for name, array in forest.arrays().items():
-        digests = write_rows(prepare(address, name, array.shape, array.dtype), 0, array)
-        entries[name] = array_entry(array.shape, array.dtype, digests)
-    return seal(address, forest.meaning, entries, forest.provenance)
+    with owned_address(address):
+        return _save_in_one_file(forest, address) if is_one_file(address) else _save_in_folder(forest, address)
+
+
+@contextmanager
+def owned_address(address: str) -> Iterator[None]:
+    """Own an address at which nothing is, for a block that writes there; raises as `save`.
+
+    What a `save` that was killed has left there is no obstacle.
+    """
+    _check_new(address)
+    fs, path = store_of(address)
+    if is_of_this_host(fs):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with Claim(address, "the saving of a forest").held():
+        _check_new(address)  # another process may have been faster
+        yield
+
+
+def _check_new(address: str) -> None:
+    """Refuse an address as `check_free`, unless there is what a `save` that was killed has begun in place."""
+    if not is_begun(address, FOREST_KIND, SAVED):
+        check_free(address)
+
+
+def _save_in_folder(forest: Forest, address: str) -> str:
+    """Write a forest from memory into a folder, which appears as a whole or not at all; returns the digest."""
+    building, entries = Building.of(address, FOREST_KIND, SAVED), {}
+    building.begin()
+    try:
+        for name, array in forest.arrays().items():
+            digests = write_rows(prepare(building.address, name, array.shape, array.dtype), 0, array)
+            entries[name] = array_entry(array.shape, array.dtype, digests)
+        digest = seal(building.address, forest.meaning, entries, forest.provenance)
+        if not building.is_in_place:
+            check_free(address)  # publishing would replace what somebody has put there meanwhile
+        building.publish()
+    except BaseException:
+        building.withdraw()
+        raise
+    return digest
 
 
 def check_free(address: str) -> None:
@@ -161,26 +203,23 @@ def check_free(address: str) -> None:
             f"{address}: a new name was expected, found a link to {real_address(path)}, which is not there; {cure}"
         )
     if is_taken:
-        raise _in_use(address)
-
-
-def _in_use(address: str) -> ArtifactError:
-    return ArtifactError(f"{address}: exists already, and nothing is replaced; save to another address, or remove it")
-
-
-def _make_folder(address: str) -> None:
-    """Make the folder of a new forest in a local file system, where one of two processes that do so gets it."""
-    fs, path = store_of(address)
-    if not is_of_this_host(fs):
-        return
-    try:
-        Path(path).mkdir(parents=True)
-    except FileExistsError as error:
-        raise _in_use(address) from error
+        cure = "save to another address, or remove it"
+        raise ArtifactError(f"{address}: exists already, and nothing is replaced; {cure}")
 
 
 def _save_in_one_file(forest: Forest, address: str) -> str:
-    """Write a forest from memory into one file, array by array, the manifest last; returns the digest."""
+    """Write a forest from memory into one file, which appears as a whole or not at all; returns the digest."""
+    with working_folder(address) as folder:
+        if not folder.is_local:
+            return _write_archive(forest, address)
+        digest = _write_archive(forest, f"{folder.address}/forest{ONE_FILE}")
+        check_free(address)  # somebody may have put a file there meanwhile
+        Path(folder.address, f"forest{ONE_FILE}").replace(real_address(address))
+    return digest
+
+
+def _write_archive(forest: Forest, address: str) -> str:
+    """Write the archive of a forest, array by array, the manifest last; returns the digest."""
     entries, arrays = {}, forest.arrays()
     with whole_archive(address, sum(array.nbytes for array in arrays.values())) as archive:
         archive.add(GROUP, OWN_METADATA)

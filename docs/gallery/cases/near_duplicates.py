@@ -44,6 +44,8 @@ for place, (above, below) in enumerate(panels.T):
     below.imshow(again[place], cmap="Greys")
     for axes in (above, below):
         axes.set(xticks=[], yticks=[])
+panels[0, 0].set_ylabel("archive")
+panels[1, 0].set_ylabel("comes in")
 plt.show()
 
 # %%

@@ -37,12 +37,12 @@ with (
     linked, files = file["A"], file["X"].astype(float)
 order = np.argsort(-linked.sum(axis=0))
 figure, (left, right) = plt.subplots(
-    1, 2, figsize=(7, 3.6), width_ratios=(3, 1), layout="constrained"
+    1, 2, figsize=(7, 4.2), width_ratios=(5, 2), layout="constrained"
 )
 left.imshow(linked[np.ix_(order, order)], cmap="Greys")
-left.set(title="who works with whom", xticks=[], yticks=[])
+left.set(title="who works with whom", xlabel="lawyer", ylabel="lawyer", xticks=[], yticks=[])
 right.imshow(files[order], cmap="Greys", aspect="auto")
-right.set(title="their files", xticks=[], yticks=[])
+right.set(title="their files", xlabel="column", ylabel="lawyer", xticks=[], yticks=[])
 plt.show()
 
 # %%

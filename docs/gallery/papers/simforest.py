@@ -23,6 +23,7 @@ support vector machine on the same numbers?
 # of the others.
 
 import sys
+import warnings
 from importlib import resources
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from distforest import SimForestClassifier
 FULL = "--full" in sys.argv[1:]
 MOST_ROWS, TREES, REPEATS = (10**6, 200, 10) if FULL else (300, 40, 2)
 ROOT = Path(sys.argv[0]).resolve().parents[3]
+warnings.filterwarnings("ignore", message="objects lack similarities")  # which the curves show
 COLOURS = {"SimForest": "#0072B2", "SimForest, best rule": "#56B4E9", "SVM": "#D55E00"}
 
 
@@ -138,7 +140,7 @@ for axes, (label, (places, points)) in zip(panels, curves.items()):
         label="the largest class",
     )
     axes.set(xlabel=label, ylabel="accuracy, %")
-panels[1].legend(frameon=False)
+panels[0].legend(frameon=False)
 plt.show()
 
 # %%

@@ -201,8 +201,9 @@ curves = {name: roc_curve(own, similar) for name, own in scores.items()}
 figure, (whole, first) = plt.subplots(1, 2, figsize=(8.5, 3.5), layout="constrained")
 rates = np.geomspace(1e-4, 1, 300)
 for name, own in curves.items():
-    whole.plot(own.fpr, own.tpr, color=COLOURS[name], label=name)
-    first.semilogx(rates, own.at(rates), color=COLOURS[name])
+    style = {"color": COLOURS[name], "linestyle": "--" if name == "Euclid" else "-"}
+    whole.plot(own.fpr, own.tpr, label=name, **style)
+    first.semilogx(rates, own.at(rates), **style)
 for axes in (whole, first):
     axes.set(xlabel="false positive rate", ylabel="true positive rate")
 whole.legend(frameon=False)
