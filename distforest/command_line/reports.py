@@ -12,6 +12,7 @@ from distforest.amounts import counted, in_bytes
 from distforest.forest.chosen_cut import ChosenCut
 from distforest.forest.tree_spans import merged_in_words
 from distforest.sources.schema import DTYPES, ENCODINGS, Schema
+from distforest.sources.weights import OF_PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -481,6 +482,8 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(("", f"{name:<15} {size}"))
     if told := merged_in_words(found["provenance"]):
         lines.append(("merged", told))
+    if told := _in_weights(found["provenance"].get(OF_PAIRS.key)):
+        lines.append(("weights", told))
     if chosen := ChosenCut.of(found["provenance"]):
         lines.append(("chosen", chosen.told()))
     for title in ("inputs", "similarity", "distances", "versions"):
@@ -492,6 +495,14 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     grown_by = recorded if isinstance(recorded, list) else []
     names = ["grown by", *[""] * len(grown_by)]
     return lines + [(name, _in_trees(value)) for name, value in zip(names, grown_by, strict=False)]
+
+
+def _in_weights(entry: object) -> str:
+    """Write how many pairs a forest has learned from by weights; "" without weights of pairs."""
+    n_pairs, n_absent = (entry.get(name) if isinstance(entry, dict) else None for name in ("pairs", "absent"))
+    if not isinstance(n_pairs, int) or not isinstance(n_absent, int):
+        return ""
+    return f"{counted(n_pairs, 'given pair')} had weights, {n_absent:,} of them 0 (absent)"
 
 
 def _measure_by_measure(section: Mapping[str, Any]) -> list[tuple[str, object]]:

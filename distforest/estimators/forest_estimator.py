@@ -56,7 +56,7 @@ from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.sparse import SparseSource, warn_of_zeros
 from distforest.sources.truth import Truth, TruthKind
-from distforest.sources.weights import checked_sample_weight
+from distforest.sources.weights import checked_weights
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -410,7 +410,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Read the weights of ``n_rows`` rows; None: equal weights."""
         if sample_weight is None:
             return None
-        return checked_sample_weight(unmasked(in_memory(opened_array(sample_weight))), n_rows)
+        return checked_weights(unmasked(in_memory(opened_array(sample_weight))), n_rows)
 
     def _integer_weights(
         self, params: dict[str, Value], truth: Truth, sample_weight: Floats | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -22,11 +23,12 @@ from distforest.forest.missing import rows_without_values, told_of_rows_without_
 from distforest.forest.pairs import pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
+from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
 from distforest.sources.doubts import Sample, told_of_amounts
 from distforest.sources.factors import Labels, encoded, names_of_classes
-from distforest.sources.given import in_memory
+from distforest.sources.given import in_memory, unmasked
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
     DISSIMILAR,
@@ -41,6 +43,7 @@ from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_pairs import SparsePairs, check_sparse_points
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
+from distforest.sources.weights import OF_PAIRS, checked_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,7 +111,12 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         return np.asarray(self.forest_.meaning.classes)
 
     def fit_pairs(
-        self, X: PointsLike, pairs: PairsLike, similar: VectorLike, sample_weight: VectorLike | None = None
+        self,
+        X: PointsLike,
+        pairs: PairsLike,
+        similar: VectorLike,
+        sample_weight: VectorLike | None = None,
+        pair_weight: VectorLike | None = None,
     ) -> Self:
         """Grow the forest from pairs that are known to be similar (must-link) or dissimilar (cannot-link).
 
@@ -124,6 +132,10 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             array, or the address of one.
         sample_weight
             How much each *point* counts, shape (n,), as for `fit`.
+        pair_weight
+            How much each pair counts, shape (n_pairs,): one of weight 3 as three equal pairs, one of weight 0 not at
+            all. Beside ``sample_weight`` both multiply: a pair counts as its own weight times those of its two points.
+            None: all count the same.
 
         Raises
         ------
@@ -139,12 +151,18 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         self._warn_of_order(X, sample_weight=sample_weight)
         points = self._training_points(X, None, seed)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
-        if warning := warning_of_contradictions(numbers, codes):
+        counts = _read_pair_weight(pair_weight, len(codes))
+        present = slice(None) if counts is None else counts > 0.0
+        if warning := warning_of_contradictions(numbers[present], codes[present]):
             warn_caller(f"pairs: {warning}; drop what is wrong, or leave it as noise")
         truth = Truth(TruthKind.LINKS, codes)
         weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, points.shape[0]))
+        of_pairs = None if counts is None else integers_of_pairs(counts, weights)
+        if of_pairs is not None and counts is not None and (warning := of_pairs.told(counts, OF_PAIRS)):
+            warn_caller(warning)
         of_truth = (TruthKind.LINKS, codes)
         data = Data(self._pair_columns(params), points, *of_truth, pairs=numbers, sample_weights=weights)
+        data = replace(data, pair_weights=of_pairs)
         self._grow_from(data, params, seed)
         self._name_categories()
         return self
@@ -212,24 +230,32 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         left, right = pairs_of_rows(n)
         return self._area(points, np.stack([left, right], axis=1), codes[left] != codes[right])
 
-    def score_pairs(self, X: PointsLike, pairs: PairsLike, similar: VectorLike) -> float:
+    def score_pairs(
+        self, X: PointsLike, pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None = None
+    ) -> float:
         """Compute the area under the ROC curve, as `score` does, over pairs known to be similar or dissimilar.
 
         Parameters
         ----------
-        X, pairs, similar
+        X, pairs, similar, pair_weight
             As for `fit_pairs`.
 
         Raises
         ------
         InputError
-            An input cannot be used, or all pairs are of one kind.
+            An input cannot be used, or all pairs of positive weight are of one kind.
         """
         points = self._points(X)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
-        return self._area(points, numbers, codes == DISSIMILAR)
+        weights = _read_pair_weight(pair_weight, len(codes))
+        if weights is not None:
+            present = weights > 0.0
+            numbers, codes, weights = numbers[present], codes[present], weights[present]
+        return self._area(points, numbers, codes == DISSIMILAR, weights)
 
-    def _area(self, points: Points, numbers: Int32s, dissimilar: NDArray[np.bool_]) -> float:
+    def _area(
+        self, points: Points, numbers: Int32s, dissimilar: NDArray[np.bool_], weights: Floats | None = None
+    ) -> float:
         """Area under the ROC curve over pairs of the points; ``numbers`` are their rows, shape (n_pairs, 2)."""
         if not dissimilar.any() or dissimilar.all():
             found = f"found {counted(len(dissimilar), 'pair')}, {int(dissimilar.sum())} of them dissimilar"
@@ -237,7 +263,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             raise InputError(f"score: similar and dissimilar pairs were expected, {found}; {cure}")
         left, right = np.ascontiguousarray(numbers.T.astype(np.int32))
         pairs = pair_scores.pairs_of(pair_scores.columns_of(self.forest_), points, points).of_pairs(left, right)
-        return roc_curve(-pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs)), ~dissimilar).auc
+        distances = pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs))
+        return roc_curve(-distances, ~dissimilar, weights).auc
 
     def explain(self, left: PointsLike, right: PointsLike) -> Explanation:
         """Explain why two points are near or far: the distance as a sum over the columns of their pair.
@@ -354,3 +381,10 @@ def _read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[I
         entries = counted(len(codes), "entry", "entries")
         raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; give one for each pair")
     return numbers, codes
+
+
+def _read_pair_weight(pair_weight: VectorLike | None, n_pairs: int) -> Floats | None:
+    """Read the weights of pairs, shape (n_pairs,); None: equal weights."""
+    if pair_weight is None:
+        return None
+    return checked_weights(unmasked(in_memory(opened_array(pair_weight))), n_pairs, OF_PAIRS)

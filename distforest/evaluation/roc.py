@@ -254,7 +254,7 @@ class ROC:
         return np.where(share < 1, np.minimum(on_line, self.tpr[last]), self.tpr[last])
 
 
-def roc_curve(scores: ArrayLike, similar: ArrayLike) -> ROC:
+def roc_curve(scores: ArrayLike, similar: ArrayLike, pair_weight: ArrayLike | None = None) -> ROC:
     """Compute the ROC curve of scores, with a straight segment for pairs of equal score.
 
     Parameters
@@ -263,6 +263,8 @@ def roc_curve(scores: ArrayLike, similar: ArrayLike) -> ROC:
         Larger means more likely similar; the score of a distance is its negative.
     similar : array_like of shape (m,)
         True (or 1) for a pair that is similar, False (or 0) for one that is not.
+    pair_weight : array_like of shape (m,), optional
+        How much each pair counts; one of weight 3 counts as three equal pairs. By default all count the same.
 
     Returns
     -------
@@ -273,7 +275,7 @@ def roc_curve(scores: ArrayLike, similar: ArrayLike) -> ROC:
     ------
     InputError
         The arrays are not one-dimensional of one length, a score is not finite, ``similar`` has other values or only
-        one of the two.
+        one of the two among the pairs of positive weight, or weights are negative, not finite or all 0.
 
     Examples
     --------
@@ -285,7 +287,8 @@ def roc_curve(scores: ArrayLike, similar: ArrayLike) -> ROC:
     if values.shape != marks.shape:
         raise InputError(f"scores and similar must be of one length, found {len(values)} and {len(marks)}")
     check_finite(values, "scores")
-    distinct = np.unique(marks)
+    weights = None if pair_weight is None else _checked(pair_weight, len(values))
+    distinct = np.unique(marks if weights is None else marks[weights > 0.0])
     if distinct.tolist() != [0.0, 1.0]:
         raise InputError(
             f"similar must hold True (or 1) and False (or 0), both and nothing else, found {distinct[:10].tolist()!r}"
@@ -293,9 +296,25 @@ def roc_curve(scores: ArrayLike, similar: ArrayLike) -> ROC:
     order = np.argsort(-values)
     falling = values[order]
     last = np.flatnonzero(np.append(falling[1:] < falling[:-1], True))  # of each group of equal scores
-    n_positive = np.cumsum(marks[order] == 1)[last]
-    n_negative = last + 1 - n_positive
-    return ROC.of_counts(np.diff(n_positive, prepend=0), np.diff(n_negative, prepend=0))
+    if weights is None:
+        n_positive = np.cumsum(marks[order] == 1)[last]
+        n_negative = last + 1 - n_positive
+        return ROC.of_counts(np.diff(n_positive, prepend=0), np.diff(n_negative, prepend=0))
+    kinds = ((marks[order] == kind) * weights[order] for kind in (1, 0))
+    return ROC.of_counts(*(np.add.reduceat(kind, np.append(0, last[:-1] + 1)) for kind in kinds))
+
+
+def _checked(pair_weight: ArrayLike, n_pairs: int) -> Floats:
+    """Read the weights of pairs; raises InputError unless they are finite, not negative, and one for each."""
+    weights = numbers(pair_weight, "pair_weight", 1)
+    if len(weights) != n_pairs:
+        raise InputError(
+            f"pair_weight: a weight for each of {counted(n_pairs, 'pair')} was expected, found {len(weights)}"
+        )
+    check_finite(weights, "pair_weight")
+    if weights.min() < 0.0:
+        raise InputError(f"pair_weight: numbers that are not negative were expected, found {weights.min()}")
+    return weights
 
 
 def d1(roc: ROC, optimal: ROC) -> float:

@@ -381,7 +381,7 @@ def weights_of_rows(
     truth_kind, truth, classes
         The ground truth, as in `Data`.
     weights
-        Weights from `distforest.sources.weights.checked_sample_weight`, shape (n_rows,).
+        Weights from `distforest.sources.weights.checked_weights`, shape (n_rows,).
     has_costs
         Whether the classes have costs, whose sums are those of distances.
 

@@ -35,6 +35,7 @@ from distforest.sources.row_kinds import Features, is_built_in
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Source
 from distforest.sources.truth import TruthKind
+from distforest.sources.weights import OF_PAIRS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,6 +84,8 @@ class Data:
         ``TruthKind.LINKS``, and ``truth`` the class of each pair, 0 for similar.
     sample_weights
         The weight of each row; None: equal weights.
+    pair_weights
+        The weight of each of ``pairs``; None: equal weights.
     n_unobserved
         Number of pairs of rows whose distance nobody observed; it is NaN in ``truth``.
     graph
@@ -106,6 +109,7 @@ class Data:
     n_unobserved: int = 0
     graph: GraphDistances | None = None
     costs: Float32s | None = None
+    pair_weights: SampleWeights | None = None
 
     @property
     def n_rows(self) -> int:
@@ -161,6 +165,14 @@ class Data:
         """The weight of each row as an integer, shape (n,); None: equal weights."""
         return None if self.sample_weights is None else self.sample_weights.integers
 
+    @property
+    def told_of_pair_weights(self) -> dict[str, dict[str, int]]:
+        """The provenance's entry of the weights of pairs, which a forest does not keep; empty without such weights."""
+        if self.pair_weights is None:
+            return {}
+        n_pairs = len(self.pair_weights.integers)
+        return {OF_PAIRS.key: {"pairs": n_pairs, "absent": n_pairs - len(self.pair_weights.present)}}
+
     def without_absent(self) -> Data:
         """The same data, with nothing of rows of weight 0 in what is computed of the ground truth of all rows."""
         if self.sample_weights is None or self.sample_weights.is_everywhere:
@@ -192,6 +204,8 @@ class Data:
             digest.update(canonical(self.graph.absent))
             parts += [self.graph.stored.indptr, self.graph.stored.indices, self.graph.stored.data]
         others = () if self.costs is None else (self.costs,)
+        if self.pair_weights is not None:
+            others = (*others, self.pair_weights.integers, np.array(self.pair_weights.unit))
         for array in (*parts, self.truth, self.feature_weights, self.pairs, self.sample_weight, *others):
             digest.update(canonical(None if array is None else [array.dtype.str, array.shape]))
             digest.update(b"" if array is None else np.ascontiguousarray(array).data)

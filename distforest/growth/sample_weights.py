@@ -1,4 +1,4 @@
-"""Sample weights: how much a row counts, as a user states it and as the integers that a tree adds.
+"""Sample weights: how much a row, or a given pair, counts, as a user states it and as the integers that a tree adds.
 
 A row of weight 3 counts as three equal rows, and a row of weight 0 is absent: no tree draws it, and nothing that is
 computed of all rows reads it. Whole weights are the integers themselves. Fractional ones are relative: they are divided
@@ -16,6 +16,7 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
+from distforest.sources.weights import OF_ROWS, Weighed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +80,7 @@ class SampleWeights:
     unit: int = 1
 
     @classmethod
-    def of(cls, weights: Floats, draws: Draws, bounds: Bounds = GENERAL) -> SampleWeights:
+    def of(cls, weights: Floats, draws: Draws, bounds: Bounds = GENERAL, what: Weighed = OF_ROWS) -> SampleWeights:
         """The integers w_i if all are whole, otherwise max(1, rint(unit w_i / mean of the positive w)), 0 for 0.
 
         Parameters
@@ -90,6 +91,8 @@ class SampleWeights:
             How many of the rows of positive weight a tree draws.
         bounds
             Bounds of the integers; the ``unit`` of fractional weights is halved until no tree can exceed them.
+        what
+            What has the weights, as errors name it.
 
         Raises
         ------
@@ -97,7 +100,7 @@ class SampleWeights:
             A weight, or the sum of the weights of a tree, is too large.
         """
         if (weights == np.rint(weights)).all():
-            cls._check_whole(weights, draws, bounds)
+            cls._check_whole(weights, draws, bounds, what)
             return cls(weights.astype(np.int32))
         positive = weights[weights > 0.0] / weights.max()
         relative = np.zeros(len(weights))
@@ -106,22 +109,25 @@ class SampleWeights:
         while not (fits := draws.fit(_rounded(relative, unit), bounds)) and unit > COARSEST:
             unit //= 2
         if not fits:
+            if what is not OF_ROWS:
+                most = bounds.tree // COARSEST
+                raise InputError(f"{what.key}: at most {most:,} {what.plural} were expected, found {len(positive):,}")
             limit = min(bounds.row, bounds.tree / draws.n_draws) / COARSEST
             raise InputError(
-                f"sample_weight: for trees of {counted(draws.n_draws, 'row')} the largest weight may be {limit:.4g} "
+                f"{what.key}: for trees of {counted(draws.n_draws, what.noun)} the largest weight may be {limit:.4g} "
                 f"times the mean, found {relative.max():.4g} times; clip it, or lower max_samples"
             )
         return cls(_rounded(relative, unit).astype(np.int32), unit)
 
     @staticmethod
-    def _check_whole(weights: Floats, draws: Draws, bounds: Bounds) -> None:
+    def _check_whole(weights: Floats, draws: Draws, bounds: Bounds, what: Weighed) -> None:
         """Refuse whole weights that are too large; raises InputError."""
-        what, most, found = "weight", bounds.row, float(weights.max())
+        largest, most, found = "weight", bounds.row, float(weights.max())
         if found <= most:
-            what, most, found = "sum of the weights of a tree", bounds.tree, draws.likely(weights)
+            largest, most, found = "sum of the weights of a tree", bounds.tree, draws.likely(weights)
         if found > most:
             cure = "divide whole weights by their mean, so that they are read as relative ones"
-            raise InputError(f"sample_weight: the largest {what} may be {most:,}, found {found:,.15g}; {cure}")
+            raise InputError(f"{what.key}: the largest {largest} may be {most:,}, found {found:,.15g}; {cure}")
 
     @cached_property
     def present(self) -> Ints:
@@ -146,14 +152,10 @@ class SampleWeights:
         return weights.astype(np.int32)
 
     def least(self, n_rows: int, binding: int) -> int:
-        """The sum of weights that counts as ``n_rows`` rows; below ``binding`` rows a limit binds nothing.
+        """The sum of weights that counts as ``n_rows`` rows, as `least` says of their unit."""
+        return least(self.unit, n_rows, binding)
 
-        Without weights a limit of one row for a side, or of two for a node that is cut, keeps no cut from any node. So
-        it keeps none from rows of small fractional weights either.
-        """
-        return n_rows * self.unit if self.unit == 1 or n_rows >= binding else 1
-
-    def told(self, weights: Floats) -> str:
+    def told(self, weights: Floats, what: Weighed = OF_ROWS) -> str:
         """A warning of ``weights`` that rounding has changed by more than the share `TOLD_SHARE`; else ""."""
         if self.unit == 1:
             return ""
@@ -164,9 +166,18 @@ class SampleWeights:
         row = int(np.argmax(np.where(changed, np.abs(self.integers - exact) / np.where(exact > 0.0, exact, 1.0), 0.0)))
         found = f"{int(changed.sum()):,} of {counted(len(self.present), 'weight')}"
         return (
-            f"sample_weight: fractional weights are rounded to multiples of 1/{self.unit} of their mean, which changes "
-            f"{found} by more than one per cent, most of all {weights[row]:.4g} in row {row}"
+            f"{what.key}: fractional weights are rounded to multiples of 1/{self.unit} of their mean, which changes "
+            f"{found} by more than one per cent, most of all {weights[row]:.4g} in {what.noun} {row}"
         )
+
+
+def least(unit: int, n_rows: int, binding: int) -> int:
+    """The sum of weights that counts as ``n_rows`` rows; below ``binding`` rows a limit binds nothing.
+
+    Without weights a limit of one row for a side, or of two for a node that is cut, keeps no cut from any node. So it
+    keeps none from rows of small fractional weights either.
+    """
+    return n_rows * unit if unit == 1 or n_rows >= binding else 1
 
 
 def check_heaviest(heaviest: int) -> None:

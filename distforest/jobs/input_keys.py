@@ -116,7 +116,7 @@ class InputKeys:
             relations["distances"] = DISTANCE_KINDS
         elif taught := tuple(TRUTH_KEYS[truth_kind] for truth_kind in method.truth_kinds if truth_kind in TRUTH_KEYS):
             addresses.append(taught)
-        of_pairs = ("pairs",) if "links" in method.truth_kinds else ()
+        of_pairs = ("pairs", "pair_weight") if "links" in method.truth_kinds else ()
         weights = tuple(row.name for row in method.parameters if row.name == "feature_weights")
         of_rows = ("sample_weight",) if method.weighs_rows else ()
         return cls(tuple(addresses), relations, (*weights, *of_rows, *of_pairs))

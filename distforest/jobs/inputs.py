@@ -76,6 +76,8 @@ class Inputs:
     sample_weight, weight_unit, n_absent
         The weight of each row as an integer, which integer counts as one row, and how many rows have the weight 0: see
         `distforest.growth.sample_weights`.
+    pair_weight, pair_unit
+        The weight of each of ``pairs`` as an integer, and which integer counts as one pair.
     rows_budget
         Bytes of rows that a tree holds at once if it grows by passes, or of distances that a task does; None: in
         memory. It does not change the forest.
@@ -120,6 +122,8 @@ class Inputs:
     listed: tuple[ListedCallback, ...] = ()
     asked: AskedCallback | None = None
     parts: StagedParts | None = None
+    pair_weight: Staged | None = None
+    pair_unit: int = 1
 
     @property
     def passes_distances(self) -> bool:
@@ -154,6 +158,8 @@ class Inputs:
             decides.append({"offset": self.offset})
         if self.sample_weight:
             decides.append({"sample_weight": self.sample_weight.sha256, "unit": self.weight_unit})
+        if self.pair_weight:
+            decides.append({"pair_weight": self.pair_weight.sha256, "unit": self.pair_unit})
         truth = None if self.asked else self.truth.sha256
         return hashlib.sha256(canonical([decides, self.matrix.sha256, truth])).hexdigest()
 
@@ -248,9 +254,11 @@ class Inputs:
         scratch = scratch_of(self.scratch)
         truth, others = (
             self.truth.open(scratch, files),
-            (self.feature_weights, self.dependence, self.pairs, self.sample_weight),
+            (self.feature_weights, self.dependence, self.pairs, self.sample_weight, self.pair_weight),
         )
-        weights, dependence, pairs, of_rows = (other.open(scratch, files) if other else None for other in others)
+        weights, dependence, pairs, of_rows, of_pairs = (
+            other.open(scratch, files) if other else None for other in others
+        )
         return Data(
             self.rows,
             matrix,
@@ -266,6 +274,7 @@ class Inputs:
             self.n_unobserved,
             None if self.graph is None else self.graph.open(scratch, files),
             None if self.costs is None else self.costs.open(scratch, files),
+            None if of_pairs is None else SampleWeights(of_pairs, self.pair_unit),
         )
 
     def features(self) -> dict[str, object]:

@@ -287,8 +287,10 @@ def lay_out(task: LayoutTask) -> Layout:
     contents = opened.problem.contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
         grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}
-    lacking = opened.problem.data.lacking if "missing_right" in grown else {}
-    return Layout(contents.meaning, grown, contents.repeated, {**task.inputs.features(), **lacking})
+    data = opened.problem.data
+    lacking = data.lacking if "missing_right" in grown else {}
+    told = {**task.inputs.features(), **lacking, **data.told_of_pair_weights}
+    return Layout(contents.meaning, grown, contents.repeated, told)
 
 
 def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int], ...]:
@@ -319,6 +321,8 @@ def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]
         taught["costs"] = {"sha256": inputs.costs.sha256}
     if inputs.sample_weight:
         taught["sample_weight"] = {"sha256": inputs.sample_weight.sha256}
+    if inputs.pair_weight:
+        taught["pair_weight"] = {"sha256": inputs.pair_weight.sha256}
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}
     costs["evaluations"] += inputs.evaluations
     return {

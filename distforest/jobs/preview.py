@@ -74,8 +74,8 @@ class Seen:
 
     @property
     def is_weight(self) -> bool:
-        """Whether it holds weights, of features or of rows."""
-        return self.by_feature or self.name == "input.sample_weight"
+        """Whether it holds weights, of features, of rows or of pairs."""
+        return self.by_feature or self.name in {"input.sample_weight", "input.pair_weight"}
 
     @property
     def by_class(self) -> bool:
@@ -359,7 +359,7 @@ def _read_metadata(wanted: Wanted) -> Seen:
     array = open_matrix(address) if wanted.may_be_sparse else open_array(address)
     shape = tuple(map(int, array.shape))
     check_shape(array, reading)
-    is_number = reading is not AS_IT_IS or wanted.place == "input.sample_weight"
+    is_number = reading is not AS_IT_IS or wanted.role in {Role.SAMPLE_WEIGHT, Role.PAIR_WEIGHT}
     if is_number and array.dtype.kind not in NUMBERS:
         raise InputError(f"{address}: numbers were expected, found dtype {array.dtype}")
     if reading.precise and shape[0] != shape[1]:
@@ -417,6 +417,15 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
         faults.append(
             f"input: a weight for each of {counted(n, 'point')} was expected, "
             f"found {weights.shape[0]:,} at {weights.address}"
+        )
+    if (
+        "pair_weight" in found
+        and "similar" in found
+        and (n_pairs := found["similar"].shape[0]) != (n_weights := found["pair_weight"].shape[0])
+    ):
+        where = found["pair_weight"].address
+        faults.append(
+            f"input: a weight for each of {counted(n_pairs, 'pair')} was expected, found {n_weights:,} at {where}"
         )
     if "pairs" in found and "similar" in found:
         pairs = found["pairs"]

@@ -55,6 +55,7 @@ KEY_TEXTS = {
         "pairs": "Address of the row numbers of each pair, shape (m, 2).",
         "feature_weights": "Address of how likely each feature is drawn, shape (p,).",
         "sample_weight": "Address of how much each row counts, shape (n,).",
+        "pair_weight": "Address of how much each pair counts, shape (m,).",
     },
     "relation": {
         "kind": "Where the numbers come from.",

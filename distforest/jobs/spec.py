@@ -450,10 +450,13 @@ def _with_feature_weights(reader: Reader, params: dict[str, Value], found: Input
 
 
 def _check_pairs(reader: Reader, found: Input) -> None:
-    """Refuse pairs without their classes, and classes without pairs."""
+    """Refuse pairs without their classes, classes without pairs, and weights of pairs that are not given."""
     named = [name for name in ("pairs", "similar") if name in found.addresses]
     if len(named) == 1:
         reader.fault(("input",), f"must have 'pairs' and 'similar' together, found only {named[0]!r}")
+    if "pair_weight" in found.addresses and not named:
+        what = "goes with 'pairs' and 'similar', found neither; pairs that are drawn by labels have no weights"
+        reader.fault(("input", "pair_weight"), f"{what}, so weigh the points: 'sample_weight'")
 
 
 def parameter_value(parameter: Parameter, held: object) -> Value:

@@ -15,8 +15,10 @@ from distforest.forest.forest import canonical
 from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.draws.column_weights import ColumnWeights
 from distforest.growth.methods import GROWTH, check_together, over_rows, rows_of_features, weights_of_rows
+from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.passes import check_by_sums, truth_judged
 from distforest.growth.rowless import IN_PARTS
+from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.spec import LAZY_KIND
@@ -30,11 +32,11 @@ from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.staged_arrays import StagedArrays, StagedTruth, StagingPlace, stage_arrays
 from distforest.sources.staged_sparse import StagedSparse
 from distforest.sources.staging import Staged
+from distforest.sources.weights import OF_PAIRS
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Params
     from distforest.growth.problem import Data
-    from distforest.growth.sample_weights import SampleWeights
     from distforest.jobs.spec import Relation, Spec
     from distforest.sources.parted import SurveyedRows
     from distforest.sources.row_kinds import RowKind
@@ -83,6 +85,8 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
     )
     if arrays.sample_weight is not None:
         staged = _with_weights(staged, arrays.sample_weight, place)
+    if arrays.pair_weight is not None:
+        staged = _with_pair_weights(staged, arrays.pair_weight, place)
     return staged if arrays.matrix.surveyed is None else _with_parts(staged, arrays.matrix.surveyed, place)
 
 
@@ -124,7 +128,11 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
         offset=data.offset,
         growth=GROWTH,
     )
-    return staged if data.sample_weights is None else _with_integers(staged, data.sample_weights, place)
+    if data.sample_weights is not None:
+        staged = _with_integers(staged, data.sample_weights, place)
+    if data.pair_weights is not None:
+        staged = _with_integers_of_pairs(staged, data.pair_weights, place)
+    return staged
 
 
 def _check_values(arrays: StagedArrays, place: StagingPlace) -> None:
@@ -195,3 +203,17 @@ def _with_integers(inputs: Inputs, weights: SampleWeights, place: StagingPlace) 
     staged = place.array("sample_weight", weights.integers)
     n_absent = len(weights.integers) - len(weights.present)
     return replace(inputs, sample_weight=staged, weight_unit=weights.unit, n_absent=n_absent)
+
+
+def _with_pair_weights(inputs: Inputs, weights: Floats, place: StagingPlace) -> Inputs:
+    """Stage the weights of given pairs as integers; warns of what rounding them changes."""
+    points = inputs.sample_weight
+    of_points = None if points is None else SampleWeights(points.open(place.scratch), inputs.weight_unit)
+    of_pairs = integers_of_pairs(weights, of_points)
+    if told := of_pairs.told(weights, OF_PAIRS):
+        warn_caller(told)
+    return _with_integers_of_pairs(inputs, of_pairs, place)
+
+
+def _with_integers_of_pairs(inputs: Inputs, weights: SampleWeights, place: StagingPlace) -> Inputs:
+    return replace(inputs, pair_weight=place.array("pair_weight", weights.integers), pair_unit=weights.unit)

@@ -464,4 +464,4 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None, earli
     parts += Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch, before=n_earlier))
     forest = problem.forest(parts)
     lacking = {} if forest.table.missing_right is None else problem.data.lacking
-    return replace(forest, provenance={"versions": dict(VERSIONS), **lacking})
+    return replace(forest, provenance={"versions": dict(VERSIONS), **lacking, **problem.data.told_of_pair_weights})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OF_METRICS = {COSINE: TruthKind.DIRECTIONS, ABSOLUTE: TruthKind.DIFFERENCES}
 """The kinds of truth that a metric makes of vectors and of targets."""
 
-_ROLES = {role.value: role for role in (Role.PAIRS, Role.FEATURE_WEIGHTS, Role.SAMPLE_WEIGHT)}
+_ROLES = {role.value: role for role in (Role.PAIRS, Role.FEATURE_WEIGHTS, Role.SAMPLE_WEIGHT, Role.PAIR_WEIGHT)}
 
 
 def wanted_inputs(spec: Spec) -> list[Wanted]:
@@ -52,7 +52,7 @@ def _by_address(spec: Spec, name: str, address: str) -> Wanted:
     cure = "cut them into classes, or say of pairs whether they are alike: similar and pairs"
     if reads != "points":
         cure = f"name them as targets: targets = {address!r}"
-    is_vector = name in {"labels", "similar", "sample_weight"}
+    is_vector = name in {"labels", "similar", "sample_weight", "pair_weight"}
     return Wanted(f"input.{name}", address, role, AS_IT_IS, is_vector, if_amounts=cure)
 
 

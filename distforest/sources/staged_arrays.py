@@ -38,7 +38,7 @@ from distforest.sources.staged_sparse import StagedGraph, StagedSparse
 from distforest.sources.staging import Staged, scratch_of, stage
 from distforest.sources.truth import Truth, TruthKind
 from distforest.sources.wanted import Role, Wanted, WantedKernel
-from distforest.sources.weights import check_feature_weights, checked_sample_weight
+from distforest.sources.weights import OF_PAIRS, check_feature_weights, checked_weights
 from distforest.stores.addresses import naming
 from distforest.stores.folder import Folder
 
@@ -125,8 +125,8 @@ class StagedMatrix(NamedTuple):
 class StagedArrays(NamedTuple):
     """The inputs of a job, staged; ``measures`` says by which similarities the rows of the matrix are read, if by any.
 
-    ``sample_weight`` holds the weights of rows as the user states them, ``objects`` those of functions by their places
-    in the spec.
+    ``sample_weight`` and ``pair_weight`` hold the weights of rows and of pairs as the user states them, ``objects``
+    those of functions by their places in the spec.
     """
 
     truth: StagedTruth
@@ -136,6 +136,7 @@ class StagedArrays(NamedTuple):
     pairs: Staged | None = None
     feature_weights: Staged | None = None
     sample_weight: Floats | None = None
+    pair_weight: Floats | None = None
 
 
 def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace) -> StagedArrays:
@@ -164,7 +165,8 @@ def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace)
     measures = [measure for one in matrices for measure in _measures(one, matrix, len(matrices), weights, place)]
     if kind == TruthKind.LABELS:
         _warn_of_amounts(by_role[Role.TRUTH], matrix, place)
-    pairs = _stage_pairs(by_role, shape[0], truth, place)
+    pair_weight = _pair_weight(by_role, truth)
+    pairs = _stage_pairs(by_role, shape[0], truth, pair_weight, place)
     if truth.n_rows != shape[0] and pairs is None:
         raise InputError(
             f"input: found {counted(shape[0], 'row')} at {matrix.address} and {truth.n_rows} {kind} "
@@ -172,7 +174,8 @@ def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace)
         )
     objects = {one.place: stage(one.address, one.reading, place.scratch) for one in wanted if one.role == Role.OBJECTS}
     return StagedArrays(
-        *(truth, matrix, objects, tuple(measures), pairs), _stage_feature_weights(by_role, shape[-1], place), weights
+        *(truth, matrix, objects, tuple(measures), pairs),
+        *(_stage_feature_weights(by_role, shape[-1], place), weights, pair_weight),
     )
 
 
@@ -355,8 +358,17 @@ def _sample_weight(wanted: ByRole, truth: StagedTruth) -> Floats | None:
     with naming(one.place, one.address):
         values = np.asarray(open_array(one.address)[...])
     if truth.kind == TruthKind.LINKS:  # of which there is one for each pair, and weights are those of points
-        return checked_sample_weight(values, int(open_array(wanted[Role.MATRIX].address).shape[0]))
-    return checked_sample_weight(values, truth.n_rows)
+        return checked_weights(values, int(open_array(wanted[Role.MATRIX].address).shape[0]))
+    return checked_weights(values, truth.n_rows)
+
+
+def _pair_weight(wanted: ByRole, truth: StagedTruth) -> Floats | None:
+    """Read the weights of the given pairs, of each of which the truth says whether it is similar; None without them."""
+    if Role.PAIR_WEIGHT not in wanted:
+        return None
+    one = wanted[Role.PAIR_WEIGHT]
+    with naming(one.place, one.address):
+        return checked_weights(np.asarray(open_array(one.address)[...]), truth.n_rows, OF_PAIRS)
 
 
 def _stage_feature_weights(wanted: ByRole, n_features: int, place: StagingPlace) -> Staged | None:
@@ -368,13 +380,17 @@ def _stage_feature_weights(wanted: ByRole, n_features: int, place: StagingPlace)
     return place.array("feature_weights", np.asarray(array[...], np.float64))
 
 
-def _stage_pairs(wanted: ByRole, n_points: int, truth: StagedTruth, place: StagingPlace) -> Staged | None:
+def _stage_pairs(
+    wanted: ByRole, n_points: int, truth: StagedTruth, weights: Floats | None, place: StagingPlace
+) -> Staged | None:
     if Role.PAIRS not in wanted:
         return None
     address = wanted[Role.PAIRS].address
     array = open_array(address)
     check_pairs_and_links(address, tuple(array.shape), str(array.dtype), truth.n_rows)
     pairs = check_pairs(np.asarray(array[...]), n_points)
-    if told := warning_of_contradictions(pairs, truth.staged.open(place.scratch)):
+    codes = truth.staged.open(place.scratch)
+    present = slice(None) if weights is None else weights > 0.0
+    if told := warning_of_contradictions(pairs[present], codes[present]):
         warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
     return place.array("pairs", pairs)

@@ -19,6 +19,7 @@ class Role(StrEnum):
     PAIRS = "pairs"
     FEATURE_WEIGHTS = "feature_weights"
     SAMPLE_WEIGHT = "sample_weight"
+    PAIR_WEIGHT = "pair_weight"
 
 
 class WantedKernel(NamedTuple):

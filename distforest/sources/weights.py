@@ -1,8 +1,8 @@
-"""Weights as a user states them: of rows, a number for each; of features, likewise."""
+"""Weights as a user states them: of rows or of pairs of points, a number for each; of features, likewise."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,20 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats
 
 
-def checked_sample_weight(weights: object, n_rows: int) -> Floats:
-    """Read the weights of ``n_rows`` rows as float64, shape (n_rows,).
+class Weighed(NamedTuple):
+    """What has weights: the key under which a user states them, one of those that have them, and all of them."""
+
+    key: str
+    noun: str
+    plural: str
+
+
+OF_ROWS = Weighed("sample_weight", "row", "samples")
+OF_PAIRS = Weighed("pair_weight", "pair", "pairs")
+
+
+def checked_weights(weights: object, n: int, what: Weighed = OF_ROWS) -> Floats:
+    """Read the weights of ``n`` rows or pairs as float64, shape (n,).
 
     Raises
     ------
@@ -24,18 +36,19 @@ def checked_sample_weight(weights: object, n_rows: int) -> Floats:
     try:
         values = np.array(weights, np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"sample_weight must be numbers: {error}") from error
-    if values.shape != (n_rows,):
+        raise InputError(f"{what.key} must be numbers: {error}") from error
+    if values.shape != (n,):
         raise InputError(
-            f"sample_weight: shape ({n_rows},), a weight for each row, was expected, found {values.shape}: "
-            "inconsistent numbers of samples"
+            f"{what.key}: shape ({n},), a weight for each {what.noun}, was expected, found {values.shape}: "
+            f"inconsistent numbers of {what.plural}"
         )
     for fault, name in ((~np.isfinite(values), "finite"), (values < 0.0, "not negative")):
         if fault.any():
-            row = int(np.argmax(fault))
-            raise InputError(f"sample_weight: numbers that are {name} were expected, found {values[row]} in row {row}")
+            place = int(np.argmax(fault))
+            found = f"found {values[place]} in {what.noun} {place}"
+            raise InputError(f"{what.key}: numbers that are {name} were expected, {found}")
     if not values.any():
-        raise InputError("sample_weight: a positive weight was expected, found only weights of zero")
+        raise InputError(f"{what.key}: a positive weight was expected, found only weights of zero")
     return values
 
 

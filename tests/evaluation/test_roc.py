@@ -283,3 +283,18 @@ def test_rates_lie_between_0_and_1(rate):
 def test_the_mean_of_no_curve_is_refused():
     with pytest.raises(InputError, match="no curves"):
         ROC.mean([])
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], "a weight for each of 2 pairs was expected, found 1"),
+        ([1.0, -1.0], "not negative were expected, found -1.0"),
+        ([1.0, np.nan], "pair_weight"),
+        ([1.0, 0.0], "similar must hold True"),
+        ([0.0, 0.0], "similar must hold True"),
+    ],
+)
+def test_weights_of_pairs_that_cannot_be_used_are_refused(weights: list[float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        roc_curve([0.9, 0.1], [True, False], weights)

@@ -25,7 +25,7 @@ from distforest.growth.sample_weights import (
     SampleWeights,
 )
 from distforest.sources.truth import TruthKind
-from distforest.sources.weights import checked_sample_weight
+from distforest.sources.weights import checked_weights
 from tests import samples
 from tests.reference import naive
 
@@ -127,7 +127,7 @@ def test_a_tree_that_drew_too_much_weight_is_refused() -> None:
 )
 def test_bad_weights_are_refused(weights: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        checked_sample_weight(weights, 3)
+        checked_weights(weights, 3)
 
 
 def test_limits_count_rows() -> None:

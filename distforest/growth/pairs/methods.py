@@ -159,8 +159,10 @@ def links_of(data: Data) -> tuple[Int32s, NDArray[np.uint8]]:
     kinds = np.unique(codes).tolist()
     if kinds != [SIMILAR, DISSIMILAR]:
         only = {(SIMILAR,): "only similar ones", (DISSIMILAR,): "only dissimilar ones"}
-        found = only.get(tuple(kinds), f"classes {kinds[:5]}")
-        raise InputError(f"pairs of both kinds were expected, found {found}")
+        found = only.get(tuple(kinds), f"classes {kinds[:5]}" if kinds else "none")
+        weighed = data.sample_weights is not None or data.pair_weights is not None
+        of_weight = " of positive weight" if weighed else ""
+        raise InputError(f"pairs of both kinds{of_weight} were expected, found {found}")
     return pairs, codes
 
 
@@ -182,7 +184,8 @@ def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
     n_draws = n_drawn(max_samples, total)
     if n_draws > total:
         raise InputError(f"max_samples={max_samples!r} asks for more {params['resample']} than there are ({total})")
-    return GivenPairs(pairs, codes, data.n_rows, n_draws, bool(params["bootstrap"]), by_points)
+    weights = data.pair_weights
+    return GivenPairs(pairs, codes, data.n_rows, n_draws, bool(params["bootstrap"]), by_points, weights)
 
 
 def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
@@ -216,7 +219,7 @@ def ranked_pairs(data: Data, params: Params) -> PairSampling:
     n_draws = min(int(params["n_pairs"]), len(pairs))
     if n_draws == len(pairs) and params["n_estimators"] > 1:
         n_draws = max(1, round(DRAWN_SHARE * n_draws))
-    return GivenPairs(pairs, codes, data.n_rows, n_draws, replace=False, by_points=False)
+    return GivenPairs(pairs, codes, data.n_rows, n_draws, False, False, data.pair_weights)
 
 
 def judging_pairs(data: Data, params: Params, seed: int) -> PairSample:

@@ -2,7 +2,8 @@
 
 A point of weight 3 stands for three equal points, so a pair of it and a point of weight 2 stands for 3 x 2 equal pairs.
 A point is not paired with its own copies. Products of whole weights are used as they are. Those of fractional ones are
-relative: they are rounded to multiples of 1 / `PointWeights.unit` of the product of two mean weights.
+relative: they are rounded to multiples of 1 / `PointWeights.unit` of the product of two mean weights. Given pairs may
+have weights of their own (`distforest.growth.pairs.pair_weights`), by which the products are multiplied.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.growth.pairs.problem import of_points
+from distforest.growth.pairs.pair_weights import in_tree
+from distforest.growth.pairs.problem import of_pairs, of_points
 from distforest.growth.pairs.sampling import PairSample, PairSampling
-from distforest.growth.sample_weights import COARSEST, GENERAL, MOST_OF_TREE, SampleWeights
+from distforest.growth.sample_weights import COARSEST, GENERAL, MOST_OF_TREE, SampleWeights, least
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class PointWeights:
     def of(cls, weights: SampleWeights, n_pairs: int) -> PointWeights:
         """Shorten the products of fractional weights until those of a tree of ``n_pairs`` pairs cannot be too large.
 
+        If pairs have weights of their own, ``n_pairs`` is their sum.
+
         Raises
         ------
         InputError
@@ -85,27 +89,8 @@ class PointWeights:
         return np.maximum(rounded, products > 0)
 
     def in_tree(self, pairs: Int32s, counts: Int32s) -> Int32s:
-        """The weight of each pair in a tree: its multiplicity ``counts``, shape (m,), times its weight.
-
-        Raises
-        ------
-        InputError
-            The weights add up to more than `MOST_OF_TREE`.
-        """
-        weights = counts * self.of_pairs(pairs)
-        heaviest = float(weights.sum(dtype=np.float64))
-        if heaviest > MOST_OF_TREE:
-            raise InputError(
-                f"sample_weight: the weights of the pairs of a tree may add up to {MOST_OF_TREE:,}, found "
-                f"{heaviest:,.15g}; divide the weights by their mean, or let a tree learn from fewer pairs"
-            )
-        return weights.astype(np.int32)
-
-    def least(self, limits: Limits) -> Limits:
-        """Limits that count pairs as limits that count weights."""
-        as_pairs = SampleWeights(self.integers, self.unit)
-        split, leaf = as_pairs.least(limits.min_samples_split, 3), as_pairs.least(limits.min_samples_leaf, 2)
-        return replace(limits, min_samples_split=split, min_samples_leaf=leaf)
+        """The weight of each pair in a tree: ``counts``, shape (m,), times its weight; raises InputError as there."""
+        return in_tree(counts, self.of_pairs(pairs))
 
 
 @dataclass(frozen=True)
@@ -131,6 +116,11 @@ class WeighedPairs:
         """Number of pairs of a tree, about."""
         return self.sampling.n_rows
 
+    @property
+    def unit(self) -> int:
+        """The weight that counts as one pair: of its own, times the product of those of its points."""
+        return self.sampling.unit * self.weights.unit
+
     def typical(self, seed: int) -> Int32s:
         """Draw pairs like those of the trees, from which bins are computed, shape (m, 2)."""
         return self.present[self.sampling.typical(seed)]
@@ -144,7 +134,9 @@ class WeighedPairs:
 
 
 def present_data(data: Data) -> Data:
-    """The data of the points of positive weight alone, with codes of their labels without gaps."""
+    """The data of the points and given pairs of positive weight alone, with codes of the labels without gaps."""
+    if data.pair_weights is not None and not data.pair_weights.is_everywhere:
+        data = of_pairs(data, data.pair_weights.present)
     if data.sample_weights is None or data.sample_weights.is_everywhere:
         return data
     some = of_points(data, data.sample_weights.present)
@@ -161,13 +153,20 @@ def weighed(data: Data, sampling_of: Callable[[Data], PairSampling]) -> PairSamp
     InputError
         The weights of a tree may be too large.
     """
-    sampling = sampling_of(present_data(data))
+    some = present_data(data)
+    sampling = sampling_of(some)
     if data.sample_weights is None:
         return sampling
     present = data.sample_weights.present.astype(np.int32)
-    return WeighedPairs(sampling, present, PointWeights.of(data.sample_weights, sampling.n_rows))
+    return WeighedPairs(sampling, present, PointWeights.of(data.sample_weights, pairs_in_all(some, sampling.n_rows)))
+
+
+def pairs_in_all(data: Data, n_pairs: int) -> int:
+    """How many pairs ``n_pairs`` of the given ones are at most, in copies: the sum of the weights if they have some."""
+    return n_pairs if data.pair_weights is None else int(data.pair_weights.integers.sum(dtype=np.int64))
 
 
 def limits_of(sampling: PairSampling, limits: Limits) -> Limits:
-    """The limits by which a tree over these pairs is grown."""
-    return sampling.weights.least(limits) if isinstance(sampling, WeighedPairs) else limits
+    """The limits by which a tree over these pairs is grown, which count weights as these count pairs."""
+    split = least(sampling.unit, limits.min_samples_split, 3)
+    return replace(limits, min_samples_split=split, min_samples_leaf=least(sampling.unit, limits.min_samples_leaf, 2))

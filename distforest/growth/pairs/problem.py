@@ -157,5 +157,14 @@ def of_points(data: Data, points: Ints) -> Data:
     place = np.full(data.n_rows, -1)
     place[points] = np.arange(len(points))
     pairs = place[data.pairs]
-    kept = (pairs >= 0).all(axis=1)
-    return replace(some, truth=data.truth[kept], pairs=pairs[kept].astype(np.int32))
+    kept = np.flatnonzero((pairs >= 0).all(axis=1))
+    return of_pairs(replace(some, pairs=pairs.astype(np.int32)), kept)
+
+
+def of_pairs(data: Data, kept: Ints) -> Data:
+    """Take the data of all points, with some of the given pairs."""
+    assert data.pairs is not None  # noqa: S101  (who weighs or selects them has some)
+    weights = data.pair_weights
+    if weights is not None:
+        weights = replace(weights, integers=weights.integers[kept])
+    return replace(data, truth=data.truth[kept], pairs=data.pairs[kept], pair_weights=weights)

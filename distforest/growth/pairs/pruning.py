@@ -15,7 +15,7 @@ from distforest.errors import InputError
 from distforest.forest.estimates import Pruning
 from distforest.forest.pairs.cells import Cells, order_of_pruning, pruned
 from distforest.forest.pairs.pair_scores import columns_of, pairs_of, ranks_of, tallied
-from distforest.growth.pairs.point_weights import PointWeights, present_data
+from distforest.growth.pairs.point_weights import PointWeights, pairs_in_all, present_data
 from distforest.growth.pairs.problem import of_points
 from distforest.growth.pairs.sampling import LabelledPairs
 from distforest.growth.rng import SAMPLE_NODE, shuffle, stream
@@ -112,9 +112,10 @@ def _areas(grown: Forest, held: Data, gains: Floats) -> Floats:
     left, right = np.ascontiguousarray(numbers.T)
     points = held.matrix if isinstance(held.matrix, SparseFeatures) else held.array
     pairs = pairs_of(columns_of(grown), points, points).of_pairs(left, right)
-    weights = np.ones(len(codes), np.int32)
+    weights = np.ones(len(codes), np.int32) if held.pair_weights is None else held.pair_weights.integers
     if held.sample_weights is not None:
-        weights = PointWeights.of(held.sample_weights, len(codes)).in_tree(numbers, weights)
+        of_points = PointWeights.of(held.sample_weights, pairs_in_all(held, len(codes)))
+        weights = of_points.in_tree(numbers, weights)
     for tree in range(grown.n_trees):
         cells = Cells.of(ranks, tree)
         held_gains, order = cells.gains(tallied(ranks.table, tree, pairs, codes, weights)), order_of_pruning(cells)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,14 @@ from numpy.typing import NDArray
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.growth.pairs.bins import SAMPLED
+from distforest.growth.pairs.pair_weights import in_tree
 from distforest.growth.rng import SAMPLE_NODE, below, bootstrap, shuffle, stream, subsample, unit
 from distforest.jit import kernel
 from distforest.sources.point_pairs import DISSIMILAR, SIMILAR
 from distforest.sources.source import Int32s, Ints, offsets
+
+if TYPE_CHECKING:
+    from distforest.growth.sample_weights import SampleWeights
 
 SampledCodes = NDArray[np.uint8]
 
@@ -44,7 +48,7 @@ class PairSample(NamedTuple):
     pairs
         Numbers of the two points of each pair, shape (m, 2).
     codes, weights
-        Class and multiplicity of each pair, shape (m,).
+        Class of each pair, and its multiplicity times its weight, shape (m,).
     in_bag
         Multiplicity of each point, shape (n_points,).
     """
@@ -61,6 +65,10 @@ class PairSampling(Protocol):
     @property
     def n_rows(self) -> int:
         """Number of pairs of a tree, about."""
+
+    @property
+    def unit(self) -> int:
+        """The weight that counts as one pair."""
 
     def sample(self, seed: int, tree: int) -> PairSample:
         """Draw the pairs of a tree, from its stream alone."""
@@ -86,6 +94,8 @@ class GivenPairs:
     by_points
         Whether it draws points. It then learns from the pairs of which it drew both points, each with the product of
         their multiplicities, so that it has not seen the other points. If there is no such pair it learns from all.
+    pair_weights
+        The weight of each pair, none of them 0; None: equal weights.
     """
 
     pairs: Int32s
@@ -94,18 +104,24 @@ class GivenPairs:
     n_draws: int
     replace: bool
     by_points: bool
+    pair_weights: SampleWeights | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of pairs of a tree, at most."""
         return len(self.pairs) if self.by_points else min(self.n_draws, len(self.pairs))
 
+    @property
+    def unit(self) -> int:
+        """The weight that counts as one pair."""
+        return 1 if self.pair_weights is None else self.pair_weights.unit
+
     def typical(self, seed: int) -> Int32s:  # noqa: ARG002  (nothing is drawn)
         """Return all pairs."""
         return self.pairs
 
     def sample(self, seed: int, tree: int) -> PairSample:
-        """Draw the pairs of a tree."""
+        """Draw the pairs of a tree; raises InputError if they are too heavy."""
         in_bag = np.ones(self.n_points, np.int32)
         weights = in_bag if self.by_points else np.ones(len(self.pairs), np.int32)
         if self.replace or self.n_draws < len(weights):
@@ -115,7 +131,10 @@ class GivenPairs:
         if not weights.any():  # of no pair both points were drawn: the tree learns from all
             in_bag, weights = np.ones_like(in_bag), np.ones_like(weights)
         drawn = np.flatnonzero(weights)
-        return PairSample(self.pairs[drawn], self.codes[drawn], weights[drawn], in_bag.astype(np.uint8))
+        weights = weights[drawn]
+        if self.pair_weights is not None:
+            weights = in_tree(weights, self.pair_weights.integers[drawn])
+        return PairSample(self.pairs[drawn], self.codes[drawn], weights, in_bag.astype(np.uint8))
 
 
 @dataclass(frozen=True)
@@ -145,6 +164,11 @@ class LabelledPairs:
         """Number of pairs of a tree, at most."""
         total = self.n_draws * (self.n_draws - 1) // 2
         return total if self.rule == "all" else min(self.n_pairs, total)
+
+    @property
+    def unit(self) -> int:
+        """The weight that counts as one pair: all count the same."""
+        return 1
 
     def typical(self, seed: int) -> Int32s:
         """Draw some pairs of all points by the rule."""
