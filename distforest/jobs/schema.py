@@ -260,7 +260,7 @@ def _input(keys: InputKeys) -> JSONSchema:
     choices = [{"oneOf": [{"required": [name]} for name in group]} for group in keys.addresses if len(group) > 1]
     more: JSONSchema = {"allOf": choices} if choices else {}
     if "pairs" in properties:
-        more["dependentRequired"] = {"pairs": ["similar"], "similar": ["pairs"]}
+        more["dependentRequired"] = {"pairs": ["similar"], "similar": ["pairs"], "pair_weight": ["pairs"]}
     required = [*(group[0] for group in keys.addresses if len(group) == 1), *keys.relations]
     return _closed(properties, KEY_TEXTS[""]["input"], required=required, **more)
 

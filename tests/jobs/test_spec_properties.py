@@ -97,6 +97,8 @@ def valid_tables(draw: st.DrawFn, nulls: bool = True) -> dict[str, Any]:
     if "pairs" in row.optional:  # with what is known of them, and only then
         given.pop("pairs", None)
         given |= {"pairs": draw(ADDRESSES)} if "similar" in given else {}
+        if "similar" not in given:
+            given.pop("pair_weight", None)
     count, none = st.integers(1, 2**63 - 1), st.none() if nulls else st.nothing()
     run = {
         **dict.fromkeys(("workers", "batch"), count | none),
