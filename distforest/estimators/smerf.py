@@ -38,6 +38,7 @@ from distforest.estimators.on_features import OnFeatures
 from distforest.evaluation.grids import weights_of_pairs
 from distforest.evaluation.sides import CHOSEN, ONE, SIDED, TWO, score_sides
 from distforest.forest import importances, one_sided, scoring, standard_errors
+from distforest.forest.taught_truth import check_own_distances
 from distforest.growth.methods import METHODS
 from distforest.jobs.asked_distances import Learner, ask_distances
 from distforest.jobs.lockstep import BoundSimilarity
@@ -220,7 +221,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         self._check_n_taught(truth)
         if truth.classes != self.forest_.meaning.classes:
             raise InputError(f"y: classes {self.forest_.meaning.classes} were expected, found {truth.classes}")
-        one_sided.check_own_distances(self.forest_, truth)
+        check_own_distances(self.forest_, truth)
         self._estimate_out_of_bag(truth, None if weights is None else weights.astype(np.float64))
 
     def _asked(
@@ -327,7 +328,11 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         X
             Rows as for `fit`, shape (n, n_features).
         y
-            What the training rows were taught, as for `fit`.
+            What the training rows were taught, as for `fit`. It is compared with what the forest keeps: absolute
+            differences, links, and distances where the leaf table is ``"members"``, as a whole; otherwise the mean
+            distances of leaves, so nothing is known of a row that no tree drew, and of the distance of two rows that no
+            tree drew together, nor of changes that leave these means as they are (see `distforest inspect` for the kind
+            of leaf table).
         sides
             ``"two"``, the distance of `transform`; ``"one"``, the one-sided distance; ``"auto"``, the one that scores
             better for training rows as if they were new, see `compare_sides`.
@@ -400,7 +405,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     def _training_truth(self, y: TruthLike) -> Truth:
         """Read what the training rows were taught; raises InputError if it is of others."""
         truth = scoring.truth_as_learned(self.forest_, y)
-        one_sided.check_own_distances(self.forest_, truth)
+        check_own_distances(self.forest_, truth)
         return truth
 
     def oob_distance(

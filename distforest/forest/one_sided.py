@@ -18,13 +18,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
 
-from distforest.errors import InputError
 from distforest.forest.leaves import drawn_weights, group
 from distforest.forest.scoring import between_nodes, telling_trees
 from distforest.jit import kernel
-from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,52 +32,11 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
     from distforest.sources.truth import Truth
 
-CLOSE_ENOUGH = 1e-3
-"""The share of a mean distance by which that of the same ground truth may differ from it, by rounding."""
+TILE_ROWS, TILE_COLUMNS = 64, 512
+"""Rows and columns of a tile of distances, 256 KiB of float64, that many sums read in turn."""
 
 SHARES_AT_ONCE = 1 << 23
 """Most shares of training rows, and most distances, that are held at once; those of a row at least."""
-
-
-def check_own_distances(forest: Forest, truth: Truth) -> None:
-    """Refuse a ground truth that is not one of the forest's training rows; raises InputError."""
-    learned = forest.meaning.leaf.learned
-    if learned in (TruthKind.NOTHING, TruthKind.LINKS):
-        raise InputError("a one-sided distance needs a forest that was taught distances of rows")
-    if truth.kind != learned or len(truth.values) != forest.n_training:
-        wanted, given = learned.noun, truth.kind.noun
-        if learned != truth.kind:  # which may be the metric alone
-            wanted, given = learned.noun_with_metric, truth.kind.noun_with_metric
-        expected = f"y: {wanted} of the {forest.n_training:,} training rows were expected, as in the fit"
-        raise InputError(f"{expected}, found {given} of {len(truth.values):,} rows")
-    if truth.n_unobserved:
-        return
-    by_y, known = _leaf_sums(forest, truth)
-    apart = np.abs(by_y - known)
-    if (apart > CLOSE_ENOUGH * max(1.0, float(np.abs(known).max()))).any():
-        most = int(np.argmax(apart))
-        differs = f"a mean of leaves of the first tree is {known[most]:.4g}, and {by_y[most]:.4g} by y"
-        raise InputError(f"y: what the forest was taught was expected, as in the fit, found something else: {differs}")
-
-
-def _leaf_sums(forest: Forest, truth: Truth) -> tuple[Floats, Floats]:
-    """The mean distance of each leaf of the first tree to all of its leaves, by a truth and by the forest's own tables.
-
-    Leaves count by random weights, so that no two ground truths agree by chance; every row that the tree drew counts.
-    """
-    weights = drawn_weights(forest.in_bag, forest.sample_weight, 0).astype(np.float64)
-    drawn = np.flatnonzero(weights)
-    nodes, leaf = np.unique(forest.training_nodes[0, drawn], return_inverse=True)
-    nodes, of_leaf = nodes.astype(np.int64), weights[drawn] / np.bincount(leaf, weights[drawn])[leaf]
-    counts = np.random.default_rng(0).random(len(nodes))
-    counts /= counts.sum()
-    shares = np.zeros((1, forest.n_training))
-    shares[0, drawn] = of_leaf * counts[leaf]
-    own = weighted_distances(shares, truth, drawn)[0]
-    by_y = np.bincount(leaf, of_leaf * own).astype(np.float64)
-    between = between_nodes(forest).between
-    blocks = _blocks(len(nodes), len(nodes))
-    return by_y, np.concatenate([between(0, nodes[some], nodes) @ counts for some in blocks])
 
 
 def one_sided_distance(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
@@ -102,7 +58,7 @@ def one_sided_distance(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
     """
     distances = np.empty((nodes.shape[1], forest.n_training))
     columns = np.arange(forest.n_training)
-    for rows in _blocks(nodes.shape[1], forest.n_training):
+    for rows in rows_at_once(nodes.shape[1], forest.n_training):
         shares, _ = shares_of_rows(forest, nodes[:, rows], np.ones((forest.n_trees, len(rows)), np.bool_))
         distances[rows] = weighted_distances(shares, truth, columns)
     return distances
@@ -129,7 +85,7 @@ def known_distances(forest: Forest, truth: Truth, rows: Ints, columns: Ints) -> 
     """
     out = forest.in_bag[:, rows] == 0
     one_sided = np.empty((len(rows), len(columns)))
-    for block in _blocks(len(rows), forest.n_training):
+    for block in rows_at_once(len(rows), forest.n_training):
         shares, _ = shares_of_rows(forest, forest.training_nodes[:, rows[block]], out[:, block])
         one_sided[block] = weighted_distances(shares, truth, columns)
     two_sided, tells = np.zeros((len(rows), len(columns))), np.zeros(len(rows))
@@ -155,7 +111,7 @@ def known_distances_of_pairs(forest: Forest, truth: Truth, left: Ints, right: In
     order = np.argsort(left, kind="stable")
     rows, starts = np.unique(left[order], return_index=True)
     ends = np.append(starts[1:], len(left))
-    for block in _blocks(len(rows), forest.n_training):
+    for block in rows_at_once(len(rows), forest.n_training):
         own = order[starts[block[0]] : ends[block[-1]]]
         columns, place = np.unique(right[own], return_inverse=True)
         both = known_distances(forest, truth, rows[block], columns)[:2]
@@ -195,25 +151,87 @@ def add_shares_of_leaves(
 
 
 def weighted_distances(shares: Floats, truth: Truth, columns: Ints) -> Floats:
-    """The sum over k of s_k z_kj for each of ``columns`` j, over the observed z_kj, shape (n, n_columns)."""
+    """The sum over k of s_k z_kj for each of ``columns`` j, over the observed z_kj, shape (n, n_columns).
+
+    Every sum is added in the order of k, so that no bit depends on which rows and columns are asked for together.
+    """
     if truth.graph is not None:
+        near, mass = np.zeros((len(shares), shares.shape[1])), np.zeros((len(shares), 1))
         stored, absent = truth.graph.stored, truth.graph.absent
-        nearer = scipy.sparse.csr_array((truth.graph.values - absent, stored.indices, stored.indptr), stored.shape)
-        return (shares @ nearer)[:, columns] + (shares.sum(axis=1, keepdims=True) * absent + truth.offset)
+        add_shares_of_links(shares, stored.indptr, stored.indices, truth.graph.values - np.float64(absent), near, mass)
+        return near[:, columns] + (mass * absent + truth.offset)
     n = shares.shape[1]
     found = np.empty((len(shares), len(columns)))
-    for some in _blocks(len(columns), n):
+    for some in rows_at_once(len(columns), n):
         left, right = np.repeat(np.arange(n), len(some)), np.tile(columns[some], n)
         block = truth.distances(left, right).reshape(n, len(some))
-        unknown = np.isnan(block)
-        found[:, some] = shares @ np.where(unknown, 0.0, block)
-        if unknown.any():
-            known = shares @ (~unknown).astype(np.float64)
-            found[:, some] = np.divide(found[:, some], known, out=np.full(known.shape, np.nan), where=known > 0.0)
+        if truth.n_unobserved:
+            unknown = np.isnan(block)
+            sums, known = (
+                _product(shares, own) for own in (np.where(unknown, 0.0, block), (~unknown).astype(np.float64))
+            )
+            found[:, some] = np.divide(sums, known, out=np.full(known.shape, np.nan), where=known > 0.0)
+        else:
+            found[:, some] = _product(shares, block)
     return found
 
 
-def _blocks(n: int, width: int) -> Iterator[Ints]:
+def _product(shares: Floats, block: Floats) -> Floats:
+    """The matrix product of shares, shape (n, m), and a block, shape (m, q), added in order."""
+    sums = np.zeros((len(shares), block.shape[1]))
+    add_products(shares, block, sums)
+    return sums
+
+
+@kernel
+def add_products(shares: Floats, block: Floats, sums: Floats) -> None:
+    """sums[x, j] += sum over k of shares[x, k] block[k, j], one after another in the order of k.
+
+    The loops go over tiles of the block, which stay in the cache while all rows x read them; four shares other than 0
+    at a time, so that a sum is loaded and stored once for four of its terms. Neither changes the order of additions.
+    """
+    n, m, width = sums.shape[0], block.shape[0], block.shape[1]
+    some = np.empty(TILE_ROWS, np.int64)
+    for first in range(0, width, TILE_COLUMNS):
+        last = min(first + TILE_COLUMNS, width)
+        for begin in range(0, m, TILE_ROWS):
+            for x in range(n):
+                count = 0
+                for k in range(begin, min(begin + TILE_ROWS, m)):
+                    if shares[x, k] != 0.0:
+                        some[count] = k
+                        count += 1
+                e = 0
+                while e + 4 <= count:
+                    a, b, c, d = some[e], some[e + 1], some[e + 2], some[e + 3]
+                    of_a, of_b, of_c, of_d = shares[x, a], shares[x, b], shares[x, c], shares[x, d]
+                    for j in range(first, last):
+                        total = sums[x, j] + of_a * block[a, j]
+                        total = total + of_b * block[b, j]
+                        total = total + of_c * block[c, j]
+                        sums[x, j] = total + of_d * block[d, j]
+                    e += 4
+                for f in range(e, count):
+                    a, of_a = some[f], shares[x, some[f]]
+                    for j in range(first, last):
+                        sums[x, j] += of_a * block[a, j]
+
+
+@kernel
+def add_shares_of_links(
+    shares: Floats, indptr: Ints, indices: Int32s, nearer: Floats, near: Floats, mass: Floats
+) -> None:
+    """near[x, j] += sum over links k, j of s_xk (z_kj - absent), and mass[x] += sum of s_xk, in the order of k."""
+    for x in range(shares.shape[0]):
+        for k in range(shares.shape[1]):
+            share = shares[x, k]
+            if share != 0.0:
+                mass[x, 0] += share
+                for e in range(indptr[k], indptr[k + 1]):
+                    near[x, indices[e]] += share * nearer[e]
+
+
+def rows_at_once(n: int, width: int) -> Iterator[Ints]:
     """The numbers below n, as many at once as `SHARES_AT_ONCE` allows for rows of this width."""
     step = max(1, SHARES_AT_ONCE // max(1, width))
     for first in range(0, n, step):

@@ -34,3 +34,25 @@ def one_sided(forest: Forest, z: np.ndarray, ends: Sequence[int], j: int, trees:
 def without(forest: Forest, row: int) -> list[int]:
     """The trees that did not draw a row."""
     return [tree for tree in range(forest.n_trees) if not forest.in_bag[tree, row]]
+
+
+def products(shares: np.ndarray, block: np.ndarray) -> list[list[float]]:
+    """The product of two matrices, each sum from its first term to its last."""
+    found = []
+    for row in shares.tolist():
+        sums = [0.0] * block.shape[1]
+        for share, values in zip(row, block.tolist(), strict=True):
+            sums = [total + share * value for total, value in zip(sums, values, strict=True)]
+        found.append(sums)
+    return found
+
+
+def products_of_links(shares: np.ndarray, links: np.ndarray) -> tuple[list[list[float]], list[float]]:
+    """The same over links other than 0; and the sums of shares."""
+    masses = []
+    for row in shares.tolist():
+        total = 0.0
+        for share in row:
+            total += share
+        masses.append(total)
+    return products(shares, links), masses
