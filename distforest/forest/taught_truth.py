@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CLOSE_ENOUGH = 1e-4
 """The share of the largest mean distance by which means of the same ground truth may differ, by rounding."""
 
-ROUNDING = 1e-9
+ROUNDING_OF_MEANS = 1e-9
 """The share by which a mean may differ from itself if all deviate little from a common offset."""
 
 SUMS_TO_CHECK = 1 << 32
@@ -133,7 +133,7 @@ def _check_near(known: Floats, by_y: Floats, offset: float, what: str) -> None:
         return
     largest = max(float(np.abs(known).max()), float(np.abs(by_y).max()))
     apart = np.abs(known - by_y)
-    if (apart > CLOSE_ENOUGH * float(np.abs(known - offset).max()) + ROUNDING * largest).any():
+    if (apart > CLOSE_ENOUGH * float(np.abs(known - offset).max()) + ROUNDING_OF_MEANS * largest).any():
         most = int(np.argmax(apart))
         raise _other_truth(f"{what} is {known[most]:.6g}, and {by_y[most]:.6g} by y")
 
