@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from distforest.arguments import SIDED
 from distforest.command_line import certificates, doctor, forest_report, schema, service, trials
 from distforest.command_line.commands import (
     HEADED,
@@ -369,6 +370,12 @@ def _cluster_of(job: Spec, claim: Claim) -> Iterator[tuple[OnDask, Options]]:
 )
 @click.option("--training", metavar="ADDRESS", help="Training objects, with --similarity.  [default: 0, 1, 2, ...]")
 @click.option("--ledger", metavar="PATH", help="File that keeps the evaluated similarities, with --similarity.")
+@click.option("--sides", type=click.Choice(SIDED), help="Which distance to a training row; with --distances.")
+@click.option(
+    "--distances",
+    metavar="ADDRESS",
+    help="What the training rows were taught, as in the fit's spec: an address, or { kind = ... }; with --sides.",
+)
 @click.option("--id", metavar="COLUMN", help="Column of a file that names its rows, kept beside the answers.")
 @click.option("--keep", multiple=True, metavar="NAMES", help="Columns of a file that stand beside the answers.")
 @click.option(
@@ -399,7 +406,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible
-    from distforest.command_line.spec_files import bytes_of_option
+    from distforest.command_line.spec_files import bytes_of_option, distances_of_option
     from distforest.jobs.any_spec import from_the_root
     from distforest.jobs.cluster import Here
     from distforest.jobs.progress import shown_progress
@@ -427,6 +434,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
             name: from_the_root(options[name]) for name in ("reference", "pairs", "training_ids") if options[name]
         }
     options["max_bytes"] = bytes_of_option("--max-bytes", options["max_bytes"])
+    options["distances"] = distances_of_option(options["distances"], from_the_root if run.scheduler else str)
     file = file and replace(file, max_bytes=options["max_bytes"])
     callback = _callback(forest, similarity, training, ledger)
     question = Question(forest, queries, callback=callback, training=training, **options)

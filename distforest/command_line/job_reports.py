@@ -123,6 +123,8 @@ def _result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     if result.get("best"):
         lines.append(("best", ", ".join(f"{name}={value}" for name, value in result["best"].items())))
         lines.append((str(result.get("scoring")), f"{result.get('score'):.4g}"))
+    if result.get("sides"):
+        lines.append(("sides", str(result["sides"])))
     shapes = (result.get("arrays") or {}).items()
     return lines + [("array", f"{name} {' x '.join(f'{size:,}' for size in shape)}") for name, shape in shapes]
 

@@ -140,6 +140,9 @@ def scored(question: Question, done: Scored) -> Report:
         "arrays": {name: list(shape) for name, shape in done.shapes.items()},
     }
     lines = [("output", done.address), ("forest", done.digest)]
+    if done.own is not None:
+        answer["sides"] = done.own.sides
+        lines.append(("sides", done.own.told))
     return Report(answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())])
 
 

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from distforest.errors import InputError, SpecError
-from distforest.jobs.any_spec import spec_from_dict, spec_from_toml
-from distforest.jobs.reader import SIZE, read_toml
-from distforest.jobs.spec import Spec
+from distforest.jobs.any_spec import moved_relation, spec_from_dict, spec_from_toml
+from distforest.jobs.input_keys import TAUGHT_KINDS
+from distforest.jobs.reader import SIZE, Reader, read_toml
+from distforest.jobs.spec import Spec, read_relation
 from distforest.jobs.tune_spec import TuneSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from distforest.jobs.any_spec import AnySpec
+    from distforest.jobs.spec import Relation
 
 
 def settings(texts: Iterable[str]) -> dict[str, object]:
@@ -52,6 +54,36 @@ def bytes_of_option(option: str, text: str | None) -> int | None:
         return None if text is None else cast("int", SIZE.plain(text))
     except (ValueError, OverflowError):
         raise InputError(f"{option} must be {SIZE.words}, found {text!r}") from None
+
+
+def distances_of_option(text: str | None, move: Callable[[str], str] = str) -> Relation | None:
+    """Parse the ground truth in the text of ``--distances``, with ``move`` applied to its addresses.
+
+    Raises
+    ------
+    SpecError
+        It is none that a scoring job takes.
+
+    Examples
+    --------
+    >>> distances_of_option("wine.zarr/Z")
+    Relation(kind='dense', address='wine.zarr/Z', options={}, parts=())
+    >>> distances_of_option("{ kind = 'graph', adjacency = 'net.zarr/A' }").options["absent"]
+    1.0
+    """
+    if text is None:
+        return None
+    value: object = text
+    if text.lstrip().startswith("{"):
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"--distances: an address, or a table as in a spec, was expected: {error}") from None
+    reader = Reader({})
+    found = read_relation(reader, ("--distances",), value, TAUGHT_KINDS)
+    if reader.found_faults:
+        raise reader.error()
+    return moved_relation(found, move)
 
 
 def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:

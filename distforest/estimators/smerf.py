@@ -13,6 +13,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.amounts import counted
+from distforest.arguments import CHOSEN, ONE, SIDED, TWO
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import by_blocks
 from distforest.estimators.forest_estimator import (
@@ -36,7 +37,7 @@ from distforest.estimators.input_types import (
 )
 from distforest.estimators.on_features import OnFeatures
 from distforest.evaluation.grids import weights_of_pairs
-from distforest.evaluation.sides import CHOSEN, ONE, SIDED, TWO, score_sides
+from distforest.evaluation.sides import score_sides
 from distforest.forest import importances, one_sided, scoring, standard_errors
 from distforest.forest.taught_truth import check_own_distances
 from distforest.growth.methods import METHODS
@@ -369,11 +370,9 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             sides = found.chosen
             if found.told:
                 warn_caller(found.told)
-        distances = None if sides == TWO else one_sided.one_sided_distance(self.forest_, nodes, truth)
-        if distances is not None and not np.isnan(distances).any():
-            return distances
-        of_leaves = scoring.distance(self.forest_, nodes, self.forest_.training_nodes)
-        return of_leaves if distances is None else np.where(np.isnan(distances), of_leaves, distances)
+        if sides == TWO:
+            return scoring.distance(self.forest_, nodes, self.forest_.training_nodes)
+        return one_sided.distance_to_training(self.forest_, nodes, truth)
 
     def compare_sides(self, y: TruthLike, scoring: str | None = None) -> ScoredSides:
         """Score the distance of two leaves and the one-sided one, see `training_distance`, for training rows.

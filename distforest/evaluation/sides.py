@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.arguments import ONE, TWO
 from distforest.errors import InputError
 from distforest.evaluation.grids import AREAS, EQUAL, SCORINGS, Judge, judged_rows, weights_of_pairs
 from distforest.forest.one_sided import known_distances
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Forest
     from distforest.sources.truth import Truth
-
-TWO, ONE, CHOSEN = "two", "one", "auto"
-SIDED = (TWO, ONE, CHOSEN)
-"""The distances of a new row to a training row: of the leaves of both; of the new row's leaf to the training row; the
-one that scores better out of bag."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.leaves import drawn_weights, group
-from distforest.forest.scoring import between_nodes, telling_trees
+from distforest.forest.scoring import between_nodes, distance, telling_trees
 from distforest.jit import kernel
 
 if TYPE_CHECKING:
@@ -62,6 +62,15 @@ def one_sided_distance(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
         shares, _ = shares_of_rows(forest, nodes[:, rows], np.ones((forest.n_trees, len(rows)), np.bool_))
         distances[rows] = weighted_distances(shares, truth, columns)
     return distances
+
+
+def distance_to_training(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
+    """`one_sided_distance`, and where no distance to a member was observed that of the leaves."""
+    distances = one_sided_distance(forest, nodes, truth)
+    unknown = np.isnan(distances)
+    if not unknown.any():
+        return distances
+    return np.where(unknown, distance(forest, nodes, forest.training_nodes), distances)
 
 
 def known_distances(forest: Forest, truth: Truth, rows: Ints, columns: Ints) -> tuple[Floats, Floats, Ints]:

@@ -339,7 +339,18 @@ def truth_as_learned(forest: Forest, given: object) -> Truth:
     InputError
         The values are refused, or a label has no costs.
     """
-    truth, leaf_table = Truth.of(given, forest.meaning.leaf.learned), forest.leaf_table
+    return with_costs_learned(forest, Truth.of(given, forest.meaning.leaf.learned))
+
+
+def with_costs_learned(forest: Forest, truth: Truth) -> Truth:
+    """Labels with the costs that a forest was taught, unless they have some; any other ground truth as it is.
+
+    Raises
+    ------
+    InputError
+        A label has no costs.
+    """
+    leaf_table = forest.leaf_table
     if not isinstance(leaf_table, ClassCounts) or leaf_table.costs is None or truth.kind != TruthKind.LABELS:
         return truth
     if truth.costs is not None:

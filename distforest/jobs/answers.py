@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from distforest.arguments import ONE
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class Answer:
     over_pairs
         The same for points and a forest over pairs; None if such a forest does not give this answer.
     takes
-        Which of a question's ``reference``, ``pairs``, ``n_neighbors``, ``without_self`` and ``training_ids`` it reads.
+        Which of a question's ``reference``, ``pairs``, ``n_neighbors``, ``without_self``, ``training_ids``, ``sides``
+        and ``distances`` it reads.
         With ``pairs`` it has a row for each pair, otherwise for each query.
     to_training
         Whether queries are compared with the training rows, if there is no reference.
@@ -89,9 +91,12 @@ def _to_others(of: Survey) -> Form:
 
 def _distances(asked: Asked) -> tuple[np.ndarray, ...]:
     from distforest.forest import scoring
+    from distforest.forest.one_sided import distance_to_training
 
     if scoring.says_shared(asked.forest):
         return (1.0 - _shares(asked),)
+    if asked.own is not None and asked.own.sides == ONE:
+        return (distance_to_training(asked.forest, asked.nodes, asked.own.of(asked.forest)),)
     return (asked.to_others(lambda others: scoring.distance(asked.forest, asked.nodes, others)),)
 
 
@@ -257,7 +262,7 @@ _TABLE = (
         (Array("distance", _to_others),),
         _distances,
         _distances_of_points,
-        takes=("reference",),
+        takes=("reference", "sides", "distances"),
         to_training=True,
     ),
     Answer("proximity", (Array("proximity", _to_others),), _proximities, takes=("reference",), to_training=True),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from distforest.jobs.input_keys import FURTHER_ADDRESSES, INPUTS
+from distforest.jobs.input_keys import FURTHER_ADDRESSES, INPUTS, TAUGHT_KINDS
 from distforest.jobs.reader import Place, Reader, read_json, read_toml, shown
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from distforest.jobs.input_keys import Kind
     from distforest.jobs.spec import Relation
 
 AnySpec = Spec | ScoreSpec
@@ -91,17 +92,24 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
     found: dict[str, str | None] = {}
     if isinstance(spec, ScoreSpec):
         found |= {f"input.{name}": address for name, address in spec.input.items() if name != "similarity"}
+        if spec.distances is not None:
+            found |= _addresses_of("distances", spec.distances, TAUGHT_KINDS)
     else:
         found |= {f"input.{name}": address for name, address in spec.input.addresses.items()}
         for name, relation in spec.input.relations.items():
             for number, part in enumerate(relation.each):
                 place = f"{name}.{number}" if relation.parts else name
-                further = (key for key in FURTHER_ADDRESSES if key in part.options)
-                found |= {f"input.{place}.{key}": _text(part.options[key]) for key in further}
-                key = next(kind.address for kind in INPUTS[spec.method].relations[name] if kind.name == part.kind)
-                found |= {f"input.{place}.{key}": part.input_address}
+                found |= _addresses_of(place, part, INPUTS[spec.method].relations[name])
     found |= {"output": spec.output, "run.scratch": spec.run.scratch}
     return {place: address for place, address in found.items() if address is not None}
+
+
+def _addresses_of(place: str, relation: Relation, kinds: Sequence[Kind]) -> dict[str, str | None]:
+    """The addresses that a distance or similarity names, by their places."""
+    further = (key for key in FURTHER_ADDRESSES if key in relation.options)
+    found = {f"input.{place}.{key}": _text(relation.options[key]) for key in further}
+    key = next(kind.address for kind in kinds if kind.name == relation.kind)
+    return found | {f"input.{place}.{key}": relation.input_address}
 
 
 def functions_of(spec: AnySpec) -> dict[str, str]:
@@ -121,17 +129,18 @@ def moved(spec: AnySpec, move: Callable[[str], str]) -> AnySpec:
     run = replace(spec.run, scratch=move(spec.run.scratch)) if spec.run.scratch else spec.run
     if isinstance(spec, ScoreSpec):
         inputs = {name: move(a) if a and name != "similarity" else a for name, a in spec.input.items()}
-        return replace(spec, output=move(spec.output), input=inputs, run=run)
+        distances = None if spec.distances is None else moved_relation(spec.distances, move)
+        return replace(spec, output=move(spec.output), input=inputs, distances=distances, run=run)
     relations = {}
     for name, relation in spec.input.relations.items():
-        parts = tuple(_moved(part, move) for part in relation.parts)
-        relations[name] = replace(relation, parts=parts) if parts else _moved(relation, move)
+        parts = tuple(moved_relation(part, move) for part in relation.parts)
+        relations[name] = replace(relation, parts=parts) if parts else moved_relation(relation, move)
     addresses = {name: move(address) for name, address in spec.input.addresses.items()}
     found = replace(spec.input, addresses=addresses, relations=relations)
     return replace(spec, output=move(spec.output), input=found, run=run)
 
 
-def _moved(relation: Relation, move: Callable[[str], str]) -> Relation:
+def moved_relation(relation: Relation, move: Callable[[str], str]) -> Relation:
     """One distance or similarity with its addresses moved."""
     paths = {key: move(str(relation.options[key])) for key in FURTHER_ADDRESSES if relation.options.get(key)}
     address = relation.address if relation.input_address is None else move(relation.input_address)

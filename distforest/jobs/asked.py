@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.forest.leaf_index import LeafIndex
     from distforest.forest.pairs.pair_scores import Points
+    from distforest.jobs.own_distances import OwnDistances
     from distforest.jobs.question import Question
     from distforest.sources.schema import Reordering
     from distforest.sources.source import Int32s, Ints, Source
@@ -102,6 +103,8 @@ class Asked:
         Tells this scoring from all others: what is read once for all its tasks is not kept for the next one.
     part_rows
         Rows of the leaf index that are made at once; None: all, once in a process.
+    own
+        What is known of the ground truth, if training rows' own distances may count.
     """
 
     question: Question
@@ -110,6 +113,7 @@ class Asked:
     routed: str | None = None
     run: str = ""
     part_rows: int | None = None
+    own: OwnDistances | None = None
 
     @property
     def forest(self) -> Forest:

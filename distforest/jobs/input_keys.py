@@ -52,6 +52,9 @@ DISTANCE_KINDS = (
     ),
     Kind("lazy", "function", tuple(key for key in LAZY if key.name != "symmetric"), FUNCTION),
 )
+TAUGHT_KINDS = tuple(kind for kind in DISTANCE_KINDS if kind.name != "lazy")
+"""The kinds of ground truth that a scoring job may name: all that are there already."""
+
 MEASURE = Key("measure", word(("similarity", "distance")), "similarity")
 SIMILARITY_KINDS = (
     Kind("dense", "matrix", (MEASURE,)),

@@ -16,6 +16,7 @@ from distforest.jobs.answers import ANSWERS, Survey
 from distforest.jobs.asked import has_further_columns, opened_forest, points_of, recoded
 from distforest.jobs.neighbor_room import Sizes, check_opened, opened_bytes
 from distforest.jobs.question import Question
+from distforest.jobs.sides import check_sides
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ids import ids_beside
 from distforest.sources.opening import open_matrix, read_rows
@@ -94,6 +95,7 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
         check_opened(manifest, limit, question.forest)
     told = tuple(_told_of_arrays(question))
     forest = opened_forest(question.forest, digest)
+    check_sides(question, forest)
     told += tuple(_told_of_schema(question, forest))
     arrays, n_answers = _arrays(question, forest)
     classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from distforest.jobs.callback import Callback
+    from distforest.jobs.spec import Relation
 
 ARRAYS = ("queries", "reference", "pairs", "training")
 """The arrays that a question may name."""
@@ -47,6 +48,11 @@ class Question:
         Most bytes that an array may announce, however few of them are stored.
     source
         What messages call the queries, if they come from a file.
+    sides, distances
+        For ``"distance"``, both or neither: which distance to a training row is taken, one of
+        `distforest.arguments.SIDED`; and the ground truth of the training rows, by which their own distances count.
+    scratch
+        With these, the folder for staged files; None for the default of each host.
     """
 
     forest: str
@@ -62,6 +68,9 @@ class Question:
     strict: bool = False
     max_bytes: int | None = None
     source: str | None = None
+    sides: str | None = None
+    distances: Relation | None = None
+    scratch: str | None = None
 
     @property
     def called(self) -> str:
@@ -71,7 +80,15 @@ class Question:
     @property
     def arrays(self) -> dict[str, str]:
         """The addresses of all arrays that are read, by their names."""
-        return {name: address for name in ARRAYS if (address := getattr(self, name))}
+        return {**{name: address for name in ARRAYS if (address := getattr(self, name))}, **self._of_truth}
+
+    @property
+    def _of_truth(self) -> dict[str, str]:
+        """The addresses of the ground truth, by name."""
+        if self.distances is None:
+            return {}
+        costs = self.distances.options.get("costs")
+        return {"distances": self.distances.address, **({"distances.costs": str(costs)} if costs else {})}
 
     def addresses(self) -> dict[str, str]:
         """The addresses of everything that is read, by name."""

@@ -15,9 +15,9 @@ from distforest.evaluation.grids import DIAGONAL
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import LEAST
 from distforest.jobs.any_spec import JOBS
-from distforest.jobs.input_keys import ADDRESS, INPUTS, LISTED, WEIGHT
+from distforest.jobs.input_keys import ADDRESS, INPUTS, LISTED, TAUGHT_KINDS, WEIGHT
 from distforest.jobs.reader import LARGEST_INTEGER, MAX_KEYS, NOT_GIVEN, NOT_NEGATIVE
-from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD
+from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD, TAUGHT_KEY
 from distforest.jobs.spec import FIT_HEAD, NONE, RUN_KEYS
 from distforest.jobs.tune_spec import TUNE_KEYS, TUNED
 
@@ -106,11 +106,14 @@ KEY_TEXTS = {
         "similarity": "Function to call if the forest reads similarities, 'module:function' or an entry point.",
         "training": "With a similarity, address of the training objects; 0, 1, 2, ... unless given.",
         "ledger": "With a similarity, local file that records every value.",
+        "distances": "With `sides`, what the training rows were taught, as in the spec of the fit.",
     },
     "score params": {
         "answer": "What to ask the forest.",
         "n_neighbors": "Number of neighbours, for the answers 'neighbors' and 'graph'.",
         "without_self": "Whether the queries are the training rows and none is its own neighbour.",
+        "sides": "With `distances`, which distance to a training row: of the leaves of both, of the new row's leaf to "
+        "the training row, or the one that is better out of bag.",
     },
 }
 """A sentence for each key that an editor shows, by table; a parameter brings its own."""
@@ -237,9 +240,10 @@ def _tuning(name: str, fit: JSONSchema) -> JSONSchema:
 
 def _scoring() -> JSONSchema:
     texts = KEY_TEXTS[""]
+    taught = {TAUGHT_KEY: {**_relation(TAUGHT_KEY, TAUGHT_KINDS), "description": KEY_TEXTS["score input"][TAUGHT_KEY]}}
     properties = {
         **_keys(SCORE_HEAD, ""),
-        "input": _closed(_keys(INPUT, "score input"), texts["input"], required=_required(INPUT)),
+        "input": _closed({**_keys(INPUT, "score input"), **taught}, texts["input"], required=_required(INPUT)),
         "params": _closed(_keys(PARAMS, "score params"), texts["params"]),
         "run": _ref("run"),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +26,7 @@ from distforest.jobs.asked import VOTERS, Asked, opened_forest
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.neighbor_room import Limit, room_for_neighbors
 from distforest.jobs.outline import Outline, outline
+from distforest.jobs.sides import own_distances
 from distforest.sources.arrays import ENCODING, create_array, open_array, row_blocks, writable_array, write_array
 from distforest.sources.files.ids import IDS, TEXT_ENCODING
 from distforest.sources.lazy.source import Objects, joined
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.forest.leaf_index import LeafIndex
     from distforest.jobs.cluster import Watch
+    from distforest.jobs.own_distances import OwnDistances
     from distforest.jobs.question import Question
     from distforest.sources.lazy.source import LazySource
     from distforest.stores.claims import Claim
@@ -63,7 +65,7 @@ class ScoreTask:
 
     ``routed`` is the group with the nodes of all objects, if similarities come from a function; ``done`` the folder
     that records which tasks are done; ``run`` tells this scoring from all others; ``part_rows`` is how many rows of the
-    leaf index are made at once, None for all.
+    leaf index are made at once, None for all; ``own`` what is known of the ground truth, if anything is asked of it.
     """
 
     question: Question
@@ -75,6 +77,7 @@ class ScoreTask:
     done: Folder | None = None
     run: str = ""
     part_rows: int | None = None
+    own: OwnDistances | None = None
 
     @property
     def name(self) -> str:
@@ -84,7 +87,8 @@ class ScoreTask:
     @property
     def asked(self) -> Asked:
         """The data of the answers."""
-        return Asked(self.question, self.digest, slice(self.first, self.last), self.routed, self.run, self.part_rows)
+        of_all = self.question, self.digest, slice(self.first, self.last), self.routed
+        return Asked(*of_all, self.run, self.part_rows, self.own)
 
     def __str__(self) -> str:
         return f"rows {self.first} to {self.last - 1}"
@@ -92,11 +96,12 @@ class ScoreTask:
 
 @dataclass(frozen=True)
 class Scored:
-    """The address of the answers, the forest's digest, and the shapes of the arrays."""
+    """The address of the answers, the forest's digest, the shapes of the arrays, and by which sides, if asked."""
 
     address: str
     digest: str
     shapes: dict[str, tuple[int, ...]]
+    own: OwnDistances | None = None
 
 
 def score(
@@ -142,7 +147,7 @@ def score(
     """
     check_name(output)
     check_apart(output, question.addresses())
-    with owned(output, "another scoring", claim) as own:
+    with owned(output, "another scoring", claim) as own, ExitStack() as stack:
         limit = Limit(cluster.memory_limit, cluster.threads)
         if question.callback is None:  # else the forest is needed here, to ask
             [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey"))
@@ -151,19 +156,22 @@ def score(
         part_rows, step = _parts_and_step(found, limit)
         for told in found.told:
             warn_caller(told)
-        here = folder.within(f"answers-{found.digest[:16]}.zarr") if folder else None
-        building = Building.of(output, ANSWERS_KIND, _seal(question, found, is_complete=False), here)
-        done = folder.within(f"done-{found.digest[:16]}") if folder else None
+        for_own = stack.enter_context(own_distances(question, found.digest, output, folder, cluster))
+        seal = partial(_seal, question, found, for_own)
+        tag = found.digest[:16] if for_own is None else f"{found.digest[:16]}-{for_own.sha256[:16]}"
+        here = folder.within(f"answers-{tag}.zarr") if folder else None
+        building = Building.of(output, ANSWERS_KIND, seal(is_complete=False), here)
+        done = folder.within(f"done-{tag}") if folder else None
         names, said = set(done.names()) if done else set(), mark_of(output, ANSWERS_KIND)
-        if names and said == _seal(question, found) and (building.is_in_place or not building.folder.exists()):
-            return _scored(output, found)  # by an earlier run, which ended before it could say so
+        if names and said == seal() and (building.is_in_place or not building.folder.exists()):
+            return _scored(output, found, for_own)  # by an earlier run, which ended before it could say so
         if not building.folder.exists(GROUP):
             names = set()
         if not (building.is_in_place and said == building.mark):
             check_new(output, ANSWERS_KIND, overwrite)
         with _routed(question, found, output, cluster, watch) as routed:
             of_all, run = (question, found.digest, building.address), uuid4().hex
-            tasks = [ScoreTask(*of_all, *span, routed, done, run, part_rows) for span in _spans(found, step)]
+            tasks = [ScoreTask(*of_all, *span, routed, done, run, part_rows, for_own) for span in _spans(found, step)]
             missing = [task for task in tasks if task.name not in names]
             if len(missing) == len(tasks):
                 if done:
@@ -173,11 +181,11 @@ def score(
             for told in _told_of_lacking(cluster.each(answer_rows, missing, work), found):
                 warn_caller(f"{question.called}: {told}")
         own.take()  # another job may have taken the output over, if this one was frozen for long
-        seal_group(building.address, {**_attributes(found), "distforest": _seal(question, found)})
+        seal_group(building.address, {**_attributes(found), "distforest": seal()})
         if not building.is_in_place:
             check_new(output, ANSWERS_KIND, overwrite)
         building.publish()
-    return _scored(output, found)
+    return _scored(output, found, for_own)
 
 
 def _told_of_lacking(parts: Iterable[Lacking], found: Outline) -> Iterator[str]:
@@ -214,17 +222,18 @@ def _shape(found: Outline, tail: tuple[int, ...]) -> tuple[int, ...]:
     return (found.n_answers, *tail)
 
 
-def _scored(output: str, found: Outline) -> Scored:
+def _scored(output: str, found: Outline, own: OwnDistances | None) -> Scored:
     shapes = {name: _shape(found, tail) for name, (_, tail) in found.arrays.items()}
     if found.columns is not None:
         shapes[ROW_STARTS] = (found.n_answers + 1,)
     ids = {} if found.ids is None else {IDS: tuple(open_array(found.ids).shape)}
-    return Scored(output, found.digest, shapes | ids)
+    return Scored(output, found.digest, shapes | ids, own)
 
 
-def _seal(question: Question, found: Outline, is_complete: bool = True) -> dict[str, Any]:
+def _seal(question: Question, found: Outline, own: OwnDistances | None, is_complete: bool = True) -> dict[str, Any]:
     """What the attributes of the answers say."""
-    return {"forest": found.digest, "answer": question.answer, "complete": is_complete}
+    of_sides = {} if own is None else {"sides": own.sides, "truth": own.sha256}
+    return {"forest": found.digest, "answer": question.answer, **of_sides, "complete": is_complete}
 
 
 def _attributes(found: Outline) -> dict[str, Any]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from distforest.arguments import SIDED
 from distforest.forest.sealed.artifact import meaning_of, read_manifest
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.callback import Callback
-from distforest.jobs.input_keys import ADDRESS
+from distforest.jobs.input_keys import ADDRESS, TAUGHT_KINDS
 from distforest.jobs.outline import unused
 from distforest.jobs.question import Question
 from distforest.jobs.reader import FLAG, NOT_GIVEN, Key, Place, Reader, exactly, integer, text, word
-from distforest.jobs.spec import RUN_KEYS, SPEC_FORMAT, Run
+from distforest.jobs.spec import RUN_KEYS, SPEC_FORMAT, Relation, Run, read_relation
 from distforest.sources.row_kinds import Dense
 from distforest.stores.outputs import in_the_way
 
@@ -37,12 +38,17 @@ PARAMS = (
     Key("answer", word(ANSWERS), "distance"),
     Key("n_neighbors", integer(1), 10),
     Key("without_self", FLAG, False),
+    Key("sides", word(SIDED), None),
 )
+TAUGHT_KEY = "distances"
+"""The key of ``[input]`` that names the ground truth, as in the spec of the fit."""
 
 
 @dataclass(frozen=True)
 class ScoreSpec:
-    """A scoring job, complete with its defaults; ``input`` and ``params`` are the arguments of its `Question`.
+    """A scoring job, complete with its defaults; its fields are the arguments of its `Question`.
+
+    ``input`` holds addresses and ``distances`` the ground truth, if ``[input]`` names it.
 
     Examples
     --------
@@ -61,6 +67,7 @@ class ScoreSpec:
     input: Mapping[str, str | None]
     params: Mapping[str, Any]
     run: Run = field(default_factory=Run)
+    distances: Relation | None = None
 
     @classmethod
     def from_dict(cls, table: Mapping[str, object], lines: Mapping[Place, int] | None = None) -> ScoreSpec:
@@ -72,17 +79,25 @@ class ScoreSpec:
         head = reader.values((), top, SCORE_HEAD)
         tables = [("input", INPUT, NOT_GIVEN), ("params", PARAMS, {}), ("run", RUN_KEYS, {})]
         found = {
-            name: reader.values((name,), reader.table((name,), top.get(name, absent), [key.name for key in keys]), keys)
+            name: reader.values((name,), reader.table((name,), top.get(name, absent), _names(name, keys)), keys)
             for name, keys, absent in tables
         }
-        _check_together(reader, head["output"], found)
+        given = top.get("input")
+        taught = given.get(TAUGHT_KEY) if isinstance(given, Mapping) else None
+        distances = None if taught is None else read_relation(reader, ("input", TAUGHT_KEY), taught, TAUGHT_KINDS)
+        _check_together(reader, head["output"], found, distances)
         if reader.found_faults:
             raise reader.error()
-        return cls(head["output"], found["input"], found["params"], Run(**found["run"]))
+        return cls(head["output"], found["input"], found["params"], Run(**found["run"]), distances)
 
     def to_dict(self) -> dict[str, object]:
         """Write the whole spec, defaults included, as plain dicts, numbers, strings, booleans and None."""
-        tables = {"input": dict(self.input), "params": dict(self.params), "run": dataclasses.asdict(self.run)}
+        distances = None if self.distances is None else self.distances.to_table(TAUGHT_KINDS)
+        tables = {
+            "input": {**self.input, TAUGHT_KEY: distances},
+            "params": dict(self.params),
+            "run": dataclasses.asdict(self.run),
+        }
         return {"format": SPEC_FORMAT, "job": "score", "output": self.output, **tables}
 
     def to_json(self) -> str:
@@ -107,6 +122,8 @@ class ScoreSpec:
             training=self.input["training"],
             strict=self.run.strict,
             max_bytes=self.run.max_bytes,
+            distances=self.distances,
+            scratch=self.run.scratch,
             **self.params,
         )
 
@@ -120,9 +137,24 @@ def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
     return Callback.of(function, options)
 
 
-def _check_together(reader: Reader, output: str | None, found: Mapping[str, Mapping[str, Any]]) -> None:
+def _names(table: str, keys: Sequence[Key]) -> list[str]:
+    """The keys of a table of the spec."""
+    return [*(key.name for key in keys), *((TAUGHT_KEY,) if table == "input" else ())]
+
+
+def _check_together(
+    reader: Reader, output: str | None, found: Mapping[str, Mapping[str, Any]], distances: Relation | None
+) -> None:
     """Note the faults of keys that contradict each other."""
-    given, params = found["input"], found["params"]
+    given, params = {**found["input"], TAUGHT_KEY: distances}, found["params"]
+    if (distances is None) != (params["sides"] is None) and not reader.found_faults:
+        both = [("params", "sides"), ("input", TAUGHT_KEY)]
+        place, other = both if distances is None else both[::-1]
+        reader.fault(place, f"goes with {'.'.join(other)}, and there is none")
+    if params["sides"] is not None and given["reference"] is not None:
+        reader.fault(
+            ("input", "reference"), "does not go with params.sides, which is for distances to the training rows"
+        )
     if (row := ANSWERS.get(params["answer"])) and row.of_pairs and given["pairs"] is None:
         missing = f"is missing; it must be the address of row numbers, for answer {row.name!r}"
         reader.fault(("input", "pairs"), missing)
@@ -133,7 +165,10 @@ def _check_together(reader: Reader, output: str | None, found: Mapping[str, Mapp
         for name in ("training", "ledger"):
             if given[name] is not None:
                 reader.fault(("input", name), "goes with similarity, and there is none")
-    addresses = {name: address for name, address in given.items() if address and name != "similarity"}
+    addresses = {name: address for name, address in found["input"].items() if address and name != "similarity"}
+    if distances is not None:
+        costs = distances.options.get("costs")
+        addresses |= {TAUGHT_KEY: distances.address, **({f"{TAUGHT_KEY}.costs": str(costs)} if costs else {})}
     for name, address in in_the_way(output, addresses).items() if output else ():
         what = f"must not be, hold or lie in an input, found {output!r} and input.{name} {address!r}"
         reader.fault(("output",), what)

@@ -376,7 +376,7 @@ def _input(reader: Reader, asked: InputKeys, value: object) -> Input:
     for name, kinds in asked.relations.items():
         place, held = ("input", name), given.get(name, NOT_GIVEN)
         is_list = name == "similarity" and isinstance(held, list)
-        relations[name] = (_several if is_list else _relation)(reader, place, held, kinds)
+        relations[name] = (_several if is_list else read_relation)(reader, place, held, kinds)
     return Input(addresses, relations)
 
 
@@ -384,7 +384,7 @@ def _several(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ...
     """Read a list of similarities, each of which may have a weight."""
     allowed = tuple(replace(kind, options=(*kind.options, WEIGHT)) for kind in kinds if kind.name in LISTED)
     items = list(value) if isinstance(value, list) else []
-    parts = tuple(_relation(reader, (*place, str(number)), item, allowed) for number, item in enumerate(items))
+    parts = tuple(read_relation(reader, (*place, str(number)), item, allowed) for number, item in enumerate(items))
     if not 1 < len(parts) <= MAX_KEYS:
         reader.fault(place, f"must be a similarity, or a list of 2 to {MAX_KEYS} of them, found {len(parts)}")
     listed_are = {LISTED[part.kind] for part in parts if part.kind}
@@ -401,7 +401,7 @@ def _several(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ...
     return Relation(SEVERAL, "", {}, parts)
 
 
-def _relation(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ...]) -> Relation:
+def read_relation(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ...]) -> Relation:
     """Read a distance or similarity: an address, which stands for the first kind, or a table with a kind."""
     ready = {kind.name: kind for kind in kinds}
     if isinstance(value, str):

@@ -35,7 +35,7 @@ def wanted_inputs(spec: Spec) -> list[Wanted]:
     """The inputs that a spec names, in its order."""
     wanted = [_by_address(spec, name, address) for name, address in spec.input.addresses.items()]
     for name, relation in spec.input.relations.items():
-        wanted += _by_relation(name, relation)
+        wanted += wanted_of_relation(name, relation)
     return wanted
 
 
@@ -56,7 +56,8 @@ def _by_address(spec: Spec, name: str, address: str) -> Wanted:
     return Wanted(f"input.{name}", address, role, AS_IT_IS, is_vector, if_amounts=cure)
 
 
-def _by_relation(name: str, relation: Relation) -> Iterator[Wanted]:
+def wanted_of_relation(name: str, relation: Relation) -> Iterator[Wanted]:
+    """The inputs that a distance or similarity names."""
     for place, part in relation.functions:
         if objects := part.options["objects"]:
             role = Role.MATRIX if name == "similarity" and not relation.parts else Role.OBJECTS
@@ -100,11 +101,16 @@ def truth_of(spec: Spec) -> tuple[TruthKind, str]:
     """The kind of a job's truth, and its address; without truth, that of its features."""
     relation = spec.input.relations.get("distances")
     if relation is not None:
-        if kind := OF_METRICS.get(str(relation.options.get("metric"))):
-            return kind, relation.address
-        is_matrix = relation.kind in {"dense", "graph", LAZY_KIND}
-        return TruthKind.DISTANCES if is_matrix else TruthKind(relation.kind), relation.address
+        return kind_of_distances(relation), relation.address
     for kind, key in ((TruthKind.LINKS, "similar"), (TruthKind.LABELS, "labels"), (TruthKind.TARGETS, "targets")):
         if key in spec.input.addresses:
             return kind, spec.input.addresses[key]
     return TruthKind.NOTHING, spec.input.addresses["features"]
+
+
+def kind_of_distances(relation: Relation) -> TruthKind:
+    """The kind of truth that distances are."""
+    if kind := OF_METRICS.get(str(relation.options.get("metric"))):
+        return kind
+    is_matrix = relation.kind in {"dense", "graph", LAZY_KIND}
+    return TruthKind.DISTANCES if is_matrix else TruthKind(relation.kind)

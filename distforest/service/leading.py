@@ -120,7 +120,8 @@ def tune_result(done: TunedForest) -> JobResult:
 def score_result(done: Scored, warnings: Sequence[str]) -> JobResult:
     """The result of a scoring; with its ``warnings``."""
     shapes = {name: list(shape) for name, shape in done.shapes.items()}
-    return {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(warnings)}
+    result: JobResult = {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(warnings)}
+    return result if done.own is None else {**result, "sides": done.own.told}
 
 
 class _ProgressReport:

@@ -34,6 +34,7 @@ class JobResult(TypedDict, total=False):
     best: dict[str, Value]
     scoring: str
     score: float
+    sides: str
 
 
 class StateChanges(TypedDict, total=False):

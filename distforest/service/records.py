@@ -90,6 +90,7 @@ RESULT: dict[str, Kind] = {
     "arrays": _are_shapes,
     "best": lambda value: isinstance(value, dict) and all(map(_is_plain, (*value, *value.values()))),
     "scoring": _is_text,
+    "sides": _is_text,
     "score": lambda value: isinstance(value, (int, float)) and _is_plain(value),
 }
 STATE_VALUES: dict[str, Kind] = {

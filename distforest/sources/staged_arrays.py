@@ -112,6 +112,14 @@ class StagedTruth(NamedTuple):
         """The constant that was subtracted from all distances."""
         return self.staged.reading.offset if self.graph is None else self.graph.offset
 
+    def open(self, scratch: Path) -> Truth:
+        """Open the truth on this host; see `Staged.open`."""
+        classes = None if self.classes is None else list(self.classes)
+        graph = None if self.graph is None else self.graph.open(scratch)
+        costs = None if self.costs is None else self.costs.open(scratch)
+        known = self.largest, self.offset, self.n_unobserved
+        return Truth(self.kind, self.staged.open(scratch), classes, *known, graph, costs)
+
 
 class StagedMatrix(NamedTuple):
     """The staged matrix or objects, where the user has it, the schema of its columns, and what reading it has found."""
@@ -180,6 +188,11 @@ def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace)
 
 
 # --- the truth ---------------------------------------------------------------------------------------------
+
+
+def stage_truth(kind: TruthKind, wanted: Sequence[Wanted], place: StagingPlace) -> StagedTruth:
+    """Read, check and stage the ground truth alone; raises InputError as `stage_arrays`."""
+    return _stage_truth(kind, {one.role: one for one in wanted}, place)
 
 
 def _stage_truth(kind: TruthKind, wanted: ByRole, place: StagingPlace) -> StagedTruth:

@@ -19,7 +19,7 @@ from distforest.growth.methods import METHODS
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.jobs.input_keys import DISTANCE_KINDS, INPUTS, SIMILARITY_KINDS, WEIGHT
 from distforest.jobs.schema import KEY_TEXTS, job_schema
-from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD
+from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD, TAUGHT_KEY
 from distforest.jobs.spec import FIT_HEAD, RUN_KEYS, SPEC_TABLES
 from distforest.jobs.tune_spec import TUNE_KEYS
 from tests.jobs.test_spec_properties import valid_tables
@@ -207,7 +207,7 @@ def test_every_key_has_a_sentence() -> None:
             *(key.name for kind in kinds for key in kind.options),
         },
         "run": {key.name for key in RUN_KEYS},
-        "score input": {key.name for key in INPUT},
+        "score input": {*(key.name for key in INPUT), TAUGHT_KEY},
         "score params": {key.name for key in PARAMS},
     }
     assert {table: set(texts) for table, texts in KEY_TEXTS.items()} == known

@@ -76,6 +76,8 @@ def of_result(result: JobResult | None) -> Facts:
 def _results(result: JobResult) -> Iterator[tuple[str, str]]:
     places = (("Forest", result.get("forest")), ("Output", result.get("output")), ("Digest", result.get("digest")))
     yield from ((title, text) for title, text in places if text is not None)
+    if "sides" in result:
+        yield "Sides", result["sides"]
     for name, shape in result.get("arrays", {}).items():
         yield f"Array {name}", " x ".join(f"{size:,}" for size in shape)
     if "n_trees" in result:

@@ -1,0 +1,78 @@
+"""What the tasks of a scoring job know of the ground truth, if training rows' own distances may count."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from distforest.forest.forest import canonical
+from distforest.forest.scoring import with_costs_learned
+from distforest.sources.staging import scratch_of
+
+if TYPE_CHECKING:
+    from distforest.evaluation.sides import ScoredSides
+    from distforest.forest.forest import Forest
+    from distforest.sources.staged_arrays import StagedTruth
+    from distforest.sources.truth import Truth
+
+
+@dataclass(frozen=True)
+class OwnDistances:
+    """What a scoring job knows of the ground truth; small enough to travel with every task.
+
+    Attributes
+    ----------
+    truth, scratch
+        The staged ground truth, and the folder for staged files; None for the default of each host.
+    sides
+        Which distance is taken, ``"two"`` or ``"one"``.
+    scored
+        What both score out of bag, if that has decided; else None.
+    """
+
+    truth: StagedTruth
+    scratch: str | None
+    sides: str
+    scored: ScoredSides | None = None
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the ground truth, and of which distance is taken."""
+        truth = self.truth
+        content = (truth.graph or truth.staged).sha256
+        costs = None if truth.costs is None else truth.costs.sha256
+        told = [self.sides, truth.kind, content, truth.classes, truth.offset, costs]
+        return hashlib.sha256(canonical(told)).hexdigest()
+
+    def of(self, forest: Forest) -> Truth:
+        """The ground truth opened on this host, as the forest has learned it; cached for the next task."""
+        return with_costs_learned(forest, _opened(_Key(self)))
+
+    @property
+    def told(self) -> str:
+        """Which distance is taken, and what has decided, in words."""
+        if self.scored is None:
+            return self.sides
+        scores = {sides: own[self.scored.scoring] for sides, own in self.scored.scores.items()}
+        found = " and ".join(f"{sides!r} {score:.4g}" for sides, score in scores.items())
+        return f"{self.sides}, chosen by {self.scored.scoring} out of bag: {found}"
+
+
+@dataclass(frozen=True)
+class _Key:
+    """The cache key of an opened ground truth."""
+
+    own: OwnDistances
+
+    def __hash__(self) -> int:
+        return hash(self.own.sha256)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and (other.own.sha256, other.own.scratch) == (self.own.sha256, self.own.scratch)
+
+
+@lru_cache(maxsize=2)
+def _opened(key: _Key) -> Truth:
+    return key.own.truth.open(scratch_of(key.own.scratch))

@@ -1,0 +1,114 @@
+"""Which distance to a training row a scoring job takes: of its leaf, or its own ones; chosen once for all tasks.
+
+A sealed forest does not hold what it was taught. So a question names it, in the words of the spec that grew the forest;
+one task stages it, compares it with the forest and chooses, before others answer.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from distforest.arguments import CHOSEN, SIDED
+from distforest.errors import InputError, warn_caller
+from distforest.evaluation.sides import score_sides
+from distforest.forest.taught_truth import check_own_distances
+from distforest.growth.methods import METHODS
+from distforest.jobs.asked import opened_forest
+from distforest.jobs.cluster import Work
+from distforest.jobs.overheard import overheard
+from distforest.jobs.own_distances import OwnDistances
+from distforest.jobs.wanted import kind_of_distances, wanted_of_relation
+from distforest.sources.staged_arrays import StagingPlace, stage_truth
+from distforest.sources.truth import TruthKind
+from distforest.stores.folder import Folder
+from distforest.stores.outputs import job_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from distforest.forest.forest import Forest
+    from distforest.jobs.cluster import Cluster
+    from distforest.jobs.question import Question
+
+STAGED = "truth"
+"""The folder, in that of a job, that holds what is staged of the ground truth."""
+
+
+@dataclass(frozen=True)
+class ChooseTask:
+    """A question, the digest of its forest, and the folder where its ground truth is staged."""
+
+    question: Question
+    digest: str
+    folder: str
+
+    def __str__(self) -> str:
+        return "the ground truth"
+
+
+def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
+    """Stage and check the ground truth of a question, and choose which distance is taken; also returns warnings.
+
+    Doubts of its values were told when the forest was fitted on them.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, is not what the forest was taught, or cannot be scored out of bag.
+    """
+    question, forest = task.question, opened_forest(task.question.forest, task.digest)
+    relation = question.distances
+    assert relation is not None  # noqa: S101  (held by outline)
+    place = StagingPlace.of(task.folder, question.scratch)
+    with overheard():
+        staged = stage_truth(kind_of_distances(relation), list(wanted_of_relation("distances", relation)), place)
+    own = OwnDistances(staged, question.scratch, str(question.sides))
+    truth = own.of(forest)
+    check_own_distances(forest, truth)
+    if own.sides != CHOSEN:
+        return own, []
+    scored = score_sides(forest, truth)
+    return OwnDistances(staged, question.scratch, scored.chosen, scored), [scored.told] if scored.told else []
+
+
+@contextmanager
+def own_distances(
+    question: Question, digest: str, output: str, folder: Folder | None, cluster: Cluster
+) -> Iterator[OwnDistances | None]:
+    """What a question's tasks know of the ground truth, staged for as long as they read it; None if it names none."""
+    if question.sides is None:
+        yield None
+        return
+    staged = (folder or Folder(job_folder(output))).within(STAGED)
+    try:
+        [(own, told)] = cluster.each(choose_sides, [ChooseTask(question, digest, staged.address)], Work("choose"))
+        for warning in told:
+            warn_caller(warning)
+        yield own
+    finally:
+        staged.remove()
+
+
+def check_sides(question: Question, forest: Forest) -> None:
+    """Refuse a question that names sides without a ground truth, or for a forest or rows that have none.
+
+    Raises
+    ------
+    InputError
+        The message says what goes together.
+    """
+    if question.sides is None and question.distances is None:
+        return
+    if question.sides is None or question.distances is None:
+        found, missing = ("sides", "distances") if question.distances is None else ("distances", "sides")
+        expected = "sides goes with distances, the ground truth of the training rows as in the fit's spec"
+        raise InputError(f"{expected}; found {found} without {missing}")
+    if question.sides not in SIDED:
+        raise InputError(f"sides: one of {', '.join(map(repr, SIDED))} was expected, found {question.sides!r}")
+    if question.reference is not None:
+        raise InputError("sides is for distances to the training rows, found a reference; leave one of them out")
+    if TruthKind.DISTANCES not in METHODS[forest.meaning.method].truth_kinds:
+        expected = "sides is for forests that learn distances"
+        raise InputError(f"{expected}, found one of {forest.meaning.method}; leave it out")

@@ -1,0 +1,297 @@
+"""Scoring jobs that let training rows' own distances count: the answers of the estimator, by a choice that is told."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from click.testing import CliRunner
+
+from distforest import SMERF, Distances, Embedding, Graph, Labels, SimForestClassifier, Targets, URerF
+from distforest.command_line.cli import main
+from distforest.errors import InputError, SpecError
+from distforest.jobs import score, sides
+from distforest.jobs.any_spec import addresses_of, functions_of, moved, spec_from_json
+from distforest.jobs.cluster import Cluster, Here
+from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.question import Question
+from distforest.jobs.score import Scored
+from distforest.jobs.score_spec import ScoreSpec
+from distforest.service.leading import score_result
+from distforest.sources.arrays import open_array, write_array
+from distforest.sources.sparse_store import write_sparse
+from distforest.stores.folder import Folder
+from tests.estimators.test_sides import network
+
+N, NEW = 60, 11
+FEATURES, LINKED = network(1, N + NEW)
+X, QUERIES = FEATURES[:N], FEATURES[N:]
+A = LINKED[:N, :N].astype(float)
+RNG = np.random.default_rng(0)
+Z = np.abs(X[:, 0, None] - X[:, 0])
+HOLES = np.where(np.triu(RNG.random(Z.shape) < 0.3, 1), np.nan, Z)
+HOLES[:, 3] = HOLES[3] = np.nan
+HOLES = np.triu(HOLES) + np.triu(HOLES, 1).T
+CLASSES = np.digitize(X[:, 0], [0.3, 0.6])
+COSTS = np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 1.0], [3.0, 1.0, 0.0]])
+ARRAYS = {
+    "X": X,
+    "Q": QUERIES,
+    "A": A,
+    "Z": Z,
+    "far": 1e7 + Z,
+    "holes": HOLES,
+    "y": CLASSES,
+    "t": X[:, 1],
+    "E": X[:, :2],
+    "costs": COSTS,
+    "other": Z[::-1, ::-1],
+    "small": Z[:9, :9],
+}
+TAUGHT: dict[str, tuple[dict[str, Any], Any]] = {
+    "dense": ({"kind": "dense", "matrix": "Z"}, Distances(Z)),
+    "far": ({"kind": "dense", "matrix": "far"}, Distances(1e7 + Z)),
+    "holes": ({"kind": "dense", "matrix": "holes"}, Distances(HOLES)),
+    "graph": ({"kind": "graph", "adjacency": "A", "diagonal": 0.5}, Graph(A, diagonal=0.5)),
+    "sparse": ({"kind": "graph", "adjacency": "S"}, Graph(scipy.sparse.csr_array(A))),
+    "labels": ({"kind": "labels", "values": "y"}, Labels(CLASSES)),
+    "costs": ({"kind": "labels", "values": "y", "costs": "costs"}, Labels(CLASSES, costs=COSTS)),
+    "targets": ({"kind": "targets", "values": "t"}, Targets(X[:, 1])),
+    "absolute": ({"kind": "targets", "values": "t", "metric": "absolute"}, Targets(X[:, 1], metric="absolute")),
+    "embedding": ({"kind": "embedding", "values": "E"}, Embedding(X[:, :2])),
+    "directions": ({"kind": "embedding", "values": "E", "metric": "cosine"}, Embedding(X[:, :2], metric="cosine")),
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Rows, what is known of them, and a forest for each kind of ground truth."""
+    home = tmp_path_factory.mktemp("store")
+    for name, values in ARRAYS.items():
+        write_array(f"{home}/a.zarr", name, values.shape, values.dtype, [values])
+    write_sparse(f"{home}/a.zarr/S", scipy.sparse.csr_array(A))
+    for name, (_, y) in TAUGHT.items():
+        grown(y).save(f"{home}/{name}.forest.zarr")
+    return str(home)
+
+
+def grown(y: Any) -> SMERF:
+    """The forest of a ground truth, whatever is doubtful about it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return SMERF(30, min_samples_leaf=2, random_state=0).fit(X, y)
+
+
+def spec_of(store: str, output: str, name: str, sides: str | None, **changed: Any) -> ScoreSpec:
+    """The job that scores the forest of a ground truth; keys of ``input`` and ``params`` may be changed."""
+    taught = {
+        key: f"{store}/a.zarr/{value}" if key in {"matrix", "adjacency", "values", "costs"} else value
+        for key, value in TAUGHT[name][0].items()
+    }
+    given = {"forest": f"{store}/{name}.forest.zarr", "queries": f"{store}/a.zarr/Q", "distances": taught}
+    params = {"sides": sides} | changed.get("params", {})
+    return ScoreSpec.from_dict(
+        {
+            "format": 1,
+            "job": "score",
+            "output": output,
+            "input": {key: own for key, own in (given | changed.get("input", {})).items() if own is not None},
+            "params": {key: own for key, own in params.items() if own is not None},
+            "run": {"scratch": f"{output}.scratch"},
+        }
+    )
+
+
+def run(spec: ScoreSpec, cluster: Cluster, folder: Folder | None = None) -> Scored:
+    return score.score(spec.question(), spec.output, cluster, folder=folder)
+
+
+@pytest.mark.filterwarnings("ignore:.*")
+@pytest.mark.parametrize("sides", ["one", "two", "auto"])
+@pytest.mark.parametrize("name", TAUGHT)
+def test_a_job_answers_as_the_estimator(store: str, tmp_path: Path, name: str, sides: str) -> None:
+    done = run(spec_of(store, f"{tmp_path}/d.zarr", name, sides), Here(2))
+    forest, y = grown(TAUGHT[name][1]), TAUGHT[name][1]
+    expected = forest.training_distance(QUERIES, y, sides=sides).astype(np.float32)
+    assert np.asarray(open_array(f"{done.address}/distance")[...]).tobytes() == expected.tobytes()
+    assert done.own is not None
+    assert done.own.sides == (forest.compare_sides(y).chosen if sides == "auto" else sides)
+    assert (
+        json.loads(Path(f"{done.address}/zarr.json").read_text())["attributes"]["distforest"]["sides"] == done.own.sides
+    )
+    assert not Path(f"{done.address}.job").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*")
+@pytest.mark.parametrize("answers", [1, 3 * N, 1 << 22])
+@pytest.mark.parametrize("name", ["graph", "sparse", "holes", "embedding"])
+def test_no_bit_depends_on_the_batches_and_the_choice_is_made_once(
+    store: str, tmp_path: Path, name: str, answers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score, "ANSWERS_PER_TASK", answers)
+    choices = []
+    monkeypatch.setattr(sides, "score_sides", lambda *of: choices.append(of) or score_sides(*of))
+    done = run(spec_of(store, f"{tmp_path}/d.zarr", name, "auto"), Here(3))
+    expected = grown(TAUGHT[name][1]).training_distance(QUERIES, TAUGHT[name][1]).astype(np.float32)
+    assert np.asarray(open_array(f"{done.address}/distance")[...]).tobytes() == expected.tobytes()
+    assert len(choices) == 1
+
+
+def score_sides(*of: Any) -> Any:
+    """The choice as it is."""
+    from distforest.evaluation.sides import score_sides as own
+
+    return own(*of)
+
+
+def test_what_was_chosen_is_told(store: str, tmp_path: Path) -> None:
+    done = run(spec_of(store, f"{tmp_path}/d.zarr", "sparse", "auto"), Here(1))
+    assert done.own is not None
+    assert done.own.told.startswith("one, chosen by roc_auc out of bag: 'two' 0.")
+    assert score_result(done, [])["sides"] == done.own.told
+    assert "sides" not in score_result(
+        run(spec_of(store, f"{tmp_path}/e.zarr", "sparse", None, input={"distances": None}), Here(1)), []
+    )
+
+
+def test_a_job_that_was_interrupted_goes_on_only_with_the_same_ground_truth(store: str, tmp_path: Path) -> None:
+    folder, marks = Folder(f"{tmp_path}/work"), set()
+    for by in ("one", "two"):
+        spec = spec_of(store, f"{tmp_path}/{by}.zarr", "dense", by)
+        done = run(spec, Here(1), folder)
+        assert run(spec, Here(1), folder).shapes == done.shapes  # already there
+        marks |= set(folder.folders())
+    assert len([mark for mark in marks if mark.startswith("done-")]) == 2
+    assert "truth" not in folder.folders()
+
+
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore:.*")
+def test_workers_answer_the_same(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score, "ANSWERS_PER_TASK", 2 * N)
+    with local_cluster(2) as cluster:
+        for name in ("sparse", "holes", "costs"):
+            done = run(spec_of(store, f"{tmp_path}/{name}.zarr", name, "auto"), cluster)
+            expected = grown(TAUGHT[name][1]).training_distance(QUERIES, TAUGHT[name][1]).astype(np.float32)
+            assert np.asarray(open_array(f"{done.address}/distance")[...]).tobytes() == expected.tobytes()
+
+
+# --- the command ------------------------------------------------------------------------------------------
+
+
+def test_the_command_takes_a_table_as_in_a_spec(store: str, tmp_path: Path) -> None:
+    where = f"{store}/sparse.forest.zarr", f"{store}/a.zarr/Q", f"{tmp_path}/d.zarr"
+    taught = f"{{ kind = 'graph', adjacency = '{store}/a.zarr/S' }}"
+    command = ["score", *where, "--threads-here", "2", "--sides", "auto", "--distances", taught]
+    done = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "one, chosen by roc_auc out of bag" in done.output
+    expected = grown(Graph(scipy.sparse.csr_array(A))).training_distance(QUERIES, Graph(scipy.sparse.csr_array(A)))
+    found = np.asarray(open_array(f"{tmp_path}/d.zarr/distance")[...])
+    assert found.tobytes() == expected.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sides", "one"], "found sides without distances"),
+        (["--distances", "Z"], "found distances without sides"),
+        (["--sides", "one", "--distances", "{ kind = 'graph' }"], "--distances.adjacency: is missing"),
+        (["--sides", "one", "--distances", "{ kind = "], "an address, or a table as in a spec, was expected"),
+        (["--sides", "one", "--distances", "{ kind = 'lazy', function = 'a:b' }"], "--distances.kind: must be"),
+        (["--sides", "one", "--distances", "Z", "--answer", "apply"], "goes with the answer 'distance'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    store: str, tmp_path: Path, options: list[str], message: str
+) -> None:
+    options = [f"{store}/a.zarr/Z" if option == "Z" else option for option in options]
+    where = f"{store}/dense.forest.zarr", f"{store}/a.zarr/Q", f"{tmp_path}/d.zarr"
+    done = CliRunner().invoke(main, ["score", *where, "--threads-here", "1", *options])
+    assert done.exit_code != 0
+    assert message in " ".join(done.output.split())
+    assert not Path(f"{tmp_path}/d.zarr").exists()
+
+
+# --- specs ------------------------------------------------------------------------------------------------
+
+
+def test_a_spec_survives_json_and_names_its_addresses(store: str, tmp_path: Path) -> None:
+    for name, (table, _) in TAUGHT.items():
+        spec = spec_of(store, f"{tmp_path}/d.zarr", name, "auto")
+        assert spec_from_json(spec.to_json()) == spec
+        named = {place: address for place, address in addresses_of(spec).items() if "distances" in place}
+        keys = {"matrix", "adjacency", "values", "costs"} & table.keys()
+        assert named == {f"input.distances.{key}": f"{store}/a.zarr/{table[key]}" for key in keys}
+        assert functions_of(spec) == {}
+        gone = moved(spec, lambda address: f"/there{address}")
+        assert all(address.startswith("/there/") for address in addresses_of(gone).values())
+    plain = spec_of(store, f"{tmp_path}/d.zarr", "dense", None, input={"distances": None})
+    assert spec_from_json(plain.to_json()) == plain
+    assert plain.distances is None
+
+
+@pytest.mark.parametrize(
+    ("sides", "changed", "fault"),
+    [
+        (None, {}, "input.distances: goes with params.sides, and there is none"),
+        ("one", {"input": {"distances": None}}, "params.sides: goes with input.distances, and there is none"),
+        ("both", {}, "params.sides: must be 'two' or 'one' or 'auto', found 'both'"),
+        ("one", {"input": {"distances": {"kind": "lazy", "function": "a:b"}}}, "input.distances.kind: must be"),
+        ("one", {"input": {"reference": "a.zarr/X"}}, "input.reference: does not go with params.sides"),
+        ("one", {"params": {"answer": "apply"}}, "input.distances: goes with the answer 'distance'"),
+        ("one", {"input": {"distances": {"kind": "graph", "adjacency": "d.zarr"}}}, "output: must not be, hold or lie"),
+    ],
+)
+def test_specs_of_what_does_not_go_together_are_refused(
+    store: str, sides: str | None, changed: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        spec_of(store, "d.zarr", "dense", sides, **changed)
+    assert any(found.startswith(fault) for found in caught.value.faults)
+    assert len(caught.value.faults) == 1 or sides == "one"
+
+
+# --- refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*no distance of row 3 to any other row")
+@pytest.mark.parametrize(
+    ("name", "taught", "message"),
+    [
+        ("dense", {"kind": "dense", "matrix": "other"}, "y: what the forest was taught was expected, as in the fit"),
+        ("dense", {"kind": "dense", "matrix": "small"}, "y: distances of the 60 training rows were expected"),
+        ("dense", {"kind": "labels", "values": "y"}, "y: distances of the 60 training rows were expected"),
+        ("targets", {"kind": "targets", "values": "t", "metric": "absolute"}, "y: targets of the 60 training rows"),
+        ("dense", {"kind": "dense", "matrix": "nowhere"}, "nowhere"),
+        ("dense", {"kind": "dense", "matrix": "X"}, "square"),
+        ("dense", {"kind": "dense", "matrix": "holes"}, "y: no unobserved distance was expected"),
+    ],
+)
+def test_a_ground_truth_that_is_another_leaves_nothing(
+    store: str, tmp_path: Path, name: str, taught: dict[str, str], message: str
+) -> None:
+    named = {key: value if key in {"kind", "metric"} else f"{store}/a.zarr/{value}" for key, value in taught.items()}
+    spec = spec_of(store, f"{tmp_path}/d.zarr", name, "one", input={"distances": named})
+    with pytest.raises(InputError, match=message):
+        run(spec, Here(1))
+    assert not Path(f"{tmp_path}/d.zarr").exists()
+    assert not Path(f"{tmp_path}/d.zarr.job").exists()
+
+
+def test_forests_that_were_taught_no_distances_are_refused(store: str, tmp_path: Path) -> None:
+    taught = spec_of(store, f"{tmp_path}/d.zarr", "dense", "one").distances
+    SimForestClassifier("rbf", n_estimators=2, random_state=0).fit(X, CLASSES).save(f"{tmp_path}/sim.zarr")
+    URerF(2, min_samples_split=9, random_state=0).fit(X).save(f"{tmp_path}/urerf.zarr")
+    for name in ("sim", "urerf"):
+        asked = Question(f"{tmp_path}/{name}.zarr", f"{store}/a.zarr/Q", "distance", sides="one", distances=taught)
+        with pytest.raises(InputError, match=r"forests that learn distances, found one of (simforest|urerf)"):
+            score.score(asked, f"{tmp_path}/d.zarr", Here(1))
+    asked = Question(f"{store}/dense.forest.zarr", f"{store}/a.zarr/Q", "distance", sides="none", distances=taught)
+    with pytest.raises(InputError, match="sides: one of 'two', 'one', 'auto' was expected, found 'none'"):
+        score.score(asked, f"{tmp_path}/d.zarr", Here(1))
