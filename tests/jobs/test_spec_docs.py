@@ -14,7 +14,7 @@ from distforest.jobs.answers import ANSWERS
 from distforest.jobs.any_spec import kind_of_job, spec_from_dict
 from distforest.jobs.input_keys import INPUTS
 from distforest.jobs.reader import NOT_GIVEN, read_toml
-from distforest.jobs.score_spec import INPUT, PARAMS, ScoreSpec
+from distforest.jobs.score_spec import INPUT, PARAMS, TAUGHT_KEY, ScoreSpec
 from distforest.jobs.spec import Run, Spec
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text()
@@ -76,7 +76,7 @@ def test_keys_of_a_scoring_job() -> None:
     assert head[2] == "default"
     for name, keys in (("input", INPUT), ("params", PARAMS)):
         told = {row[1].strip("`"): row[2] for row in rows if row[0] == name}
-        assert set(told) == {key.name for key in keys}
+        assert set(told) == {key.name for key in keys} | ({TAUGHT_KEY} if name == "input" else set())
         for key in keys:
             if key.default is NOT_GIVEN or name == "params":
                 known = "required" if key.default is NOT_GIVEN else key.default
