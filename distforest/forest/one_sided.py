@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 TILE_ROWS, TILE_COLUMNS = 64, 512
 """Rows and columns of a tile of distances, 256 KiB of float64, that many sums read in turn."""
 
+ARRAYS_OF_BLOCK = 4
+"""Arrays as large as a block of distances that are held with it: the numbers of both rows, and where some are
+unobserved the others with 0 in place of these."""
+
 SHARES_AT_ONCE = 1 << 23
 """Most shares of training rows, and most distances, that are held at once; those of a row at least."""
 
@@ -171,7 +175,7 @@ def weighted_distances(shares: Floats, truth: Truth, columns: Ints) -> Floats:
         return near[:, columns] + (mass * absent + truth.offset)
     n = shares.shape[1]
     found = np.empty((len(shares), len(columns)))
-    for some in rows_at_once(len(columns), n):
+    for some in rows_at_once(len(columns), ARRAYS_OF_BLOCK * n):
         left, right = np.repeat(np.arange(n), len(some)), np.tile(columns[some], n)
         block = truth.distances(left, right).reshape(n, len(some))
         if truth.n_unobserved:

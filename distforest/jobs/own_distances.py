@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from distforest.forest.forest import canonical
 from distforest.forest.scoring import with_costs_learned
+from distforest.sources.array_files import Mapped
 from distforest.sources.staging import scratch_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,11 @@ class OwnDistances:
 
     def of(self, forest: Forest) -> Truth:
         """The ground truth opened on this host, as the forest has learned it; cached for the next task."""
-        return with_costs_learned(forest, _opened(_Key(self)))
+        opened = _opened(_Key(self))
+        if not all(file.is_untouched for file in opened.files):
+            _opened.cache_clear()
+            opened = _opened(_Key(self))
+        return with_costs_learned(forest, opened.truth)
 
     @property
     def told(self) -> str:
@@ -73,6 +78,14 @@ class _Key:
         return isinstance(other, _Key) and (other.own.sha256, other.own.scratch) == (self.own.sha256, self.own.scratch)
 
 
+class _Opened(NamedTuple):
+    """An opened ground truth, and the files that hold it."""
+
+    truth: Truth
+    files: tuple[Mapped, ...]
+
+
 @lru_cache(maxsize=2)
-def _opened(key: _Key) -> Truth:
-    return key.own.truth.open(scratch_of(key.own.scratch))
+def _opened(key: _Key) -> _Opened:
+    files = list[Mapped]()
+    return _Opened(key.own.truth.open(scratch_of(key.own.scratch), files), tuple(files))

@@ -11,6 +11,7 @@ from distforest.amounts import counted
 from distforest.estimators.smerf import SMERF
 from distforest.forest.tree_spans import merged_in_words
 from distforest.sources.truth import TruthKind
+from distforest.sources.weights import OF_PAIRS
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -63,6 +64,10 @@ def _in_python(estimator: Any, forest: Forest) -> list[str]:
         names.append("y")
     if told := merged_in_words(forest.provenance):
         data.append(f"# {told}: one fit for each seed, and distforest.merge of them all")
+    if OF_PAIRS.key in forest.provenance:
+        data.append("# the given pairs had weights: fit_pairs(..., pair_weight=w) gives them again")
+    if forest.sample_weight is not None:
+        data.append("# training rows had weights: sample_weight=w gives them again")
     if "similarity" in forest.provenance:
         data.append("# similarities were asked of a function: similarity=Lazy(...) gives it again")
     grown = f"forest = {kind}({_arguments(estimator)}).fit({', '.join(names)})"

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from distforest.sources.array_files import Mapped
     from distforest.sources.factors import ClassName
     from distforest.sources.graph_distances import GraphDistances
     from distforest.sources.source import Floats
@@ -112,13 +113,13 @@ class StagedTruth(NamedTuple):
         """The constant that was subtracted from all distances."""
         return self.staged.reading.offset if self.graph is None else self.graph.offset
 
-    def open(self, scratch: Path) -> Truth:
+    def open(self, scratch: Path, files: list[Mapped] | None = None) -> Truth:
         """Open the truth on this host; see `Staged.open`."""
         classes = None if self.classes is None else list(self.classes)
-        graph = None if self.graph is None else self.graph.open(scratch)
-        costs = None if self.costs is None else self.costs.open(scratch)
+        graph = None if self.graph is None else self.graph.open(scratch, files)
+        costs = None if self.costs is None else self.costs.open(scratch, files)
         known = self.largest, self.offset, self.n_unobserved
-        return Truth(self.kind, self.staged.open(scratch), classes, *known, graph, costs)
+        return Truth(self.kind, self.staged.open(scratch, files), classes, *known, graph, costs)
 
 
 class StagedMatrix(NamedTuple):

@@ -136,6 +136,15 @@ def test_costs_of_similarities_are_told(home):
     assert "similarity=Lazy(...)" in page
 
 
+def test_weights_without_which_a_forest_does_not_grow_again_are_told(tmp_path):
+    X, pairs, similar = np.arange(24.0).reshape(12, 2), np.stack([np.arange(11), np.arange(1, 12)], axis=1), [1, 0] * 6
+    for name, more in (("pair_weight", {"pair_weight": np.arange(11)}), ("sample_weight", {"sample_weight": [2] * 12})):
+        forest = RFD(3, resample="pairs", min_samples_leaf=1, random_state=0)
+        forest.fit_pairs(X, pairs, similar[:11], **more).save(f"{tmp_path}/{name}.zarr")
+        page, _ = report_page(f"{tmp_path}/{name}.zarr")
+        assert {own for own in ("pair_weight", "sample_weight") if f"{own}=w" in page} == {name}
+
+
 def test_what_strangers_have_written_is_escaped(home, tmp_path):
     X = np.arange(12.0).reshape(6, 2)
     forest = SMERF(2, random_state=0).fit(X, np.array([HOSTILE, "b"] * 3))
