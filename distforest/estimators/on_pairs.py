@@ -26,6 +26,7 @@ from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
+from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.given import in_memory, unmasked
@@ -149,6 +150,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         """
         params, seed = self._checked_params(similar), self._seed()
         self._warn_of_order(X, sample_weight=sample_weight)
+        _warn_of_order_of_pairs(pairs, similar, pair_weight)
         points = self._training_points(X, None, seed)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
         counts = _read_pair_weight(pair_weight, len(codes))
@@ -246,6 +248,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             An input cannot be used, or all pairs of positive weight are of one kind.
         """
         points = self._points(X)
+        _warn_of_order_of_pairs(pairs, similar, pair_weight)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
         weights = _read_pair_weight(pair_weight, len(codes))
         if weights is not None:
@@ -381,6 +384,17 @@ def _read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[I
         entries = counted(len(codes), "entry", "entries")
         raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; give one for each pair")
     return numbers, codes
+
+
+def _warn_of_order_of_pairs(pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None) -> None:
+    """Warn of what is given for each pair if its rows are named as those of the pairs, but in another order."""
+    told = [told_of_row_order(pairs, similar, "similar", "pairs")]
+    told.append(
+        told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
+        or told_of_row_order(similar, pair_weight, "pair_weight", "similar")
+    )
+    for warning in filter(None, told):
+        warn_caller(warning)
 
 
 def _read_pair_weight(pair_weight: VectorLike | None, n_pairs: int) -> Floats | None:

@@ -112,10 +112,11 @@ def told_of_order(values: object, name: str) -> str:
     return f"{found}, but they are taken for the same object; give {name}.loc[{name}.columns]"
 
 
-def told_of_row_order(X: object, values: object, name: str) -> str:
+def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> str:
     """Where the names of rows of ``X`` and of ``values``, both of pandas, are the same in another order; else "".
 
-    Rows are paired by their places, as in scikit-learn, whatever their names are.
+    Rows are paired by their places, as in scikit-learn, whatever their names are. ``name`` and ``of`` are what a caller
+    knows ``values`` and ``X`` by.
 
     Examples
     --------
@@ -128,8 +129,10 @@ def told_of_row_order(X: object, values: object, name: str) -> str:
     if not own or not other or own == other or set(own) != set(other):
         return ""
     place = next(place for place, (one, another) in enumerate(zip(own, other, strict=False)) if one != another)
-    found = f"row {place} of X is named {own[place]!r} and of {name} {other[place]!r}"
-    return f"{found}, but they are taken for the same row; give {name}.loc[X.index], or {name}.to_numpy() if they are"
+    found = f"row {place} of {of} is named {own[place]!r} and of {name} {other[place]!r}"
+    return (
+        f"{found}, but they are taken for the same row; give {name}.loc[{of}.index], or {name}.to_numpy() if they are"
+    )
 
 
 def _index_of(values: object) -> list[object]:

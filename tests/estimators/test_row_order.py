@@ -68,6 +68,21 @@ def test_weights_alone_are_told_too(name: str) -> None:
     assert told(lambda: OF_WEIGHTS[name](weights.to_numpy())) == []
 
 
+@pytest.mark.parametrize("of", ["pairs", "similar"])
+def test_what_is_known_of_pairs_in_another_order_than_these_is_told(of: str) -> None:
+    pairs, similar = pd.DataFrame(PAIRS), pd.Series(SIMILAR)
+    weights = pd.Series(np.ones(len(PAIRS)), index=pairs.index[::-1])
+    given: tuple[Any, Any] = (pairs, similar) if of == "pairs" else (PAIRS, similar)
+    forest = RFD(**FEW)
+    expected = f"row 0 of {of} is named 0 and of pair_weight 19, but they are taken for the same row"
+    for call in (forest.fit_pairs, forest.score_pairs):
+        [warning] = told(lambda call=call: call(X, *given, pair_weight=weights))
+        assert warning.startswith(expected)
+        assert told(lambda call=call: call(X, *given, pair_weight=weights.loc[similar.index])) == []
+        [warning] = told(lambda call=call: call(X, pairs, similar[::-1]))
+        assert warning.startswith("row 0 of pairs is named 0 and of similar 19")
+
+
 def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
     named = [f"flower {i}" for i in range(len(X))]
     Z = pd.DataFrame(apart(Y), index=named, columns=named[::-1])
