@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     RandomState = int | np.random.Generator | None
 
 
-TWO, ONE, CHOSEN = "two", "one", "auto"
-SIDED = (TWO, ONE, CHOSEN)
-"""The distances of a new row to a training row: of the leaves of both; of the new row's leaf to the training row; the
-one that scores better out of bag."""
-
-
 def whole(name: str, value: object, least: int) -> int:
     """Check that ``value`` is an integer of at least ``least``, and no boolean; raises InputError."""
     if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least:

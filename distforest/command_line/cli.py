@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from distforest.arguments import SIDED
 from distforest.command_line import certificates, doctor, forest_report, schema, service, trials
 from distforest.command_line.commands import (
     HEADED,
@@ -58,6 +57,7 @@ from distforest.errors import (
     UnreachableError,
 )
 from distforest.jobs.answers import ANSWERS
+from distforest.sides import SIDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

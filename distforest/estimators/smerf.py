@@ -13,7 +13,6 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.amounts import counted
-from distforest.arguments import CHOSEN, ONE, SIDED, TWO
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import by_blocks
 from distforest.estimators.forest_estimator import (
@@ -44,6 +43,7 @@ from distforest.growth.methods import METHODS
 from distforest.jobs.asked_distances import Learner, ask_distances
 from distforest.jobs.lockstep import BoundSimilarity
 from distforest.jobs.train import fit_here
+from distforest.sides import CHOSEN, ONE, SIDED, TWO
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.given import in_memory, is_sparse, unmasked
 from distforest.sources.lazy.callbacks import Lazy

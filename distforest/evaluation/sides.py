@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.arguments import ONE, TWO
 from distforest.errors import InputError
 from distforest.evaluation.grids import AREAS, EQUAL, SCORINGS, Judge, judged_rows, weights_of_pairs
 from distforest.forest.one_sided import known_distances
+from distforest.sides import ONE, TWO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from distforest.arguments import ONE
 from distforest.errors import InputError
+from distforest.sides import ONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -50,7 +50,7 @@ class Question:
         What messages call the queries, if they come from a file.
     sides, distances
         For ``"distance"``, both or neither: which distance to a training row is taken, one of
-        `distforest.arguments.SIDED`; and the ground truth of the training rows, by which their own distances count.
+        `distforest.sides.SIDED`; and the ground truth of the training rows, by which their own distances count.
     scratch
         With these, the folder for staged files; None for the default of each host.
     """

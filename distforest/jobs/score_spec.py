@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from distforest.arguments import SIDED
 from distforest.forest.sealed.artifact import meaning_of, read_manifest
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.callback import Callback
@@ -17,6 +16,7 @@ from distforest.jobs.outline import unused
 from distforest.jobs.question import Question
 from distforest.jobs.reader import FLAG, NOT_GIVEN, Key, Place, Reader, exactly, integer, text, word
 from distforest.jobs.spec import RUN_KEYS, SPEC_FORMAT, Relation, Run, read_relation
+from distforest.sides import SIDED
 from distforest.sources.row_kinds import Dense
 from distforest.stores.outputs import in_the_way
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from distforest.arguments import CHOSEN, SIDED
 from distforest.errors import InputError, warn_caller
 from distforest.evaluation.sides import score_sides
 from distforest.forest.taught_truth import check_own_distances
@@ -20,6 +19,7 @@ from distforest.jobs.cluster import Work
 from distforest.jobs.overheard import overheard
 from distforest.jobs.own_distances import OwnDistances
 from distforest.jobs.wanted import kind_of_distances, wanted_of_relation
+from distforest.sides import CHOSEN, SIDED
 from distforest.sources.staged_arrays import StagingPlace, stage_truth
 from distforest.sources.truth import TruthKind
 from distforest.stores.folder import Folder
