@@ -30,6 +30,7 @@ def test_what_an_answer_writes_is_known_for_an_answer(row: Answer) -> None:
 
 def test_what_an_answer_does_not_take_is_told_with_those_that_do() -> None:
     given = {"reference": "r.zarr", "pairs": "p.zarr", "n_neighbors": 3, "without_self": True, "training_ids": "t.zarr"}
+    given |= {"sides": "one", "distances": "Z.zarr"}
     assert set(given) == OPTIONS
     told = {
         "reference": "'distance' or 'proximity'",
@@ -37,6 +38,7 @@ def test_what_an_answer_does_not_take_is_told_with_those_that_do() -> None:
         "n_neighbors": "'neighbors' or 'graph'",
         "without_self": "'neighbors' or 'graph'",
         "training_ids": "'neighbors'",
+        **dict.fromkeys(("sides", "distances"), "'distance'"),
     }
     assert unused("apply", given) == told
     assert list(unused("apply", given)) == list(told)
