@@ -37,8 +37,8 @@ from distforest.growth.grower import Growth, Levels, Limits, PartingByCuts, desc
 from distforest.growth.stored_rows import StoredRows
 from distforest.sources.arrays import release_pages
 from distforest.sources.binned import MISSING_CODE, BinnedSource, BinnedTable
+from distforest.sources.scratch import is_locked
 from distforest.sources.source import Projections
-from distforest.sources.staging import is_locked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -171,7 +171,7 @@ def with_asked_distances(
     """
     if inputs.asked is None or inputs.asked.origin is not None:
         return inputs
-    callback, place, files = inputs.asked.callback, StagingPlace.of(folder.address, inputs.scratch), list[Mapped]()
+    callback, place, files = inputs.asked.callback, StagingPlace(folder.address, inputs.scratch), list[Mapped]()
     lazy = callback.lazy()
     objects = np.asarray(inputs.asked.objects.open(place.scratch, files))
     before = inputs.data(inputs.matrix.open(place.scratch, files), files)

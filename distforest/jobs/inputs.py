@@ -29,11 +29,12 @@ from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.parted import StagedParts
 from distforest.sources.row_kinds import Several
+from distforest.sources.scratch import OF_HOST, ScratchFolder
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.staged_sparse import StagedGraph, StagedSparse
-from distforest.sources.staging import Staged, scratch_of
+from distforest.sources.staging import Staged
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Inputs:
     matrix, truth
         The two staged arrays.
     scratch
-        Folder for staged files; None for the default of each host.
+        Folder for staged files, of which each host has its own.
     addresses
         The user's addresses of the two arrays, for the forest's provenance.
     callback
@@ -105,7 +106,7 @@ class Inputs:
     n_unobserved: int = 0
     graph: StagedGraph | None = None
     costs: Staged | None = None
-    scratch: str | None = None
+    scratch: ScratchFolder = OF_HOST
     addresses: tuple[str, str] = ("in memory", "in memory")
     callback: Callback | None = None
     feature_weights: Staged | None = None
@@ -243,7 +244,7 @@ class Inputs:
         The files that are opened are added to ``files``, to be checked for changes after growth.
         """
         data = self.data(matrix, files)
-        passes = None if self.rows_budget is None else Passes(scratch_of(self.scratch) / "passes", self.rows_budget)
+        passes = None if self.rows_budget is None else Passes(self.scratch.path / "passes", self.rows_budget)
         params = self.params if self.chosen_cut is None else self.chosen_cut.into(self.params)
         return problem(METHODS[self.method], data, params, self.seed, passes)
 
@@ -251,7 +252,7 @@ class Inputs:
         self, matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins, files: list[Mapped]
     ) -> Data:
         """The inputs opened on this host, with ``matrix`` for the trees to read; adds to ``files`` as `bound` does."""
-        scratch = scratch_of(self.scratch)
+        scratch = self.scratch
         truth, others = (
             self.truth.open(scratch, files),
             (self.feature_weights, self.dependence, self.pairs, self.sample_weight, self.pair_weight),
@@ -281,7 +282,7 @@ class Inputs:
         """The entry of a forest's provenance with the schema of its features; empty without names."""
         if self.schema is None:
             return {}
-        return {"features": json.loads(self.schema.open(scratch_of(self.scratch)).tobytes())}
+        return {"features": json.loads(self.schema.open(self.scratch).tobytes())}
 
     def problem(self) -> Bound:
         """Open the staged arrays on this host and bind them to the method."""
@@ -334,11 +335,12 @@ class _Key:
 @lru_cache(maxsize=2)
 def _opened(key: _Key) -> Opened:
     inputs, files = key.inputs, list[Mapped]()
-    scratch = scratch_of(inputs.scratch)
     if inputs.parts is not None:
-        bins = inputs.parts.opened_bins(inputs.matrix.shape[1], scratch)
+        bins = inputs.parts.opened_bins(inputs.matrix.shape[1], inputs.scratch)
         return Opened(inputs.bound(bins, files), tuple(files))
-    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide = inputs.matrix.open(scratch, files)
+    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide = inputs.matrix.open(
+        inputs.scratch, files
+    )
     if inputs.callback:
         matrix = _asked(inputs.callback, np.asarray(matrix))
     if inputs.listed:
@@ -356,7 +358,7 @@ def _asked(callback: Callback, objects: np.ndarray) -> LazySource:
 def _side_by_side(inputs: Inputs, given: np.ndarray, files: list[Mapped]) -> SideBySide:
     """Several similarities of which functions compute some; ``given`` holds the others side by side."""
     assert isinstance(inputs.rows, Several)  # noqa: S101  (a list of similarities was staged)
-    scratch, n = scratch_of(inputs.scratch), inputs.rows.n_objects
+    scratch, n = inputs.scratch, inputs.rows.n_objects
     asked = {one.place: _asked(one.callback, one.objects.open(scratch, files)) for one in inputs.listed}
     sources: list[Source] = []
     for place in range(len(inputs.rows.measures)):

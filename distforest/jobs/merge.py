@@ -25,8 +25,9 @@ from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import bytes_of, release_pages, rows_of
 from distforest.sources.lazy.source import LazySource, origin_of
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.source import offsets
-from distforest.sources.staging import Staged, scratch_of
+from distforest.sources.staging import Staged
 from distforest.sources.truth import TruthKind
 from distforest.stores.building import Building
 from distforest.stores.folder import Folder
@@ -118,7 +119,7 @@ class MergeTask:
     spans: tuple[Span, ...]
     shards: str
     targets: Mapping[str, Prepared]
-    scratch: str | None
+    scratch: ScratchFolder
 
     def __str__(self) -> str:
         return ", ".join(f"{span.name}[{span.first}:{span.last}]" for span in self.spans)
@@ -133,7 +134,7 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
     wanted: dict[str, dict[str, list[tuple[np.ndarray, slice]]]] = {}
     for out, span in zip(values, task.spans, strict=True):
         if span.staged:
-            staged = span.staged.open(scratch_of(task.scratch), files)
+            staged = span.staged.open(task.scratch, files)
             out[:] = staged[span.first : span.last]
             release_pages(staged)
         for shard, source, target, rows in span.pieces:

@@ -36,7 +36,6 @@ from distforest.sources.schema import Schema
 from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_features import bytes_of_sparse
 from distforest.sources.sparse_store import SparseStore
-from distforest.sources.staging import check_scratch, scratch_of
 from distforest.sources.stored import check_stored
 from distforest.sources.truth import TruthKind
 from distforest.sources.wanted import Role
@@ -154,7 +153,7 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None, n_
     MemoryLimitError
         The job does not fit into the memory of a worker.
     """
-    check_scratch(scratch_of(spec.run.scratch))
+    spec.run.scratch_folder.check()
     seen = preview(spec, memory_limit, n_workers)
     check_memory(seen.least_bytes, memory_limit or seen.memory_limit, seen.cure)
     for told in seen.told:

@@ -40,7 +40,7 @@ from distforest.jobs.shards import Receipt, commit, read_receipt, shard_name
 from distforest.jobs.stop import Stop
 from distforest.jobs.versions import check_own_growth
 from distforest.sources.parted import codes_of_part, rows_of_part
-from distforest.sources.staging import Staged, scratch_of
+from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -202,7 +202,7 @@ def open_part(inputs: Inputs, number: int) -> PartOfRows:
     check_own_growth(inputs.growth)
     parts = _parts_of(inputs)
     assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features in parts are dense)
-    bins = parts.opened_bins(inputs.matrix.shape[1], scratch_of(inputs.scratch))
+    bins = parts.opened_bins(inputs.matrix.shape[1], inputs.scratch)
     codes = codes_of_part(inputs.matrix, parts, number, bins)
     weights = None if inputs.sample_weight is None else rows_of_part(inputs.sample_weight, parts, number)
     return PartOfRows(parts.n_present[number], codes, rows_of_part(parts.judged, parts, number), weights)

@@ -91,6 +91,7 @@ KEY_TEXTS = {
         "batch": "Trees in one task.",
         "parts": "Number of parts in which the rows of features lie, each on one worker; 'auto': one for each worker.",
         "scratch": "Folder in which inputs are staged, on each host.",
+        "scratch_limit": "Most bytes of staged files in the scratch folder of a host, such as '200GiB'; the oldest go.",
         "retries": "How often a task is retried after a system error.",
         "overwrite": "Whether another output of the same kind may be replaced.",
         "keep_shards": "Whether the shards are kept when the forest is sealed.",

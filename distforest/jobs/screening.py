@@ -27,7 +27,7 @@ from distforest.jobs.versions import check_own_growth
 from distforest.sources.row_kinds import Features, RowKind
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.staged_arrays import StagingPlace
-from distforest.sources.staging import Staged, scratch_of
+from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data
     from distforest.jobs.cluster import Watch
     from distforest.jobs.inputs import Inputs
+    from distforest.sources.scratch import ScratchFolder
     from distforest.sources.source import Floats
     from distforest.stores.folder import Folder
 
@@ -122,7 +123,7 @@ class OnHosts:
     """Features that every host has staged, or can stage; without the rows whose ``sample_weight`` is 0."""
 
     staged: Staged
-    scratch: str | None
+    scratch: ScratchFolder
     sample_weight: Staged | None = None
     n_absent: int = 0
     n_categories: tuple[int, ...] = ()
@@ -142,7 +143,7 @@ class OnHosts:
     @contextmanager
     def opened(self) -> Iterator[np.ndarray]:
         """The features, for a block; raises if their file is written to meanwhile."""
-        scratch = scratch_of(self.scratch)
+        scratch = self.scratch
         with self.staged.watched(scratch) as features:
             yield features if self.sample_weight is None else features[self.sample_weight.open(scratch) > 0]
 
@@ -152,7 +153,7 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
     if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
         return inputs
     assert isinstance(inputs.matrix, Staged)  # noqa: S101  (refused when they were staged)
-    place = StagingPlace.of(folder.address, inputs.scratch)
+    place = StagingPlace(folder.address, inputs.scratch)
     found = screen(OnHosts.of(inputs), inputs.seed, cluster, work)
     weights = place.array("feature_weights", found.weights)
     dependence = place.array("dependence", found.dependence)

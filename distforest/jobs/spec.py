@@ -36,6 +36,7 @@ from distforest.jobs.reader import (
     text,
     word,
 )
+from distforest.sources.scratch import ScratchFolder
 from distforest.stores.outputs import in_the_way
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ class Run:
         Number of parts in which rows lie, so that no worker holds all of them; "auto": one for each worker.
     scratch : str
         Directory for staged arrays.
+    scratch_limit : int
+        Most bytes of staged arrays there, on each host; a spec may contain "200GiB".
     retries : int
         How often a task that failed is tried again.
     overwrite, keep_shards : bool
@@ -165,12 +168,18 @@ class Run:
     batch: int | None = field(default=None, metadata=_key(integer(1)))
     parts: int | str | None = field(default=None, metadata=_key(NUMBER_OR_AUTO))
     scratch: str | None = field(default=None, metadata=_key(text("the path of a directory")))
+    scratch_limit: int | None = field(default=None, metadata=_key(SIZE))
     retries: int = field(default=3, metadata=_key(integer(0)))
     overwrite: bool = field(default=False, metadata=_key(FLAG))
     keep_shards: bool = field(default=False, metadata=_key(FLAG))
     grow_on: bool = field(default=False, metadata=_key(FLAG))
     strict: bool = field(default=False, metadata=_key(FLAG))
     max_bytes: int | None = field(default=None, metadata=_key(SIZE))
+
+    @property
+    def scratch_folder(self) -> ScratchFolder:
+        """The folder for staged arrays, with its limit."""
+        return ScratchFolder(self.scratch, self.scratch_limit)
 
 
 RUN_KEYS = tuple(Key(f.name, f.metadata["rule"], f.default) for f in dataclasses.fields(Run))

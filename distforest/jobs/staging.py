@@ -66,13 +66,13 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
         or such trees do not grow in parts.
     """
     check_together(spec.params)
-    place, (kind, address) = StagingPlace.of(folder, spec.run.scratch, n_parts), truth_of(spec)
+    place, (kind, address) = StagingPlace(folder, spec.run.scratch_folder, n_parts), truth_of(spec)
     arrays = stage_arrays(wanted_inputs(spec), kind, place)
     _check_values(arrays, place)
     similarity = spec.input.relations.get("similarity")
     staged = Inputs(
         *(spec.method, dict(spec.params), spec.seed, _rows_of(spec, arrays), arrays.matrix.staged, *arrays.truth),
-        scratch=spec.run.scratch,
+        scratch=spec.run.scratch_folder,
         addresses=(arrays.matrix.address, address),
         callback=Callback.of_relation(similarity, spec.output) if similarity and similarity.kind == LAZY_KIND else None,
         asked=_asked(spec, arrays, place),
@@ -111,7 +111,7 @@ def _with_parts(inputs: Inputs, found: SurveyedRows, place: StagingPlace) -> Inp
 
 def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -> Inputs:
     """Make inputs of arrays in memory; they are first written into the job's folder, where any worker can read them."""
-    place = StagingPlace.of(folder)
+    place = StagingPlace(folder)
     matrix: Staged | StagedSparse
     if isinstance(data.matrix, (SparseSource, SparseFeatures)):
         matrix = place.sparse("matrix", data.matrix)

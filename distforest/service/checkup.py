@@ -21,7 +21,7 @@ from distforest.errors import InputError
 from distforest.growth import rng
 from distforest.jobs.versions import VERSIONS
 from distforest.service.slot import TakenError, slot
-from distforest.sources.staging import check_scratch, default_scratch
+from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 
 OF_DASK = ("dask", "distributed", "cloudpickle")
@@ -108,11 +108,11 @@ def _kernels() -> Kernels:
 
 def _scratch() -> Disk:
     try:
-        folder = default_scratch()
-        check_scratch(folder)
+        scratch = ScratchFolder()
+        scratch.check()
     except InputError as error:
         return Disk(os.environ.get("DISTFOREST_SCRATCH", ""), str(error))
-    return _disk(folder)
+    return _disk(scratch.path)
 
 
 def _disk(folder: Path) -> Disk:

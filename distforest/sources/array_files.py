@@ -7,12 +7,13 @@ safer still: codes or row numbers that changed after they were checked could cra
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import os
 import platform
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -138,7 +139,8 @@ def open_sound(
 ) -> np.ndarray | None:
     """Open an array file whose content must have a digest; None where there is no file, or its content differs.
 
-    A small array is copied, so that it cannot change. A larger one is mapped, and its file is added to ``files``. The
+    A small array is copied, so that it cannot change. A larger one is mapped, and its file is added to ``files`` and
+    locked as long as the map lives, which says that it is in use: see `distforest.sources.scratch`. The
     content is compared with the digest unless this process did so before and nobody has touched the file since.
     """
     header, n_bytes = npy_header(shape, dtype), bytes_of(shape, dtype)
@@ -147,6 +149,9 @@ def open_sound(
     except FileNotFoundError:
         return None
     with file:
+        _hold(file.fileno())
+        if not os.fstat(file.fileno()).st_nlink:  # it was removed before it was held
+            return None
         marks = Marks.of(file.fileno())
         if marks.size < len(header) + n_bytes or file.read(len(header)) != header:
             return None
@@ -164,6 +169,15 @@ def open_sound(
             weakref.finalize(mapped, os.close, mapped.handle)
             files.append(mapped)
     return array
+
+
+def _hold(handle: int) -> None:
+    """Lock a file together with all who read it, so that nobody removes it.
+
+    A map has a descriptor of its own, which shares the lock: it lasts until the map is gone, or its process.
+    """
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(handle, fcntl.LOCK_SH)
 
 
 @contextmanager

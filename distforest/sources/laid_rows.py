@@ -17,15 +17,14 @@ import numpy as np
 from distforest.sources.array_files import npy_header
 from distforest.sources.arrays import bytes_of, release_pages
 from distforest.sources.stored import OF_ANY_LENGTH
-from distforest.stores.room import partial_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
     from types import EllipsisType
 
     from distforest.sources.given import ChunkedArray
     from distforest.sources.guarded import ZarrArray
+    from distforest.sources.scratch import ScratchFolder
 
 MOST_OF_CHUNKS = 1 << 28
 """Bytes of a row of chunks up to which it is read at once."""
@@ -60,7 +59,7 @@ class LaidRows:
 
 
 @contextmanager
-def laid_rows(array: ZarrArray, scratch: Path, cure: str) -> Iterator[ChunkedArray]:
+def laid_rows(array: ZarrArray, scratch: ScratchFolder, why: str) -> Iterator[ChunkedArray]:
     """The array itself, or, where a row of its chunks is large, a copy of it in a file that is removed after the block.
 
     Parameters
@@ -69,8 +68,8 @@ def laid_rows(array: ZarrArray, scratch: Path, cure: str) -> Iterator[ChunkedArr
         An array of a store.
     scratch
         The folder for staged files.
-    cure
-        What to do if there is no room.
+    why
+        For what room is needed.
 
     Raises
     ------
@@ -85,7 +84,7 @@ def laid_rows(array: ZarrArray, scratch: Path, cure: str) -> Iterator[ChunkedArr
     if bytes_of((min(rows, shape[0]), shape[1]), dtype) <= MOST_OF_CHUNKS:
         yield array
         return
-    with partial_file(scratch, npy_header(shape, dtype), bytes_of(shape, dtype), cure) as path:
+    with scratch.new_file(npy_header(shape, dtype), bytes_of(shape, dtype), why) as path:
         laid = np.lib.format.open_memmap(path, mode="r+")
         width = max(1, MOST_OF_CHUNKS // bytes_of((rows, columns), dtype)) * columns
         for first in range(0, shape[0], rows):

@@ -22,10 +22,10 @@ from distforest.sources.stored import Digested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from distforest.sources.given import ChunkedArray
     from distforest.sources.readings import Onlooker, Reading
+    from distforest.sources.scratch import ScratchFolder
     from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 READ_BYTES = 1 << 25
@@ -67,7 +67,7 @@ class StagedParts:
         """Number of parts."""
         return len(self.sha256)
 
-    def opened_bins(self, n_columns: int, scratch: Path) -> Bins:
+    def opened_bins(self, n_columns: int, scratch: ScratchFolder) -> Bins:
         """The bins of the features."""
         packed: Floats = self.bins.open(scratch)
         first_edge, edges = packed[: n_columns + 1].astype(np.int64), np.array(packed[n_columns + 1 :])

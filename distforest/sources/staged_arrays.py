@@ -31,11 +31,12 @@ from distforest.sources.point_pairs import check_pairs, check_pairs_and_links, w
 from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIMILARITIES, known_entries
 from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.schema import Schema, refuse_categories
+from distforest.sources.scratch import OF_HOST, ScratchFolder
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
 from distforest.sources.staged_sparse import StagedGraph, StagedSparse
-from distforest.sources.staging import Staged, scratch_of, stage
+from distforest.sources.staging import Staged, stage
 from distforest.sources.truth import Truth, TruthKind
 from distforest.sources.wanted import Role, Wanted, WantedKernel
 from distforest.sources.weights import OF_PAIRS, check_feature_weights, checked_weights
@@ -44,7 +45,6 @@ from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from distforest.sources.array_files import Mapped
     from distforest.sources.factors import ClassName
@@ -62,13 +62,8 @@ class StagingPlace:
     """
 
     folder: str
-    scratch: Path
+    scratch: ScratchFolder = OF_HOST
     n_parts: int | None = None
-
-    @classmethod
-    def of(cls, folder: str, scratch: str | None = None, n_parts: int | None = None) -> StagingPlace:
-        """The folder of a job, and the folder for staged files that it names, or that of this host."""
-        return cls(folder, scratch_of(scratch), n_parts)
 
     def array(self, name: str, values: np.ndarray) -> Staged:
         """Write an array into the job's folder, and stage it on this host."""

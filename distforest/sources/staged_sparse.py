@@ -10,9 +10,8 @@ from distforest.sources.graph_distances import GraphDistances
 from distforest.sources.sparse import SparseSource
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from distforest.sources.array_files import Mapped
+    from distforest.sources.scratch import ScratchFolder
     from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.staging import Staged
 
@@ -56,7 +55,7 @@ class StagedSparse:
         """Size of the three arrays."""
         return self.indptr.n_bytes + self.indices.n_bytes + self.data.n_bytes
 
-    def open(self, scratch: Path, files: list[Mapped] | None = None) -> SparseSource | SparseFeatures:
+    def open(self, scratch: ScratchFolder, files: list[Mapped] | None = None) -> SparseSource | SparseFeatures:
         """Open the source on this host, as memory maps; see `Staged.open`."""
         arrays = [part.open(scratch, files) for part in (self.indptr, self.indices, self.data)]
         return self.opens.of(arrays[0], arrays[1], arrays[2], self.shape)
@@ -85,7 +84,7 @@ class StagedGraph:
         """Digest of the links and of the distance without one."""
         return hashlib.sha256(f"{self.stored.sha256} {self.absent!r}".encode()).hexdigest()
 
-    def open(self, scratch: Path, files: list[Mapped] | None = None) -> GraphDistances:
+    def open(self, scratch: ScratchFolder, files: list[Mapped] | None = None) -> GraphDistances:
         """Open the graph on this host, as memory maps; see `Staged.open`."""
         stored = self.stored.open(scratch, files)
         assert isinstance(stored, SparseSource)  # noqa: S101  (that is what it opens)

@@ -51,6 +51,12 @@ def reserve(file: IO[bytes], n_bytes: int) -> None:
         file.flush()
 
 
+def free_bytes(folder: Path) -> int:
+    """Bytes that are free on the disk of a folder, the last parts of whose path need not exist."""
+    path = folder.absolute()
+    return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
+
+
 @contextmanager
 def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> Iterator[None]:
     """Say how much room is missing and where, if a block that writes about ``n_bytes`` finds a disk full.
@@ -77,9 +83,7 @@ def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> It
         if error.errno not in FULL:
             raise
         place = str(where).removeprefix("file://")
-        path = Path(place)
-        there = next((folder for folder in (path, *path.parents) if path.is_absolute() and folder.exists()), None)
-        free = f", {shutil.disk_usage(there).free:,} are free" if there else ""
+        free = f", {free_bytes(Path(place)):,} are free" if Path(place).is_absolute() else ""
         message = f"{os.strerror(error.errno)}: {n_bytes:,} bytes are needed in {place} on {platform.node()}{free}"
         if cure is None:
             raise OSError(error.errno, message) from error

@@ -26,6 +26,7 @@ from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit, size_of
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.sparse_store import write_sparse
 from distforest.stores.folder import Folder
 from tests.estimators.rows import DISTANCES, POINTS, TARGETS, observed
@@ -119,7 +120,7 @@ def test_a_matrix_is_staged_once_and_opened_anew_on_another_host(place: str) -> 
     files = sorted(path.name for path in Path(place, "scratch").glob("*.npy"))
     assert len(files) == 4  # three of the matrix, one of the labels
     opened = first.matrix.open(Path(place, "elsewhere"))
-    np.testing.assert_array_equal(opened.data, first.matrix.open(Path(place, "scratch")).data)
+    np.testing.assert_array_equal(opened.data, first.matrix.open(ScratchFolder(Path(place, "scratch"))).data)
     assert len([*Path(place, "elsewhere").glob("*.npy")]) == 3
     write_sparse(f"{place}/S.zarr", observed(SIMILAR * 2.0), overwrite=True)
     assert stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/c").fingerprint != first.fingerprint

@@ -26,6 +26,7 @@ from distforest.jobs.train import fit as train
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.sources import graph_distances
 from distforest.sources.arrays import write_array
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.sparse_store import write_sparse
 from distforest.sources.staging import stage
 from distforest.stores.folder import Folder
@@ -158,7 +159,7 @@ def test_weights_staged_for_one_cell_stay_when_another_draws_otherwise(tmp_path:
     kept_weights = [group.inputs.sample_weight for group in tuning.stage_grid(spec, f"{tmp_path}/staged")]
     assert len({own.address for own in kept_weights}) == 2
     for own in kept_weights:
-        assert stage(own.address, own.reading, tmp_path / "another_host").sha256 == own.sha256
+        assert stage(own.address, own.reading, ScratchFolder(tmp_path / "another_host")).sha256 == own.sha256
 
 
 def test_a_diagonal_beyond_absent_names_its_cell(tmp_path: Path) -> None:

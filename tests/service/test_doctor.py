@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from distforest.errors import InputError
 from distforest.service import doctor as examining
 from distforest.service.checkup import (
     Checkup,
@@ -35,7 +36,7 @@ from distforest.service.doctor import (
     remarks,
     to_mend,
 )
-from distforest.sources import staging
+from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 from tests.service.command_line import NOBODY, quick, run, run_json  # noqa: F401  (a fixture of all tests here)
 from tests.service.object_store import NEEDS_S3, ObjectStore, reached_store
@@ -156,10 +157,10 @@ def test_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_scratch_folder_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> Path:
-        raise staging.InputError("it belongs to another user")
+    def refuse(_: ScratchFolder) -> None:
+        raise InputError("it belongs to another user")
 
-    monkeypatch.setattr("distforest.service.checkup.default_scratch", refuse)
+    monkeypatch.setattr(ScratchFolder, "check", refuse)
     assert examined().scratch.fault == "it belongs to another user"
 
 

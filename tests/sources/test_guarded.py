@@ -23,6 +23,7 @@ from distforest.errors import InputError
 from distforest.sources.arrays import open_array
 from distforest.sources.guarded import MAX_METADATA_BYTES, DamagedChunkError, RegularStore
 from distforest.sources.readings import FEATURES
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.staging import stage
 
 UNSEEN = {("bytes", "noise"), ("shards", "empty"), ("shards", "twice")}
@@ -91,7 +92,7 @@ def test_a_frame_that_lies_about_its_length_is_refused(name: str, tmp_path: Path
     with pytest.raises(InputError, match="announces another length than its 20 bytes"):
         open_array(address)[:]
     with pytest.raises(InputError, match=f"^{chunk}: the chunk is damaged"):
-        stage(address, FEATURES, tmp_path / "scratch")
+        stage(address, FEATURES, ScratchFolder(tmp_path / "scratch"))
 
 
 def test_a_frame_inside_a_shard_that_lies_is_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource, write_array
 from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIMILARITIES, Reading, read
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.source import Source
 from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
 from distforest.sources.staged_sparse import StagedSparse
@@ -188,7 +189,7 @@ def staged_of(source: SparseSource, folder: Path) -> StagedSparse:
     for name in ("indptr", "indices", "data"):
         values = getattr(source, name)
         write_array(str(folder / "own.zarr"), name, values.shape, values.dtype, [values])
-        parts.append(stage(str(folder / "own.zarr" / name), AS_IT_IS, folder / "scratch"))
+        parts.append(stage(str(folder / "own.zarr" / name), AS_IT_IS, ScratchFolder(folder / "scratch")))
     return StagedSparse(parts[0], parts[1], parts[2], source.shape)
 
 
@@ -197,7 +198,7 @@ def test_what_is_staged_is_opened_on_any_host(tmp_path: Path, missing: float) ->
     source = read_sparse(stored_of(dense_of(6, 6, 1, missing)), SIMILARITIES)
     staged = pickle.loads(pickle.dumps(staged_of(source, tmp_path)))
     for scratch in ("scratch", "of another host"):
-        found = staged.open(tmp_path / scratch)
+        found = staged.open(ScratchFolder(tmp_path / scratch))
         np.testing.assert_array_equal(whole(found), whole(source))
     assert staged.n_bytes == source.nbytes
     assert staged.address == str(tmp_path / "own.zarr" / "data")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.source import Source
 from distforest.sources.sparse_features import (
     BY_COLUMN,
@@ -196,6 +197,6 @@ def test_what_is_staged_is_opened_as_what_it_was(tmp_path: Path) -> None:
     staged = pickle.loads(
         pickle.dumps(StagedSparse(parts.indptr, parts.indices, parts.data, source.shape, opens=SparseFeatures))
     )
-    found = staged.open(tmp_path / "scratch")
+    found = staged.open(ScratchFolder(tmp_path / "scratch"))
     assert isinstance(found, SparseFeatures)
     np.testing.assert_array_equal(whole(found), whole(source))

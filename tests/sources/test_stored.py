@@ -16,6 +16,7 @@ from distforest.errors import InputError
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import AS_IT_IS, FEATURES
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.staging import stage
 from distforest.sources.stored import Chunks, check_stored, chunks_of
 
@@ -43,7 +44,7 @@ def test_a_chunk_of_ours_that_is_missing_is_refused_by_name(ours: Path, tmp_path
     with pytest.raises(InputError, match="chunk c/1/0 is missing"):
         SMERF(2).fit(str(ours), Targets(VALUES[:, 0]))
     with pytest.raises(InputError, match="X: its values are not those that were written"):
-        stage(str(ours), FEATURES, tmp_path / "scratch")
+        stage(str(ours), FEATURES, ScratchFolder(tmp_path / "scratch"))
     assert not list((tmp_path / "scratch").glob("*.npy"))
 
 
@@ -51,7 +52,7 @@ def test_a_chunk_of_ours_that_was_changed_is_refused(ours: Path, tmp_path: Path)
     shutil.copy(ours / "c" / "0" / "0", ours / "c" / "1" / "0")
     for reading in (FEATURES, AS_IT_IS):
         with pytest.raises(InputError, match="X: its values are not those that were written"):
-            stage(str(ours), reading, tmp_path / "scratch")
+            stage(str(ours), reading, ScratchFolder(tmp_path / "scratch"))
     assert not list((tmp_path / "scratch").glob("*.npy"))
 
 
@@ -71,7 +72,8 @@ def test_what_others_leave_out_is_told_or_refused(others: Path, tmp_path: Path) 
         SMERF(2, random_state=0).fit(str(others), Targets(VALUES[:, 0]))
     with pytest.warns(UserWarning, match="1 of 8 chunks are not stored"):
         SMERF(2, random_state=0).fit(open_array(str(others)), Targets(VALUES[:, 0]))
-    assert stage(str(others), FEATURES, tmp_path / "scratch").open(tmp_path / "scratch")[25, 2] == -1.0
+    scratch = ScratchFolder(tmp_path / "scratch")
+    assert stage(str(others), FEATURES, scratch).open(scratch)[25, 2] == -1.0
 
 
 @pytest.mark.parametrize(

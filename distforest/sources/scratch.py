@@ -1,0 +1,273 @@
+"""The scratch folder of a host: where it is, which files there are in use, and how staged files stay below a limit.
+
+Who maps a staged file holds a shared lock on it as long as the map lives (`distforest.sources.array_files`), and who
+writes one locks it alone. The system ends both with the process, however that ends. So a file that can be locked alone
+is one that nobody uses, and may go.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import re
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from distforest.errors import InputError, JobError
+from distforest.stores.room import free_bytes, partial_file
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+KEPT_SECONDS = 7 * 86400
+"""A staged file that nobody has opened for this long is removed when the next one is staged."""
+
+PARTIAL_SECONDS = 60
+"""An incomplete file that no process is writing is removed after this long, also when the next one is staged."""
+
+NEW_ROOM = "make room there, or name another folder (`run.scratch`, or DISTFOREST_SCRATCH)"
+"""The remedy where there is no room for staged files."""
+
+MORE_ROOM = "wait until other jobs have ended, or set a larger `run.scratch_limit`"
+"""The remedy where the limit leaves no room for them."""
+
+_WANTED = "a folder for staged files was expected (`run.scratch`, or DISTFOREST_SCRATCH)"
+
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+class _File(NamedTuple):
+    """A file that counts for the limit: a staged one, or one that is being written."""
+
+    last_used: float
+    path: Path
+    n_bytes: int
+
+    @property
+    def may_go(self) -> bool:
+        """Whether it is staged, and nobody uses it."""
+        if not _is_staged(self.path):
+            return False
+        with _if_unused(self.path) as is_unused:
+            return is_unused
+
+
+@dataclass(frozen=True)
+class ScratchFolder:
+    """The folder for staged files as a job names it; each host has its own.
+
+    Attributes
+    ----------
+    named
+        Its path; None: the folder of the host, ``$DISTFOREST_SCRATCH`` or this user's in the temporary folder.
+    limit
+        Most bytes of staged files there; None: as many as there is room for.
+    """
+
+    named: str | Path | None = None
+    limit: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """The folder on this host.
+
+        Raises
+        ------
+        InputError
+            Another user owns the folder in the temporary folder, and could change staged files.
+        """
+        named = self.named or os.environ.get("DISTFOREST_SCRATCH")
+        if named:
+            return Path(named)
+        folder = Path(tempfile.gettempdir()) / f"distforest-{os.getuid()}"
+        if folder.exists() and folder.stat().st_uid != os.getuid():
+            raise InputError(f"{folder} belongs to another user; name a folder of your own in DISTFOREST_SCRATCH")
+        return folder
+
+    def check(self) -> None:
+        """Make the folder, and check that it is writable.
+
+        Raises
+        ------
+        InputError
+            It cannot be made or is not writable.
+        """
+        path = self.path
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError) as error:
+            raise InputError(f"{_WANTED}, found {path}: {error.strerror}; name another") from error
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise InputError(f"{_WANTED}, found {path}: it is not writable; name another")
+
+    def staged(self, sha256: str) -> Path:
+        """The staged file of a content."""
+        return self.path / f"{sha256}.npy"
+
+    def check_room(self, staged: int, beside: int = 0, own: Collection[Path] = ()) -> None:
+        """Refuse what does not fit, before any of it is written.
+
+        Parameters
+        ----------
+        staged
+            Bytes of the files that will be staged.
+        beside
+            Bytes of other files in the folder, which the limit does not count.
+        own
+            Staged files that are there and will be used.
+
+        Raises
+        ------
+        JobError
+            The limit or the disk leaves less room; with both numbers, and what to do.
+        """
+        if not staged + beside:
+            return
+        files, goes = self._files(), 0
+        if self.limit is not None:
+            held = sum(file.n_bytes for file in files)
+            idle = sum(file.n_bytes for file in files if file.path not in own and file.may_go)
+            if staged > self.limit - held + idle:
+                raise self._over_limit(staged, held - idle)
+            goes = min(idle, max(0, held + staged - self.limit))
+        free = free_bytes(self.path) + goes
+        if staged + beside > free:
+            raise JobError(
+                f"{staged + beside:,} bytes are needed in {self.path} on {platform.node()} before trees can grow, "
+                f"{free:,} are free; {NEW_ROOM}"
+            )
+
+    @contextmanager
+    def new_file(self, header: bytes, n_bytes: int, why: str) -> Iterator[Path]:
+        """`partial_file` in this folder, for which staged files that nobody uses go, the oldest first.
+
+        Raises
+        ------
+        JobError
+            The disk is full, or all that the limit allows is in use; ``why`` says for what room is needed.
+        """
+        with ExitStack() as held:
+            with self._alone():
+                self._remove_left()
+                self._keep_limit(len(header) + n_bytes, why)
+                path = held.enter_context(partial_file(self.path, header, n_bytes, f"{why}, {NEW_ROOM}"))
+            yield path
+
+    def _keep_limit(self, n_bytes: int, why: str) -> None:
+        """Remove the oldest files that nobody uses until ``n_bytes`` more are within the limit."""
+        if self.limit is None:
+            return
+        files = self._files()
+        held = sum(file.n_bytes for file in files)
+        for file in sorted(files):
+            if held + n_bytes <= self.limit:
+                return
+            if _is_staged(file.path) and _removed(file.path):
+                held -= file.n_bytes
+        if held + n_bytes > self.limit:
+            raise self._over_limit(n_bytes, held, f"{why}, ")
+
+    def _over_limit(self, n_bytes: int, in_use: int, why: str = "") -> JobError:
+        return JobError(
+            f"{n_bytes:,} bytes of staged files are needed in {self.path} on {platform.node()}, and {in_use:,} of the "
+            f"{self.limit:,} that may be there (`run.scratch_limit`) are in use; {why}{MORE_ROOM}"
+        )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Where there is a limit, make room and take it in one process of the host at a time."""
+        if self.limit is None:
+            yield
+            return
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self.path / ".limit").open("w") as file:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _files(self) -> list[_File]:
+        """All staged files and those that are being written."""
+        found = []
+        for path in self._paths():
+            if path.suffix == ".partial" or _is_staged(path):
+                with suppress(FileNotFoundError):  # another process was faster
+                    found.append(_File(_last_used(path), path, path.stat().st_size))
+        return found
+
+    def _paths(self) -> list[Path]:
+        return list(self.path.iterdir()) if self.path.is_dir() else []
+
+    def _remove_left(self) -> None:
+        """Remove files that nobody has opened for long, and incomplete files that killed processes have left."""
+        now = time.time()
+        for path in self._paths():
+            try:
+                age = now - _last_used(path)
+                if _is_staged(path) and age > KEPT_SECONDS:
+                    _removed(path)
+                if path.suffix == ".lock" and age > KEPT_SECONDS:
+                    path.unlink()
+                if path.suffix == ".partial" and age > PARTIAL_SECONDS and not is_locked(path):
+                    path.unlink()
+            except (FileNotFoundError, PermissionError):  # another process was faster, or another user owns it
+                continue
+
+
+OF_HOST = ScratchFolder()
+"""The folder of each host, without a limit."""
+
+
+def _is_staged(path: Path) -> bool:
+    """Whether a file is one of ours: users may have other arrays in the folder that they name."""
+    return path.suffix == ".npy" and _DIGEST.fullmatch(path.stem) is not None
+
+
+def lock_of(staged: Path) -> Path:
+    """The file that a process locks to stage; its time is when the staged file was last opened."""
+    return staged.with_suffix(".lock")
+
+
+def _last_used(path: Path) -> float:
+    """The time at which a file was last written or, if it is a staged file, opened."""
+    lock = lock_of(path)
+    return max(file.stat().st_mtime for file in (path, lock) if file is path or file.exists())
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of a file or a folder, as far as the file system tells."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+@contextmanager
+def _if_unused(path: Path) -> Iterator[bool]:
+    """Whether nobody uses a staged file; nobody begins to within the block."""
+    with ExitStack() as held:
+        try:
+            # A network file system locks a file alone only for those who may write to it.
+            file = held.enter_context(path.open("r+b"))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+
+
+def _removed(path: Path) -> bool:
+    """Remove a staged file unless it is in use; whether it is gone."""
+    with _if_unused(path) as is_unused:
+        if is_unused:
+            path.unlink(missing_ok=True)
+        return is_unused
