@@ -643,8 +643,8 @@ def merge(ctx: click.Context, forests: tuple[str, ...], output: str) -> None:
 def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     """Check the TOML file SPEC and report all its faults at once.
 
-    If the inputs of a fit are present here, their metadata are read, and their shapes and the memory that a worker
-    needs are reported.
+    If the inputs of a fit are present here, their metadata are read, and their shapes, the memory that a worker needs
+    and the room that staged files take are reported.
     """
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import read_spec
@@ -680,7 +680,7 @@ def _not_here(job: AnySpec) -> list[str]:
 
 
 def _previewed(job: AnySpec) -> Report:
-    """Report what a job will read and need, from metadata alone; raises MemoryLimitError if it is too large."""
+    """Report what a job will read and need, from metadata alone; raises JobError if memory or scratch is too small."""
     from distforest.command_line import reports
     from distforest.jobs.outline import outline
     from distforest.jobs.plan import check_memory
@@ -691,7 +691,8 @@ def _previewed(job: AnySpec) -> Report:
         return reports.outlined(outline(job.question()))
     seen = preview(job)
     check_memory(seen.plan.projected_bytes, seen.memory_limit, seen.cure)
-    return reports.previewed(seen)
+    seen.scratch.check(job.run.scratch_folder)
+    return reports.previewed(seen, job.run.scratch_folder)
 
 
 @main.command()

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
     from distforest.jobs.score_table import ScoredTable
+    from distforest.jobs.scratch_room import ScratchRoom
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.jobs.tune import TunedForest
     from distforest.jobs.tune_spec import TuneSpec
     from distforest.sources.files.ingest import Ingested
     from distforest.sources.files.survey import ColumnSummary
+    from distforest.sources.scratch import ScratchFolder
 
 
 N_MOST, N_TOLD = 20, 5
@@ -314,8 +316,9 @@ def merged_forests(address: str, forests: Sequence[str], found: Forest) -> Repor
     return Report(answer, [*lines, ("merged", merged_in_words(found.provenance))])
 
 
-def previewed(seen: Preview) -> Report:
-    """Report the inputs of a job, and the memory that each of its workers will need."""
+def previewed(seen: Preview, scratch: ScratchFolder) -> Report:
+    """Report the inputs of a job, the memory that each of its workers will need, and the room in the scratch folder."""
+    free = scratch.free
     inputs: dict[str, dict[str, object]] = {
         array.name: {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
         for array in seen.inputs
@@ -335,6 +338,7 @@ def previewed(seen: Preview) -> Report:
         "n_passes": seen.plan.n_passes,
         "read_bytes": seen.plan.read_bytes,
         "memory_limit": seen.memory_limit,
+        "scratch": {"folder": str(scratch.path), **seen.scratch._asdict(), "limit": scratch.limit, "free": free},
         "told": list(seen.told),
     }
     limit = in_bytes(seen.memory_limit) if seen.memory_limit else "the memory of the scheduler's workers"
@@ -343,12 +347,20 @@ def previewed(seen: Preview) -> Report:
         ("trees", f"{seen.n_trees:,} in {counted(len(seen.plan.tasks), 'task')}"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
     ]
+    lines.append(("scratch", f"{_room_in_words(seen.scratch, scratch)}, {in_bytes(free)} free"))
     if seen.plan.rows_budget is not None:
         lines.append(_passes_in_words(seen.plan))
     if seen.plan.n_parts is not None:
         held = in_bytes(seen.plan.part_bytes)
         lines.append(("rows", f"in {counted(seen.plan.n_parts, 'part')}, {held} of codes and truth on each worker"))
     return Report(answer, [*lines, *_warnings(seen.told)])
+
+
+def _room_in_words(room: ScratchRoom, scratch: ScratchFolder) -> str:
+    """What a job will write into the scratch folder of a host."""
+    most = f" (at most {in_bytes(scratch.limit)})" if scratch.limit is not None else ""
+    beside = f" and {in_bytes(room.passes)} of codes and rows" if room.passes else ""
+    return f"{in_bytes(room.staged)} of staged files{most}{beside} in {scratch.path}"
 
 
 def _passes_in_words(plan: Plan) -> tuple[str, str]:

@@ -111,6 +111,9 @@ class Cluster(Protocol):
             A task failed more often than it may.
         """
 
+    def everywhere(self, function: Callable[[str], object], argument: str) -> None:
+        """Call a function once in each process that runs tasks, as far as these answer; it is a courtesy."""
+
 
 Handle = Any
 """The answer of a linked task: the answer itself, or what stands for it while it lies on a worker."""
@@ -203,6 +206,10 @@ class Here:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         return [answers[number] for number in range(len(tasks))]
+
+    def everywhere(self, function: Callable[[str], object], argument: str) -> None:
+        """Call a function in this process; see `Cluster.everywhere`."""
+        function(argument)
 
     def linked(self, work: Work) -> AbstractContextManager[TaskLinks]:
         """Links in this thread; see `Linking`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,12 +16,14 @@ from distforest.growth.methods import (
     METHODS,
     Bound,
     problem,
+    sampling,
 )
 from distforest.growth.parameters import parameters_told
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data
 from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
+from distforest.jobs.scratch_room import passes_bytes
 from distforest.jobs.versions import check_own_growth
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import ArraySource
@@ -92,6 +94,8 @@ class Inputs:
         answered follows from the rest, as far as one is told from the other.
     parts
         How the features lie in parts; None: each host stages all of them. It does not change the forest.
+    job
+        Address of the folder of the job for which they were staged.
     """
 
     method: str
@@ -125,6 +129,35 @@ class Inputs:
     parts: StagedParts | None = None
     pair_weight: Staged | None = None
     pair_unit: int = 1
+    job: str = ""
+
+    @property
+    def staged(self) -> list[Staged]:
+        """The staged arrays that a process opens to grow trees."""
+        graph = self.graph and self.graph.stored
+        of_matrix = None if self.parts else self.matrix
+        of_rows = (self.feature_weights, self.dependence, self.pairs, self.sample_weight, self.pair_weight, self.costs)
+        of_functions = (*(one.objects for one in self.listed), self.asked and self.asked.objects)
+        of_parts = (self.parts.bins, self.parts.judged) if self.parts else ()
+        named = (of_matrix, self.truth, graph, *of_rows, *of_functions, *of_parts, self.schema)
+        parts = [part for one in named for part in (one.parts if isinstance(one, StagedSparse) else (one,))]
+        return list({part.sha256: part for part in parts if part is not None}.values())
+
+    def check_room(self) -> None:
+        """Refuse to open the inputs on a host whose scratch folder has no room for what is not there yet.
+
+        Raises
+        ------
+        JobError
+            There is no room for it, and nothing was staged.
+        """
+        places = {self.scratch.staged(one.sha256): one.n_bytes for one in self.staged}
+        there = [place for place in places if place.exists()]
+        missing, passes = sum(places.values()) - sum(places[place] for place in there), 0
+        if self.rows_budget is not None and not self.passes_distances:
+            (n, n_columns), rows = self.matrix.shape, sampling(self.params, self.matrix.shape[0])
+            passes = passes_bytes(n, n * n_columns, self.truth.n_bytes, rows.n_distinct)
+        self.scratch.check_room(missing, passes, there)
 
     @property
     def passes_distances(self) -> bool:
@@ -297,10 +330,10 @@ class Inputs:
             This process has another version of the growth than the one that staged the inputs.
         """
         check_own_growth(self.growth)
-        opened = _opened(_Key(self))
+        opened = LAST_OPENED.of(_Key(self))
         if not all(file.is_untouched for file in opened.files):
-            _opened.cache_clear()
-            opened = _opened(_Key(self))
+            LAST_OPENED.forget()
+            opened = LAST_OPENED.of(_Key(self))
         return opened
 
 
@@ -332,9 +365,43 @@ class _Key:
         return isinstance(other, _Key) and other._key == self._key
 
 
-@lru_cache(maxsize=2)
-def _opened(key: _Key) -> Opened:
-    inputs, files = key.inputs, list[Mapped]()
+class LastOpened:
+    """The problems that this process has opened last, for its next tasks; the files that they map are in use."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held, self._own = most, dict[_Key, Opened](), Lock()
+
+    def of(self, key: _Key) -> Opened:
+        """The opened problem of a job."""
+        with self._own:
+            found = self._held.pop(key, None)
+        opened = found or _opened(key.inputs)
+        with self._own:
+            self._held[key] = opened
+            while len(self._held) > self._most:
+                del self._held[next(iter(self._held))]
+        return opened
+
+    def forget(self, job: str = "") -> None:
+        """Let go of what was opened for a job, by the address of its folder; "" for all jobs."""
+        with self._own:
+            for key in list(self._held):
+                if f"{key.inputs.job}/".startswith(f"{job}/" if job else ""):
+                    del self._held[key]
+
+
+LAST_OPENED = LastOpened(2)
+"""Those of this process."""
+
+
+def forget(job: str) -> None:
+    """Let go of what this process has opened for a job that has ended, so that its staged files may go."""
+    LAST_OPENED.forget(job)
+
+
+def _opened(inputs: Inputs) -> Opened:
+    files = list[Mapped]()
+    inputs.check_room()
     if inputs.parts is not None:
         bins = inputs.parts.opened_bins(inputs.matrix.shape[1], inputs.scratch)
         return Opened(inputs.bound(bins, files), tuple(files))

@@ -10,7 +10,7 @@ import os
 import time
 import warnings
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
@@ -181,6 +181,11 @@ class OnDask:
             answers[number] = answer
             clock.tick(tasks[number], answer)
         return [answers[number] for number in range(len(tasks))]
+
+    def everywhere(self, function: Callable[[str], object], argument: str) -> None:
+        """Call a function in each worker that answers within `FETCH` seconds; see `Cluster.everywhere`."""
+        with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
+            self._in_loop(asyncio.wait_for(self.client._run(function, argument, on_error="ignore"), FETCH))
 
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
         """Yield the answers of ``function`` as they arrive, each with the number of its task.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from dataclasses import dataclass, replace
@@ -25,13 +26,15 @@ from distforest.growth.pairs.sampling import ENOUGH
 from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes, within
+from distforest.jobs.scratch_room import ScratchRoom, scratch_room
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
-from distforest.sources.arrays import open_array
+from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.graph_distances import MOST_KEPT_DENSE
+from distforest.sources.laid_rows import laid_bytes
 from distforest.sources.opening import open_matrix
 from distforest.sources.point_pairs import check_pairs_and_links
-from distforest.sources.readings import AS_IT_IS, check_shape
+from distforest.sources.readings import AS_IT_IS, FEATURES, check_shape
 from distforest.sources.schema import Schema
 from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_features import bytes_of_sparse
@@ -60,7 +63,8 @@ ZARR = ("zarr.json", ".zgroup", ".zarray")
 class Seen:
     """The metadata of an input; ``matrix`` if trees read it, otherwise it judges their cuts or decides their draws.
 
-    ``n_stored`` is the number of entries of a sparse input, ``item`` the bytes of one entry of the matrix in a tree.
+    ``n_stored`` is the number of entries of a sparse input, ``item`` the bytes of one entry of the matrix in a tree,
+    ``staged_bytes`` those of its staged file, and ``laid_bytes`` those of a copy that is made of it before.
     """
 
     name: str
@@ -70,6 +74,8 @@ class Seen:
     matrix: bool
     n_stored: int | None = None
     item: int = 4
+    staged_bytes: int = 0
+    laid_bytes: int = 0
 
     @property
     def is_weight(self) -> bool:
@@ -111,6 +117,8 @@ class Preview:
         The tasks of a first run, and the memory that a worker needs.
     memory_limit
         Memory of a worker: as in the spec, or an equal share of this machine; None on another scheduler.
+    scratch
+        Room that the job takes in the scratch folder of this host.
     told
         Warnings about inputs with chunks that are not stored.
     least_bytes
@@ -126,6 +134,7 @@ class Preview:
     n_trees: int
     plan: Plan
     memory_limit: int | None
+    scratch: ScratchRoom
     told: tuple[str, ...] = ()
     least_bytes: int = 0
     cure: str = ""
@@ -152,10 +161,13 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None, n_
         As raised by `preview` and `distforest.jobs.staging.stage_inputs`.
     MemoryLimitError
         The job does not fit into the memory of a worker.
+    JobError
+        It does not fit into the scratch folder; nothing was staged.
     """
     spec.run.scratch_folder.check()
     seen = preview(spec, memory_limit, n_workers)
     check_memory(seen.least_bytes, memory_limit or seen.memory_limit, seen.cure)
+    seen.scratch.check(spec.run.scratch_folder)
     for told in seen.told:
         warn_caller(told)
     staged = replace(stage_inputs(spec, folder, seen.plan.n_parts), rows_budget=seen.plan.rows_budget)
@@ -231,7 +243,9 @@ def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None =
         size, cure = _by_passes(spec, size, limit)
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
     least = projected_bytes(size, least_batch, 1)
-    return Preview(tuple(seen), size.n_rows, size.n_trees, planned, own_limit, tuple(told), least, cure, whole)
+    is_here = n_workers is None and spec.run.scheduler is None  # elsewhere, hosts have workers that nobody has counted
+    room = scratch_room(seen, size, workers if is_here else 1, threads)
+    return Preview(tuple(seen), size.n_rows, size.n_trees, planned, own_limit, room, tuple(told), least, cure, whole)
 
 
 def _in_parts(parts: int | str, size: Size, workers: int) -> Size:
@@ -369,7 +383,12 @@ def _read_metadata(wanted: Wanted) -> Seen:
         raise InputError(f"{address}: a value for each row was expected, found shape {shape}")
     n_stored = array.n_stored if isinstance(array, SparseStore) else None
     item = reading.dtype(array.dtype).itemsize if reading.precise else 4
-    return Seen(wanted.place, address, shape, str(array.dtype), wanted.role == Role.MATRIX, n_stored, item)
+    kept = Seen(wanted.place, address, shape, str(array.dtype), wanted.role == Role.MATRIX, n_stored, item)
+    if isinstance(array, SparseStore):
+        return replace(kept, staged_bytes=8 * (shape[0] + 1) + (4 + item) * array.n_stored)
+    of_names = len(json.dumps(dict(array.attrs), default=str)) if reading is FEATURES else 0
+    staged_bytes = bytes_of(shape, reading.dtype(array.dtype)) + of_names
+    return replace(kept, staged_bytes=staged_bytes, laid_bytes=laid_bytes(array))
 
 
 def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:

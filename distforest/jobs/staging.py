@@ -82,6 +82,7 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
         schema=_stage_schema(arrays.matrix.schema, place),
         offset=arrays.truth.offset,
         growth=GROWTH,
+        job=folder,
     )
     if arrays.sample_weight is not None:
         staged = _with_weights(staged, arrays.sample_weight, place)
@@ -127,6 +128,7 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
         pairs=None if data.pairs is None else place.array("pairs", data.pairs),
         offset=data.offset,
         growth=GROWTH,
+        job=folder,
     )
     if data.sample_weights is not None:
         staged = _with_integers(staged, data.sample_weights, place)

@@ -36,6 +36,7 @@ from distforest.forest.forest import canonical
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.methods import GROWTH, over_rows
 from distforest.jobs.cluster import Cluster, Work
+from distforest.jobs.inputs import Inputs, forget
 from distforest.jobs.plan import check_memory, check_worker_memory, plan
 from distforest.jobs.preview import Preview, check_and_stage, preview
 from distforest.jobs.screening import SCREENING, screened
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from distforest.forest.stopped_trees import EarlyStop
     from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
-    from distforest.jobs.inputs import Inputs
     from distforest.jobs.spec import Spec
     from distforest.jobs.tune_spec import TuneSpec
     from distforest.stores.folder import Folder
@@ -188,8 +188,11 @@ def tune(
     InputError
         As there; or a score is not defined for what is taught, or no pair is out of bag.
     """
-    with owned(spec.output, "another tuning job", options.claim) as claim:
-        return _tune(spec, groups, folder, cluster, replace(options, claim=claim, earlier=None))
+    try:
+        with owned(spec.output, "another tuning job", options.claim) as claim:
+            return _tune(spec, groups, folder, cluster, replace(options, claim=claim, earlier=None))
+    finally:
+        cluster.everywhere(forget, folder.address)
 
 
 def _tune(

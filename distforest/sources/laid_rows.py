@@ -58,6 +58,15 @@ class LaidRows:
         return block
 
 
+def laid_bytes(array: ZarrArray) -> int:
+    """Bytes of the copy of an array that is made where a row of its chunks is large; 0 where none is made."""
+    shape, dtype = tuple(array.shape), np.dtype(array.dtype)
+    if len(shape) != 2 or dtype.kind in OF_ANY_LENGTH:
+        return 0
+    row_of_chunks = bytes_of((min(array.chunks[0], shape[0]), shape[1]), dtype)
+    return bytes_of(shape, dtype) if row_of_chunks > MOST_OF_CHUNKS else 0
+
+
 @contextmanager
 def laid_rows(array: ZarrArray, scratch: ScratchFolder, why: str) -> Iterator[ChunkedArray]:
     """The array itself, or, where a row of its chunks is large, a copy of it in a file that is removed after the block.
@@ -76,14 +85,10 @@ def laid_rows(array: ZarrArray, scratch: ScratchFolder, why: str) -> Iterator[Ch
     JobError
         There is no room for the copy.
     """
-    shape, dtype = tuple(array.shape), np.dtype(array.dtype)
-    if len(shape) != 2 or dtype.kind in OF_ANY_LENGTH:
+    if not laid_bytes(array):
         yield array
         return
-    rows, columns = array.chunks
-    if bytes_of((min(rows, shape[0]), shape[1]), dtype) <= MOST_OF_CHUNKS:
-        yield array
-        return
+    shape, dtype, (rows, columns) = tuple(array.shape), np.dtype(array.dtype), array.chunks
     with scratch.new_file(npy_header(shape, dtype), bytes_of(shape, dtype), why) as path:
         laid = np.lib.format.open_memmap(path, mode="r+")
         width = max(1, MOST_OF_CHUNKS // bytes_of((rows, columns), dtype)) * columns

@@ -33,9 +33,6 @@ PARTIAL_SECONDS = 60
 NEW_ROOM = "make room there, or name another folder (`run.scratch`, or DISTFOREST_SCRATCH)"
 """The remedy where there is no room for staged files."""
 
-MORE_ROOM = "wait until other jobs have ended, or set a larger `run.scratch_limit`"
-"""The remedy where the limit leaves no room for them."""
-
 _WANTED = "a folder for staged files was expected (`run.scratch`, or DISTFOREST_SCRATCH)"
 
 
@@ -90,6 +87,11 @@ class ScratchFolder:
             raise InputError(f"{folder} belongs to another user; name a folder of your own in DISTFOREST_SCRATCH")
         return folder
 
+    @property
+    def free(self) -> int:
+        """Bytes that are free on its disk."""
+        return free_bytes(self.path)
+
     def check(self) -> None:
         """Make the folder, and check that it is writable.
 
@@ -136,7 +138,7 @@ class ScratchFolder:
             if staged > self.limit - held + idle:
                 raise self._over_limit(staged, held - idle)
             goes = min(idle, max(0, held + staged - self.limit))
-        free = free_bytes(self.path) + goes
+        free = self.free + goes
         if staged + beside > free:
             raise JobError(
                 f"{staged + beside:,} bytes are needed in {self.path} on {platform.node()} before trees can grow, "
@@ -174,9 +176,10 @@ class ScratchFolder:
             raise self._over_limit(n_bytes, held, f"{why}, ")
 
     def _over_limit(self, n_bytes: int, in_use: int, why: str = "") -> JobError:
+        cure = "wait until other jobs have ended, or set a larger limit" if in_use else "set a larger limit"
         return JobError(
             f"{n_bytes:,} bytes of staged files are needed in {self.path} on {platform.node()}, and {in_use:,} of the "
-            f"{self.limit:,} that may be there (`run.scratch_limit`) are in use; {why}{MORE_ROOM}"
+            f"{self.limit:,} that may be there (`run.scratch_limit`) are in use; {why}{cure}"
         )
 
     @contextmanager

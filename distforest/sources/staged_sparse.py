@@ -51,13 +51,18 @@ class StagedSparse:
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     @property
+    def parts(self) -> tuple[Staged, Staged, Staged]:
+        """The three arrays."""
+        return self.indptr, self.indices, self.data
+
+    @property
     def n_bytes(self) -> int:
         """Size of the three arrays."""
-        return self.indptr.n_bytes + self.indices.n_bytes + self.data.n_bytes
+        return sum(part.n_bytes for part in self.parts)
 
     def open(self, scratch: ScratchFolder, files: list[Mapped] | None = None) -> SparseSource | SparseFeatures:
         """Open the source on this host, as memory maps; see `Staged.open`."""
-        arrays = [part.open(scratch, files) for part in (self.indptr, self.indices, self.data)]
+        arrays = [part.open(scratch, files) for part in self.parts]
         return self.opens.of(arrays[0], arrays[1], arrays[2], self.shape)
 
 

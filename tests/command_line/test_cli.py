@@ -24,6 +24,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 from tests.service.command_line import run, run_json
 
@@ -352,6 +353,25 @@ def test_validate_refuses_a_job_that_cannot_fit(spec):
     spec.write_text(spec.read_text() + '[run]\nmemory_limit = "1MiB"\n')
     code, found = run_json("validate", spec)
     assert (code, found["error"]["kind"]) == (1, "MemoryLimitError")
+
+
+def test_validate_tells_what_a_job_stages_and_refuses_what_does_not_fit(spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(ScratchFolder, "free", property(lambda _: 1 << 20))
+    text = spec.read_text() + f'[run]\nscratch = "{tmp_path}/scratch"\n'
+    spec.write_text(text + 'scratch_limit = "2MiB"\n')
+    told = run_json("validate", spec)[1]["preview"]["scratch"]
+    assert 0 < told.pop("staged") < 1 << 20
+    assert told == {"folder": f"{tmp_path}/scratch", "passes": 0, "limit": 2 << 20, "free": 1 << 20}
+    assert f"KiB of staged files (at most 2.0 MiB) in {tmp_path}/scratch, 1.0 MiB free" in run("validate", spec)[1]
+    spec.write_text(text + 'scratch_limit = "1KiB"\n')
+    code, out, err = run("validate", spec)
+    assert (code, out) == (1, "")
+    assert f" bytes of staged files are needed in {tmp_path}/scratch on " in err
+    assert "0 of the 1,024 that may be there (`run.scratch_limit`) are in use; set a larger limit" in err
+    monkeypatch.setattr(ScratchFolder, "free", property(lambda _: 1 << 10))
+    spec.write_text(text)
+    assert "before trees can grow, 1,024 are free; make room there" in run("validate", spec)[2]
+    assert not (tmp_path / "scratch").exists()
 
 
 @pytest.mark.parametrize("size", ["1KiB", "289MiB", 1])

@@ -21,6 +21,7 @@ from distforest.jobs.train import Options, fit, size_of
 from distforest.jobs.tune import stage_grid
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.sources.arrays import create_array, write_array
+from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 from tests.jobs.faults import Faults, faulty
 
@@ -101,7 +102,7 @@ def test_passes_are_chosen_where_the_matrix_does_not_fit(tmp_path: Path) -> None
     assert 1 << 29 < seen.plan.rows_budget < seen.plan.projected_bytes <= 3 << 29
     assert seen.plan.n_passes <= 8
     assert seen.plan.read_bytes == len(seen.plan.tasks) * seen.plan.n_passes * LARGE.truth_bytes
-    told = dict(previewed(seen).lines)["distances"]
+    told = dict(previewed(seen, ScratchFolder(tmp_path)).lines)["distances"]
     assert f"in memory at once for each task; about {seen.plan.n_passes} passes for each task" in told
     in_memory = preview(spec_in(tmp_path, "forest", memory_limit="16GiB", max_bytes=7 << 30, params=params))
     assert (in_memory.plan.rows_budget, in_memory.plan.n_passes) == (None, 0)

@@ -1,15 +1,20 @@
 """The preview tells from metadata what the staged job will find."""
 
+import platform
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from distforest.errors import SpecError
+from distforest.errors import JobError, SpecError
 from distforest.jobs.plan import plan
-from distforest.jobs.preview import absent_inputs, faults_of_metadata, preview
+from distforest.jobs.preview import absent_inputs, check_and_stage, faults_of_metadata, preview
+from distforest.jobs.scratch_room import SMALL_BYTES
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import write_array
+from distforest.sources.scratch import ScratchFolder
 
 
 @pytest.fixture
@@ -144,3 +149,60 @@ def test_an_array_that_its_group_lacks_is_a_fault_that_names_what_is_there(data)
         preview(mistyped)
     [fault] = faults_of_metadata(spec_of(data, "smerf", {"features": "X", "distances": "X/z"}))
     assert fault.endswith(f"{data}/X holds no array")
+
+
+# --- room in the scratch folder ---------------------------------------------------------------------------
+
+
+def staged_bytes(folder):
+    return sum(path.stat().st_size for path in folder.glob("*.npy"))
+
+
+@pytest.mark.parametrize(("method", "inputs", "params"), JOBS)
+def test_the_room_in_the_scratch_folder_is_what_staging_takes(data, tmp_path, method, inputs, params):
+    spec = spec_of(data, method, inputs, params, {"scratch": f"{tmp_path}/s"})
+    foreseen = preview(spec).scratch
+    stage_inputs(spec, f"{tmp_path}/job")
+    assert staged_bytes(tmp_path / "s") <= foreseen.staged <= staged_bytes(tmp_path / "s") + SMALL_BYTES + 9 * 24
+    assert foreseen.passes == 0
+
+
+@pytest.mark.parametrize("limit", [None, 200_000])
+def test_what_does_not_fit_is_told_before_anything_is_staged(data, tmp_path, monkeypatch, limit):
+    run = {"scratch": f"{tmp_path}/s", "scratch_limit": limit}
+    spec = spec_of(data, "smerf", {"features": "X", "distances": "Z"}, {}, {**run, "workers": 1})
+    needed = preview(spec).scratch.staged
+    free = [needed]
+    monkeypatch.setattr(ScratchFolder, "free", property(lambda _: free[0]))
+    free[0] -= 1
+    with pytest.raises(JobError) as caught:
+        check_and_stage(spec, f"{tmp_path}/job")
+    told = str(caught.value)
+    assert told.startswith(f"{needed:,} bytes are needed in {tmp_path}/s on {platform.node()} before trees can grow")
+    assert f"{needed - 1:,} are free; make room there, or name another folder (`run.scratch`" in told
+    assert not (tmp_path / "job").exists()
+    assert [path for path in (tmp_path / "s").iterdir() if path.name != ".limit"] == []
+    free[0] += 1
+    check_and_stage(spec, f"{tmp_path}/job")
+
+
+def test_a_limit_below_what_a_job_stages_is_told_before(data, tmp_path):
+    run = {"scratch": f"{tmp_path}/s", "scratch_limit": 3000}
+    with pytest.raises(JobError, match=r"and 0 of the 3,000 that may be there .* in use; set a larger limit"):
+        check_and_stage(spec_of(data, "smerf", {"features": "X", "distances": "Z"}, {}, run), f"{tmp_path}/job")
+    assert list((tmp_path / "s").iterdir()) == []
+
+
+def test_what_goes_by_the_limit_counts_as_free(data, tmp_path, monkeypatch):
+    """What nobody uses is removed as far as the limit says, and not to make room on the disk."""
+    scratch = ScratchFolder(tmp_path / "s", 200_000)
+    scratch.check()
+    idle = scratch.staged("a" * 64)
+    idle.write_bytes(bytes(150_000))
+    monkeypatch.setattr(ScratchFolder, "free", property(lambda _: 50_000))
+    scratch.check_room(80_000)
+    with pytest.raises(JobError, match=r"^80,001 bytes are needed"):
+        scratch.check_room(80_000, 1)
+    with pytest.raises(JobError, match="50,000 are free"):
+        replace(scratch, limit=None).check_room(80_000)
+    assert idle.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from distforest.growth.problem import Problem
 from distforest.jobs import inputs, merge, screening
 from distforest.jobs.cluster import Here, Progress
 from distforest.jobs.on_dask import OnDask, local_cluster
+from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.sources import array_files
@@ -46,7 +48,7 @@ workers = 1
 @pytest.fixture(autouse=True)
 def afresh() -> None:
     """This process has nothing open of another test."""
-    inputs._opened.cache_clear()
+    inputs.forget("")
 
 
 @pytest.fixture
@@ -74,6 +76,10 @@ def once(deed: Callable[[], Any]) -> Callable[[object], None]:
             left.pop()()
 
     return done
+
+
+def with_limit(spec: Spec, limit: int) -> Spec:
+    return replace(spec, run=replace(spec.run, scratch_limit=limit))
 
 
 def overwrite(path: Path) -> None:
@@ -262,11 +268,11 @@ def test_a_worker_without_room_fails_the_job_with_the_reason_and_lives(
     of_each = Spec.from_dict({**spec.to_dict(), "input": addresses, "run": {}})
     cluster.client.run(stage_in, str(small_disk))
     workers = cluster.client.run(os.getpid)
-    told = rf"No space left on device: 4,800,000 bytes .* {small_disk} on .* to stage {tmp_path}/iris.zarr/wide, make"
+    told = rf"^4,8\d\d,\d{{3}} bytes are needed in {small_disk} on .* before trees can grow, 4,194,304 are free; make"
     with pytest.raises(JobError, match=told):
         run(of_each, cluster)
     assert cluster.client.run(os.getpid) == workers
-    assert [path.name for path in small_disk.iterdir() if path.suffix != ".lock"] == []
+    assert list(small_disk.iterdir()) == []
     cluster.client.run(stage_in, str(tmp_path / "of_the_driver"))
     assert run(of_each, cluster).n_grown == N_TREES
 
@@ -291,12 +297,54 @@ def test_a_fit_without_room_ends_with_one_line_and_leaves_nothing(small_disk: Pa
     )
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
-    assert line.startswith(f"error: No space left on device: 4,800,000 bytes are needed in {small_disk}")
-    assert "to stage wide.zarr/X, make room there, or name another folder (`run.scratch`, or" in line
-    left = [path for path in small_disk.rglob("*") if path.is_file()]
-    assert [path.suffix for path in left] == [".npy"]  # of the labels, for which there was room
-    assert left[0].stat().st_size < 4096
+    assert re.match(
+        rf"error: 4,9\d\d,\d{{3}} bytes are needed in {small_disk}.* before trees can grow, 4,194,304 are", line
+    )
+    assert "are free; make room there, or name another folder (`run.scratch`, or" in line
+    assert not [path for path in small_disk.rglob("*") if path.is_file()]
     assert not (tmp_path / "f.zarr").exists()
+
+
+@pytest.mark.usefixtures("large")
+def test_a_limit_does_not_change_the_forest(spec: Spec, reference: str) -> None:
+    """All that the job stages is just within it, and what lies there of others goes."""
+    limited = with_limit(spec, preview(spec).scratch.staged)
+    place = limited.run.scratch_folder
+    place.check()
+    other = place.staged("0" * 64)
+    other.write_bytes(bytes(place.limit or 0))
+    assert run(limited, Here(2)).digest == reference
+    assert not other.exists()
+
+
+@pytest.mark.cluster
+def test_what_the_workers_have_mapped_of_jobs_that_have_ended_may_go(
+    cluster: OnDask, spec: Spec, reference: str, tmp_path: Path
+) -> None:
+    """A limit for one job at a time: what a job has staged is in use as long as it runs, and no longer."""
+    cluster.client.run(setattr, array_files, "COPIED_BYTES", 0)
+    for name, values in (("X2", X[::-1]), ("Z2", np.ascontiguousarray(Z[::-1, ::-1]))):
+        write_array(f"{tmp_path}/iris.zarr", name, values.shape, values.dtype, [values])
+    table, group = spec.to_dict(), f"{tmp_path}/iris.zarr"
+    turned = {
+        **table,
+        "output": f"{tmp_path}/turned.zarr",
+        "input": {"features": f"{group}/X2", "distances": f"{group}/Z2"},
+    }
+    first, second = (with_limit(job, preview(spec).scratch.staged) for job in (spec, Spec.from_dict(turned)))
+    staged, refused = [staged_file(job, "truth") for job in (first, second)], list[str]()
+
+    def beside(_: object) -> None:
+        try:
+            check_and_stage(second, f"{second.output}.job")
+        except JobError as error:
+            refused.append(str(error))
+
+    assert run(first, cluster, on_answer=once(lambda: beside(None))).digest == reference
+    [told] = refused
+    assert "that may be there (`run.scratch_limit`) are in use; wait until other jobs have ended, or set" in told
+    assert run(second, cluster).n_grown == N_TREES
+    assert [path.exists() for path in staged] == [False, True]
 
 
 def test_workers_without_room_for_their_own_files_are_refused_in_words(small_disk: Path) -> None:

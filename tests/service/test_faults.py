@@ -163,8 +163,8 @@ def test_a_full_scratch_folder_ends_the_job_with_the_reason_and_room_lets_it_be_
     cluster.submit("crammed", {**spec, "run": {**spec["run"], "scratch": str(small_disk)}})
     told = cluster.reached("crammed", "FAILED")
     message = told["error"]["message"]
-    assert message.startswith(f"No space left on device: 600 bytes are needed in {small_disk} on ")
-    assert "make room there, or name another folder (`run.scratch`, or DISTFOREST_SCRATCH)" in message
+    assert f" bytes are needed in {small_disk} on " in message
+    assert "before trees can grow, 0 are free; make room there, or name another folder (`run.scratch`" in message
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
     assert told["lost_workers"] == 0
     (small_disk / "filler").unlink()
