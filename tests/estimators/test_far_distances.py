@@ -18,6 +18,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
+from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ def test_a_job_takes_the_offset_off_block_by_block(tmp_path: Path) -> None:
         staged = stage_inputs(Spec.from_dict(table), str(tmp_path / name))
         sealed = str(tmp_path / f"{name}.forest.zarr")
         found.append((staged.fingerprint, fit(staged, sealed, Folder(str(tmp_path / name)), Here(1), Options()).digest))
-        path = staged.truth.open(tmp_path / "elsewhere")  # another host stages for itself, and finds the same bytes
+        path = staged.truth.open(
+            ScratchFolder(tmp_path / "elsewhere")
+        )  # another host stages for itself, and finds the same bytes
         assert path.tolist() == Z.tolist()
     assert found[1][1] == grown(Z + 1e7).digest_
     assert len({fingerprint for fingerprint, _ in found}) == 2

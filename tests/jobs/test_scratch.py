@@ -325,12 +325,8 @@ def test_what_the_workers_have_mapped_of_jobs_that_have_ended_may_go(
     cluster.client.run(setattr, array_files, "COPIED_BYTES", 0)
     for name, values in (("X2", X[::-1]), ("Z2", np.ascontiguousarray(Z[::-1, ::-1]))):
         write_array(f"{tmp_path}/iris.zarr", name, values.shape, values.dtype, [values])
-    table, group = spec.to_dict(), f"{tmp_path}/iris.zarr"
-    turned = {
-        **table,
-        "output": f"{tmp_path}/turned.zarr",
-        "input": {"features": f"{group}/X2", "distances": f"{group}/Z2"},
-    }
+    addresses = {"features": f"{tmp_path}/iris.zarr/X2", "distances": f"{tmp_path}/iris.zarr/Z2"}
+    turned = {**spec.to_dict(), "output": f"{tmp_path}/turned.zarr", "input": addresses}
     first, second = (with_limit(job, preview(spec).scratch.staged) for job in (spec, Spec.from_dict(turned)))
     staged, refused = [staged_file(job, "truth") for job in (first, second)], list[str]()
 

@@ -119,7 +119,7 @@ def test_a_matrix_is_staged_once_and_opened_anew_on_another_host(place: str) -> 
     assert first.addresses[0] == f"{place}/S.zarr"
     files = sorted(path.name for path in Path(place, "scratch").glob("*.npy"))
     assert len(files) == 4  # three of the matrix, one of the labels
-    opened = first.matrix.open(Path(place, "elsewhere"))
+    opened = first.matrix.open(ScratchFolder(Path(place, "elsewhere")))
     np.testing.assert_array_equal(opened.data, first.matrix.open(ScratchFolder(Path(place, "scratch"))).data)
     assert len([*Path(place, "elsewhere").glob("*.npy")]) == 3
     write_sparse(f"{place}/S.zarr", observed(SIMILAR * 2.0), overwrite=True)

@@ -88,6 +88,7 @@ def test_a_spec_that_says_the_least_has_the_defaults() -> None:
         "batch": None,
         "parts": None,
         "scratch": None,
+        "scratch_limit": None,
         "retries": 3,
         "overwrite": False,
         "keep_shards": False,

@@ -51,6 +51,7 @@ from distforest.sources.doubts import (
 )
 from distforest.sources.files.ingest import ingest
 from distforest.sources.schema import Schema
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_store import write_sparse
 
@@ -220,7 +221,7 @@ def test_features_on_disk_are_told_of_as_they_are_staged_and_only_then(tmp_path:
     values = np.c_[RNG.normal(size=1000), SECONDS]
     with pytest.warns(UserWarning, match=r"zarr/X: features are held as .*, which leaves 9 of 1,000 .* column 1"):
         inputs = staged(tmp_path, "urerf", {"features": "X"}, {"X": values})
-    inputs.matrix.open(tmp_path / "of another host")
+    inputs.matrix.open(ScratchFolder(tmp_path / "of another host"))
     array = zarr.create_array(str(tmp_path / "named.zarr"), shape=(1000, 2), dtype="float64", chunks=(64, 1))
     array[...] = values
     array.attrs["feature_names"] = ["x", "time"]
