@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from distforest.forest.roots import Roots
     from distforest.jobs.outline import Outline
     from distforest.jobs.plan import Plan
-    from distforest.jobs.preview import Preview, Seen
+    from distforest.jobs.preview import Preview
     from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
     from distforest.jobs.score_table import ScoredTable
     from distforest.jobs.scratch_room import ScratchRoom
+    from distforest.jobs.seen import Seen
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.jobs.tune import TunedForest

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distforest.jobs.plan import Size
-    from distforest.jobs.preview import Seen
+    from distforest.jobs.seen import Seen
     from distforest.sources.scratch import ScratchFolder
 
 SMALL_BYTES, SCREENED_BYTES = 1 << 16, 8

@@ -33,6 +33,7 @@ from zarr.storage import LocalStore
 
 from distforest.errors import InputError
 from distforest.sources.frames import BLOSC_HEAD, blosc_size, zstd_size
+from distforest.sources.sharded import SideBySideShards
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -311,7 +312,14 @@ def _guard_3(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
     for codec in codecs:
         if isinstance(codec, ShardingCodec):
             inner, index = _guard_3(codec.codecs), _guard_3(codec.index_codecs)
-            guards.append(replace(codec, codecs=inner, index_codecs=index))
+            guards.append(
+                SideBySideShards(
+                    chunk_shape=codec.chunk_shape,
+                    codecs=inner,
+                    index_codecs=index,
+                    index_location=codec.index_location,
+                )
+            )
         else:
             described = codec.to_dict()
             options = described.get("configuration")
