@@ -394,7 +394,7 @@ LAST_OPENED = LastOpened(2)
 """Those of this process."""
 
 
-def forget(job: str) -> None:
+def forget_job(job: str) -> None:
     """Let go of what this process has opened for a job that has ended, so that its staged files may go."""
     LAST_OPENED.forget(job)
 

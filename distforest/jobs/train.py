@@ -29,7 +29,7 @@ from distforest.growth.standstill import told_of_roots
 from distforest.jobs.asked_distances import with_asked_distances
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
 from distforest.jobs.earlier_trees import EarlierTrees, keep_trees, trees_of_same_job
-from distforest.jobs.inputs import Inputs, forget
+from distforest.jobs.inputs import Inputs, forget_job
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, merge
 from distforest.jobs.plan import TREES_AT_ONCE, Size, check_memory, check_worker_memory, plan
@@ -176,7 +176,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         with owned(output, "another fit", options.claim) as claim:
             return _fit(inputs, output, folder, cluster, replace(options, claim=claim))
     finally:
-        cluster.everywhere(forget, folder.address)
+        cluster.everywhere(forget_job, folder.address)
 
 
 @contextmanager

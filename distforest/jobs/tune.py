@@ -36,7 +36,7 @@ from distforest.forest.forest import canonical
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.methods import GROWTH, over_rows
 from distforest.jobs.cluster import Cluster, Work
-from distforest.jobs.inputs import Inputs, forget
+from distforest.jobs.inputs import Inputs, forget_job
 from distforest.jobs.plan import check_memory, check_worker_memory, plan
 from distforest.jobs.preview import Preview, check_and_stage, preview
 from distforest.jobs.screening import SCREENING, screened
@@ -192,7 +192,7 @@ def tune(
         with owned(spec.output, "another tuning job", options.claim) as claim:
             return _tune(spec, groups, folder, cluster, replace(options, claim=claim, earlier=None))
     finally:
-        cluster.everywhere(forget, folder.address)
+        cluster.everywhere(forget_job, folder.address)
 
 
 def _tune(

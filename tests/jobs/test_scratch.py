@@ -48,7 +48,7 @@ workers = 1
 @pytest.fixture(autouse=True)
 def afresh() -> None:
     """This process has nothing open of another test."""
-    inputs.forget("")
+    inputs.forget_job("")
 
 
 @pytest.fixture
