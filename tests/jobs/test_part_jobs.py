@@ -19,6 +19,7 @@ from distforest.jobs import rounds
 from distforest.jobs.cluster import Cluster, Here
 from distforest.jobs.on_dask import OnDask, local_cluster, quiet_start
 from distforest.jobs.preview import faults_of_metadata, preview
+from distforest.jobs.scratch_room import SMALL_BYTES
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
@@ -151,6 +152,7 @@ def test_only_rows_of_its_parts_are_staged(store: str, tmp_path: Path) -> None:
     sizes = [file.stat().st_size for file in (tmp_path / "scratch").glob("*.npy")]
     assert sizes, "bins and truth are staged"
     assert max(sizes) < N_ROWS * N_COLUMNS * 4, "and no features"
+    assert sum(sizes) <= preview(spec).scratch.staged <= sum(sizes) + SMALL_BYTES + 2048 * N_COLUMNS
 
 
 def test_features_that_change_are_refused(store: str, tmp_path: Path) -> None:

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from distforest.errors import MemoryLimitError
+from distforest.growth.cuts.sums import RowBlock
+from distforest.growth.methods import sampling
+from distforest.growth.stored_rows import StoredRows
 from distforest.jobs.cluster import Here
 from distforest.jobs.plan import IMPORTED_BYTES, LEAST_ROWS_BUDGET, Size, check_memory, projected_bytes, within
 from distforest.jobs.preview import preview
+from distforest.jobs.scratch_room import passes_bytes
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, size_of
@@ -56,6 +60,37 @@ def test_a_job_by_passes_seals_the_forest_of_one_in_memory(tmp_path: Path, holes
         digests.add(fit(inputs, spec.output, folder, Here(), Options(batch=2)).digest)
     assert len(digests) == 1
     assert not list((tmp_path / "scratch" / "passes").iterdir())
+
+
+def test_what_passes_write_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, (n, n_columns) = np.random.default_rng(0), (3_000, 10)
+    X, y = rng.normal(size=(n, n_columns)), rng.integers(0, 2, n)
+    for name, values in (("X", X), ("y", y)):
+        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    spec, append, most = spec_in(tmp_path, "forest"), StoredRows.append, [0]
+
+    def noting(rows: StoredRows, block: RowBlock) -> None:
+        append(rows, block)
+        files = (tmp_path / "scratch" / "passes").rglob("*")
+        most[0] = max(most[0], sum(file.stat().st_size for file in files if file.is_file()))
+
+    monkeypatch.setattr(StoredRows, "append", noting)
+    inputs = replace(stage_inputs(spec, f"{tmp_path}/job"), rows_budget=20_000)
+    fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Here(), Options())
+    codes = n * n_columns  # whose file has no name
+    foreseen = passes_bytes(n, codes, 4 * n, sampling(spec.params, n).n_distinct)
+    assert most[0] + codes <= 1.02 * foreseen <= 1.5 * (most[0] + codes)
+
+
+def test_room_for_codes_and_rows_is_asked_for_each_worker(tmp_path: Path) -> None:
+    large_arrays(tmp_path)
+    one, two, elsewhere = (
+        preview(spec_in(tmp_path, "forest", min_samples_leaf=20, memory_limit="1GiB", max_bytes="2GiB", **run)).scratch
+        for run in ({}, {"workers": 2}, {"workers": 2, "scheduler": "tcp://10.0.0.1:8786"})
+    )
+    assert one.passes > LARGE.matrix_bytes // 4
+    assert (two.passes, elsewhere.passes) == (2 * one.passes, one.passes)
+    assert one.staged >= 4 * 51 * LARGE.n_rows
 
 
 def large_arrays(folder: Path) -> None:

@@ -17,6 +17,7 @@ from distforest.jobs.cluster import Here
 from distforest.jobs.preview import check_and_stage, faults_of_metadata, preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
+from distforest.jobs.scratch_room import SMALL_BYTES
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit, size_of
@@ -154,6 +155,8 @@ def test_a_preview_knows_the_size_from_metadata_and_the_staged_inputs_have_it(pl
     assert seen.plan.projected_bytes > size_of(problem).matrix_bytes
     assert size_of(problem).matrix_bytes == problem.data.matrix.nbytes
     assert size_of(problem).width == 1
+    staged = sum(path.stat().st_size for path in Path(place, "scratch").glob("*.npy"))
+    assert staged <= seen.scratch.staged <= staged + SMALL_BYTES + 2000
 
 
 def test_urerf_reads_sparse_features_without_what_needs_dense_ones(place: str) -> None:

@@ -21,6 +21,7 @@ from distforest.jobs.plan import plan
 from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
+from distforest.jobs.scratch_room import SMALL_BYTES
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit, size_of
@@ -141,6 +142,8 @@ def test_the_projection_is_that_of_the_staged_job(name: str, place: str) -> None
     spec = job(place, f"{place}/{name}.zarr")
     seen, staged = preview(spec), size_of(stage_inputs(spec, f"{place}/job").problem())
     assert seen.plan == plan(staged, (), 2, None, 1)
+    in_files = sum(path.stat().st_size for path in Path(place, "scratch").glob("*.npy"))
+    assert in_files <= seen.scratch.staged <= in_files + SMALL_BYTES + 2000
     [matrix] = [array for array in seen.inputs if array.matrix]
     assert (matrix.shape, matrix.dtype) == ((40, 40), "float64")
     assert matrix.n_stored == np.count_nonzero(~np.isnan(SIMILAR if name == "S" else APART))
