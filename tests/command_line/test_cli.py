@@ -721,8 +721,8 @@ def test_a_cluster_elsewhere_is_asked_before_inputs_are_staged_for_it(spec, monk
         raise InputError("it is staged")
 
     monkeypatch.setattr("distforest.jobs.on_dask.connected", lambda _: nullcontext(Elsewhere(1, memory_limit=3 << 30)))
+    monkeypatch.setattr("distforest.jobs.tune.stage_grid", stage)  # first, as this imports what the next line replaces
     monkeypatch.setattr("distforest.jobs.preview.check_and_stage", stage)
-    monkeypatch.setattr("distforest.jobs.tune.stage_grid", stage)
     if command == "tune":
         spec.write_text(f'job = "tune"\n{spec.read_text()}[grid]\nmax_depth = [2, 3]\n')
     for where in (("--scheduler", "tcp://elsewhere:1"), ("--workers", 2)):

@@ -104,6 +104,7 @@ def valid_tables(draw: st.DrawFn, nulls: bool = True) -> dict[str, Any]:
         **dict.fromkeys(("workers", "batch"), count | none),
         "threads_per_worker": count,
         "memory_limit": st.sampled_from(["4GiB", "100 MB"]) | count | none,
+        "scratch_limit": st.sampled_from(["200GiB", "100 MB"]) | count | none,
         **dict.fromkeys(("scheduler", "scratch"), ADDRESSES | none),
         "retries": st.integers(0, 2**63 - 1),
         **dict.fromkeys(("overwrite", "keep_shards", "grow_on", "strict"), st.booleans()),
