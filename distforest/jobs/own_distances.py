@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from distforest.forest.forest import canonical
 from distforest.forest.scoring import with_costs_learned
 from distforest.sources.array_files import Mapped
-from distforest.sources.staging import scratch_of
 
 if TYPE_CHECKING:
     from distforest.evaluation.sides import ScoredSides
     from distforest.forest.forest import Forest
+    from distforest.sources.scratch import ScratchFolder
     from distforest.sources.staged_arrays import StagedTruth
     from distforest.sources.truth import Truth
 
@@ -26,7 +26,7 @@ class OwnDistances:
     Attributes
     ----------
     truth, scratch
-        The staged ground truth, and the folder for staged files; None for the default of each host.
+        The staged ground truth, and the folder for staged files, of which each host has its own.
     sides
         Which distance is taken, ``"two"`` or ``"one"``.
     scored
@@ -34,7 +34,7 @@ class OwnDistances:
     """
 
     truth: StagedTruth
-    scratch: str | None
+    scratch: ScratchFolder
     sides: str
     scored: ScoredSides | None = None
 
@@ -88,4 +88,4 @@ class _Opened(NamedTuple):
 @lru_cache(maxsize=2)
 def _opened(key: _Key) -> _Opened:
     files = list[Mapped]()
-    return _Opened(key.own.truth.open(scratch_of(key.own.scratch), files), tuple(files))
+    return _Opened(key.own.truth.open(key.own.scratch, files), tuple(files))

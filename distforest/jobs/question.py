@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from distforest.sources.scratch import OF_HOST, ScratchFolder
+
 if TYPE_CHECKING:
     from distforest.jobs.callback import Callback
     from distforest.jobs.spec import Relation
@@ -52,7 +54,7 @@ class Question:
         For ``"distance"``, both or neither: which distance to a training row is taken, one of
         `distforest.sides.SIDED`; and the ground truth of the training rows, by which their own distances count.
     scratch
-        With these, the folder for staged files; None for the default of each host.
+        With these, the folder for staged files, of which each host has its own.
     """
 
     forest: str
@@ -70,7 +72,7 @@ class Question:
     source: str | None = None
     sides: str | None = None
     distances: Relation | None = None
-    scratch: str | None = None
+    scratch: ScratchFolder = OF_HOST
 
     @property
     def called(self) -> str:

@@ -123,7 +123,7 @@ class ScoreSpec:
             strict=self.run.strict,
             max_bytes=self.run.max_bytes,
             distances=self.distances,
-            scratch=self.run.scratch,
+            scratch=self.run.scratch_folder,
             **self.params,
         )
 

@@ -61,7 +61,7 @@ def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
     question, forest = task.question, opened_forest(task.question.forest, task.digest)
     relation = question.distances
     assert relation is not None  # noqa: S101  (held by outline)
-    place = StagingPlace.of(task.folder, question.scratch)
+    place = StagingPlace(task.folder, question.scratch)
     with overheard():
         staged = stage_truth(kind_of_distances(relation), list(wanted_of_relation("distances", relation)), place)
     own = OwnDistances(staged, question.scratch, str(question.sides))

@@ -108,7 +108,7 @@ class StagedTruth(NamedTuple):
         """The constant that was subtracted from all distances."""
         return self.staged.reading.offset if self.graph is None else self.graph.offset
 
-    def open(self, scratch: Path, files: list[Mapped] | None = None) -> Truth:
+    def open(self, scratch: ScratchFolder, files: list[Mapped] | None = None) -> Truth:
         """Open the truth on this host; see `Staged.open`."""
         classes = None if self.classes is None else list(self.classes)
         graph = None if self.graph is None else self.graph.open(scratch, files)
