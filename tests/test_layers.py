@@ -15,7 +15,7 @@ import pytest
 from distforest.growth.methods import METHODS
 
 ROOT = Path(__file__).parents[1] / "distforest"
-GROUND = {"errors", "amounts", "jit", "arguments", "sides", "html_table", "threads"}
+GROUND = {"errors", "amounts", "jit", "arguments", "sides", "html_table", "threads", "process_end"}
 BELOW: dict[str, set[str]] = {
     "stores": set(),
     "sources": {"stores"},

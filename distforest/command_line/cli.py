@@ -24,8 +24,6 @@ than Python and click.
 
 from __future__ import annotations
 
-import atexit
-import gc
 import json
 import os
 import sys
@@ -57,6 +55,7 @@ from distforest.errors import (
     UnreachableError,
 )
 from distforest.jobs.answers import ANSWERS
+from distforest.process_end import end_sooner
 from distforest.sides import SIDED
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ def main() -> None:
 
     An address is a path from the current directory, or a URL such as s3://bucket/data.zarr/X.
     """
-    atexit.register(gc.freeze)  # else the interpreter looks for cycles as it ends, for half a second
+    end_sooner()
     sys.path.append(os.getcwd())  # a module with a similarity function may be there; workers get the same path
 
 

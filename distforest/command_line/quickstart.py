@@ -42,6 +42,7 @@ from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
+from distforest.process_end import end_sooner
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest
 from distforest.stores.folder import Folder
@@ -394,7 +395,7 @@ def score_apart(home: Path, questions: Sequence[Question]) -> set[str]:
         A process took more than `SCORE_SECONDS`.
     """
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(N_SCORERS, spawn) as pool:
+    with ProcessPoolExecutor(N_SCORERS, spawn, end_sooner) as pool:
         running = [pool.submit(score, one, _answers_of(home, one), Here()) for one in questions]
         try:
             return {future.result(SCORE_SECONDS).digest for future in running}

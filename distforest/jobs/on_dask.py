@@ -25,6 +25,7 @@ from distforest.amounts import counted
 from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import check_worker_memory
+from distforest.process_end import end_sooner
 from distforest.sources.lazy.own_process import in_own_processes
 
 if TYPE_CHECKING:
@@ -540,6 +541,7 @@ def local_cluster(
         except RuntimeError as error:  # of Dask, around the cause
             raise JobError(f"workers could not be started on this machine: {error.__cause__ or error}") from error
         with cluster, Client(cluster) as client:
+            client.run(end_sooner)
             yield OnDask(client)
 
 
