@@ -371,10 +371,11 @@ class Problem:
     ) -> dict[str, np.ndarray]:
         """`grow`, which reads no more rows at once than ``passes`` allow; every row walks to its leaf."""
         source = self.growth.source
-        assert isinstance(source, BinnedSource)  # noqa: S101  (`check_by_sums`)
         if self.data.truth_kind.is_of_vectors:
             _ = self._middle  # before there are nodes, as it sorts all values
-        table = on_features(grow_by_passes(self.growth, trees, weights, passes), source)
+        table = grow_by_passes(self.growth, trees, weights, passes)
+        if isinstance(source, BinnedSource):
+            table = on_features(table, source)
         leaves, features = np.empty(in_bag.shape, np.int32), self.data.array
         step = passes.rows_of_block(features.shape[1] * features.itemsize)
         for first in range(0, self.n_rows, step):

@@ -11,7 +11,7 @@ from distforest.errors import MemoryLimitError
 from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.growth.cuts.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
-from distforest.growth.passes import BLOCK_SHARE
+from distforest.growth.row_room import BLOCK_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -1,0 +1,99 @@
+"""What a row takes in memory where its features are read by passes, and what follows for a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from distforest.growth.cuts.clusters import TwoClusters
+from distforest.growth.cuts.random_cuts import AtRandom
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from distforest.growth.grower import Growth
+
+FINISHING_BYTES = 56
+"""Bytes of a row whose node is in memory, beside its features and truth: frontier, children, sides, chosen values."""
+
+SORTING_BYTES = 56
+"""Bytes of a row while the values of a candidate are put in order and scanned."""
+
+FLOAT_BYTES, RANDOM_BYTES = 8, 28
+"""Bytes of a row for each candidate whose values are held; if cuts are at random, also the sides of all rows."""
+
+WITNESS_BYTES = 4
+"""Bytes of a row for each witness of its node."""
+
+BLOCK_SHARE = 8
+"""A block of rows takes at most this part of the budget, since a pass holds copies of it."""
+
+
+@dataclass(frozen=True)
+class RowRoom:
+    """What a row of features of float32 takes.
+
+    Attributes
+    ----------
+    n_columns
+        Number of features.
+    truth_bytes
+        Bytes of its truth.
+    width
+        Number of candidates of a node.
+    candidate_bytes
+        Bytes for each candidate whose values are held.
+    n_witnesses
+        Number of witnesses of a node.
+
+    Examples
+    --------
+    >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
+    >>> room.bytes_on_disk, room.bytes_in_memory, room.bytes_of_large, room.most_rows(100 << 20)
+    (208, 480, 80, 1146880)
+    """
+
+    n_columns: int
+    truth_bytes: int
+    width: int
+    candidate_bytes: int = FLOAT_BYTES
+    n_witnesses: int = 0
+
+    @classmethod
+    def of(cls, growth: Growth, truth: np.ndarray) -> Self:
+        """The room of the rows of a growth, whose ``truth`` has an entry for each of them."""
+        criterion, at_random = growth.criterion, isinstance(growth.criterion, AtRandom)
+        witnesses = criterion.witnesses if isinstance(criterion, TwoClusters) else None
+        return cls(
+            growth.source.shape[1],
+            truth.dtype.itemsize * truth[:1].size,
+            growth.draw.width,
+            RANDOM_BYTES if at_random else FLOAT_BYTES,
+            0 if witnesses is None else witnesses.n_witnesses,
+        )
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Its features, its truth and its weight."""
+        return 4 * self.n_columns + self.truth_bytes + 4
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """The same and all else while its node is searched in memory; rows of leaves are left out in a copy."""
+        held = FINISHING_BYTES + SORTING_BYTES + self.width * self.candidate_bytes
+        return self.bytes_on_disk * 3 // 2 + held
+
+    @property
+    def bytes_of_large(self) -> int:
+        """All but its features, while these are on disk and the values of one candidate are held."""
+        frontier = 8 + self.truth_bytes + WITNESS_BYTES * self.n_witnesses
+        return frontier + SORTING_BYTES + self.candidate_bytes + 4
+
+    def held(self, budget: int, n_rows: int) -> int:
+        """How many candidates of a node of ``n_rows`` may have their values in memory, at least one."""
+        spare = budget - budget // BLOCK_SHARE - n_rows * self.bytes_of_large
+        return 1 + max(0, min(self.width - 1, spare // (n_rows * self.candidate_bytes)))
+
+    def most_rows(self, budget: int) -> int:
+        """The most rows of a node that fit into a budget with the values of one candidate."""
+        return (budget - budget // BLOCK_SHARE) // self.bytes_of_large
