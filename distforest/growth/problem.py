@@ -23,8 +23,10 @@ from distforest.forest.table import NodeTable, route
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
+from distforest.growth.judged_rows import truth_of_rows
 from distforest.growth.passes import Passes, grow_by_passes
 from distforest.growth.rng import bootstrap, bootstrap_part, subsample
+from distforest.growth.row_room import RowRoom
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
 from distforest.sources.arrays import ArraySource, release_pages
 from distforest.sources.binned import BinnedSource, BinnedTable, Bins
@@ -341,6 +343,14 @@ class Problem:
     def width(self) -> int:
         """Number of candidates of a node whose values are held at once."""
         return self.growth.held or self.growth.draw.width
+
+    @property
+    def room(self) -> RowRoom | None:
+        """What a row takes if trees grow by passes over features as they are; None if they do not."""
+        growth = self.growth
+        if self.passes is None or self.data.is_of_distances or not isinstance(growth.source, ArraySource):
+            return None
+        return RowRoom.of(growth, truth_of_rows(growth))
 
     @property
     def most_leaves(self) -> int:

@@ -45,6 +45,8 @@ class RowRoom:
         Bytes for each candidate whose values are held.
     n_witnesses
         Number of witnesses of a node.
+    by_some
+        Whether some rows of a node judge its cuts.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class RowRoom:
     width: int
     candidate_bytes: int = FLOAT_BYTES
     n_witnesses: int = 0
+    by_some: bool = False
 
     @classmethod
     def of(cls, growth: Growth, truth: np.ndarray) -> Self:
@@ -70,6 +73,7 @@ class RowRoom:
             growth.draw.width,
             RANDOM_BYTES if at_random else FLOAT_BYTES,
             0 if witnesses is None else witnesses.n_witnesses,
+            isinstance(criterion, TwoClusters) and criterion.at_random and growth.limits.min_samples_leaf == 1,
         )
 
     @property
@@ -93,6 +97,23 @@ class RowRoom:
         """How many candidates of a node of ``n_rows`` may have their values in memory, at least one."""
         spare = budget - budget // BLOCK_SHARE - n_rows * self.bytes_of_large
         return 1 + max(0, min(self.width - 1, spare // (n_rows * self.candidate_bytes)))
+
+    def n_readings(self, budget: int, n_rows: int) -> int:
+        """How often the features of a node of ``n_rows`` are read until its rows have gone to its children.
+
+        Once for as many candidates as are held, once for the values of the chosen one, and once to write rows. If some
+        rows judge, only the last two are whole readings.
+
+        Examples
+        --------
+        >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
+        >>> room.n_readings(1 << 30, 10**6), room.n_readings(100 << 20, 10**6)
+        (2, 6)
+        """
+        held = self.held(budget, n_rows)
+        if self.by_some or held == self.width:
+            return 2
+        return -(-self.width // held) + 2
 
     def most_rows(self, budget: int) -> int:
         """The most rows of a node that fit into a budget with the values of one candidate."""

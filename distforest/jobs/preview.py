@@ -22,9 +22,10 @@ from distforest.growth.methods import (
 )
 from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
+from distforest.growth.row_room import FLOAT_BYTES, RANDOM_BYTES, RowRoom
 from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
-from distforest.jobs.plan import TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes, within
+from distforest.jobs.plan import FLOAT32_BYTES, TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes, within
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
 from distforest.sources.arrays import open_array
@@ -49,9 +50,6 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
     from distforest.sources.wanted import Wanted
 
-
-FLOAT32_BYTES = 4
-"""Bytes of a staged value."""
 
 ZARR = ("zarr.json", ".zgroup", ".zarray")
 """Files of metadata that make a folder an array or a group."""
@@ -222,13 +220,9 @@ def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None =
     own_limit = _limit(spec, workers)
     limit = memory_limit or own_limit
     cure, whole = "", projected_bytes(size, least_batch, 1)
-    is_known = not any(relation.functions for relation in spec.input.relations.values())  # on disk, and without holes
-    may_pass = not _found_without_sums(spec, seen) or (
-        size.dense and is_known and METHODS[spec.method].reads == "features"
-    )
     if spec.run.parts is not None:
         size, least_batch = _in_parts(spec.run.parts, size, workers), spec.run.batch or TREES_AT_ONCE
-    elif limit and whole > limit and may_pass:
+    elif limit and whole > limit and _may_pass(spec, seen, size):
         size, cure = _by_passes(spec, size, limit)
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
     least = projected_bytes(size, least_batch, 1)
@@ -242,21 +236,52 @@ def _in_parts(parts: int | str, size: Size, workers: int) -> Size:
     return replace(size, matrix_bytes=codes, n_parts=n_parts, parts_of_worker=-(-n_parts // workers))
 
 
+def _may_pass(spec: Spec, seen: list[Seen], size: Size) -> bool:
+    """Whether trees of this kind grow by passes, as far as metadata tell; see `distforest.growth.judged_rows`."""
+    if METHODS[spec.method].reads != "features":
+        return False
+    if size.dense:  # distances on disk, and without holes
+        return not any(relation.functions for relation in spec.input.relations.values())
+    found = _found_without_sums(spec, seen) if spec.params.get("max_bins") else _found_without_values(spec, seen)
+    return not found and not any(_has_categories(array) for array in seen)
+
+
 def _by_passes(spec: Spec, size: Size, limit: int) -> tuple[Size, str]:
     """The size of growth by passes within ``limit`` bytes; or the same size, and what would make them possible."""
     tasks, rows = (spec.run.batch, spec.run.threads_per_worker), sampling(spec.params, size.n_rows)
-    leaves, has_bins = rows.most_leaves(spec.params), size.dense or bool(spec.params["max_bins"])
-    size = replace(size, n_drawn=rows.n_distinct)
-    sized = within(replace(size, most_leaves=leaves), limit, *tasks)
-    if sized and has_bins:
+    as_asked = replace(size, n_drawn=rows.n_distinct, most_leaves=rows.most_leaves(spec.params))
+    if not size.dense and not spec.params.get("max_bins"):
+        as_asked = replace(as_asked, room=_room_of(spec, size))
+    sized = within(as_asked, limit, *tasks)
+    if sized is not None:
         return sized, ""
-    if within(replace(size, most_leaves=1), limit, *tasks) is None:
-        return size, ""
-    lacking = (["`max_bins`"] if not has_bins else []) + (_FEWER_NODES if sized is None else [])
-    return size, f", or let trees grow by passes: set {' and '.join(lacking)}"
+    fewer_nodes = replace(as_asked, most_leaves=1)
+    changed = [([_FEWER_NODES], fewer_nodes)]
+    if as_asked.room is not None and "max_bins" in spec.params:
+        changed += [(["`max_bins`"], replace(as_asked, room=None))]
+        changed += [(["`max_bins`", _FEWER_NODES], replace(fewer_nodes, room=None))]
+    elif as_asked.room is not None:
+        changed += [([_FEWER_ROWS], replace(fewer_nodes, n_drawn=1))]
+    for wanted, other in changed:
+        if within(other, limit, *tasks) is not None:
+            return size, f", or let trees grow by passes: set {' and '.join(wanted)}"
+    return size, ""
 
 
-_FEWER_NODES = ["a larger `min_samples_leaf` or a `max_depth`"]
+def _room_of(spec: Spec, size: Size) -> RowRoom:
+    """What a row takes whose features are read as they are, as `RowRoom.of` has it of a growth."""
+    at_random, has_truth = spec.params["splitter"] == "random", truth_of(spec)[0] != TruthKind.NOTHING
+    return RowRoom(
+        size.matrix_bytes // (FLOAT32_BYTES * size.n_rows),
+        size.truth_bytes // size.n_rows,
+        size.width,
+        RANDOM_BYTES if at_random and has_truth else FLOAT_BYTES,
+        int(spec.params.get("n_witnesses", 0)),
+        at_random and not has_truth and spec.params["min_samples_leaf"] == 1,
+    )
+
+
+_FEWER_NODES, _FEWER_ROWS = "a larger `min_samples_leaf` or a `max_depth`", "a smaller `max_samples`"
 
 
 def faults_of_metadata(spec: Spec) -> list[str]:
@@ -510,7 +535,7 @@ def _width(spec: Spec, n_columns: int) -> int:
 def _found_without_sums(spec: Spec, seen: list[Seen]) -> list[str]:
     """What keeps cuts from following from sums over codes, as far as metadata tell.
 
-    It is what `distforest.growth.passes.check_by_sums` refuses when all rows have been read.
+    It is what `distforest.growth.judged_rows.check_by_sums` refuses when all rows have been read.
     """
     truth_kind, _ = truth_of(spec)
     found = []
@@ -522,6 +547,17 @@ def _found_without_sums(spec: Spec, seen: list[Seen]) -> list[str]:
         found.append("absolute differences of targets")
     if spec.params.get("splitter") == "random":
         found.append("splitter='random'")
+    found += [f"sparse features at {array.address}" for array in seen if array.is_of_sparse_features]
+    return found + [f"distances of classes at {array.address}" for array in seen if array.by_class]
+
+
+def _found_without_values(spec: Spec, seen: list[Seen]) -> list[str]:
+    """What keeps cuts from following from one candidate's values after another's, as far as metadata tell.
+
+    It is what `distforest.growth.judged_rows.check_by_passes` refuses when all rows have been read.
+    """
+    truth_kind, _ = truth_of(spec)
+    found = [str(truth_kind)] if truth_kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} else []
     found += [f"sparse features at {array.address}" for array in seen if array.is_of_sparse_features]
     return found + [f"distances of classes at {array.address}" for array in seen if array.by_class]
 

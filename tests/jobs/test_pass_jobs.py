@@ -90,15 +90,6 @@ def test_targets_take_memory_before_the_first_tree() -> None:
     assert projected_bytes(targets, 1, 1) > projected_bytes(replace(targets, of_vectors=False), 1, 1)
 
 
-def test_exact_values_do_not_grow_by_passes(tmp_path: Path) -> None:
-    large_arrays(tmp_path)
-    seen = preview(spec_in(tmp_path, "forest", max_bins="none", memory_limit="1GiB"))
-    assert seen.plan.rows_budget is None
-    cure = "or let trees grow by passes: set `max_bins` and a larger `min_samples_leaf` or a `max_depth`"
-    with pytest.raises(MemoryLimitError, match=f"{cure}$"):
-        check_memory(seen.plan.projected_bytes, seen.memory_limit, seen.cure)
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("batch", [1, 2])
 def test_a_budget_uses_what_the_limit_leaves(threads: int, batch: int) -> None:
