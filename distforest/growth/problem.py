@@ -268,6 +268,8 @@ class Sampling:
     def most_leaves(self, params: Params) -> int:
         """The most leaves of a tree: one for each row that it is likely to draw, or as many as the parameters allow.
 
+        A cut at a random place between inner quantiles seldom leaves less than a tenth of a node on either side.
+
         Examples
         --------
         >>> Sampling(1000, 1000, replace=True).most_leaves({"min_samples_leaf": 1, "max_depth": None})
@@ -275,7 +277,10 @@ class Sampling:
         >>> Sampling(1000, 1000, replace=True).most_leaves({"min_samples_leaf": 20, "max_depth": None})
         50
         """
-        most = min(self.n_distinct, max(1, self.n_draws // int(params.get("min_samples_leaf") or 1)))
+        least = int(params.get("min_samples_leaf") or 1)
+        if "n_witnesses" in params and params["splitter"] == "random":
+            least = max(least, int(params["min_samples_split"]) // 10)
+        most = min(self.n_distinct, max(1, self.n_draws // least))
         depth = params.get("max_depth")
         return most if depth is None else min(most, 1 << min(int(depth), 62))
 

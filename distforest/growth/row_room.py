@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 FINISHING_BYTES = 56
 """Bytes of a row whose node is in memory, beside its features and truth: frontier, children, sides, chosen values."""
 
-SORTING_BYTES = 56
+SORTING_BYTES = 48
 """Bytes of a row while the values of a candidate are put in order and scanned."""
+
+FRONTIER_BYTES = 16
+"""Bytes of a row of a node that is searched: its number and weight, in two levels."""
 
 FLOAT_BYTES, RANDOM_BYTES = 8, 28
 """Bytes of a row for each candidate whose values are held; if cuts are at random, also the sides of all rows."""
@@ -52,7 +55,7 @@ class RowRoom:
     --------
     >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
     >>> room.bytes_on_disk, room.bytes_in_memory, room.bytes_of_large, room.most_rows(100 << 20)
-    (208, 480, 80, 1146880)
+    (208, 368, 76, 1207242)
     """
 
     n_columns: int
@@ -83,15 +86,15 @@ class RowRoom:
 
     @property
     def bytes_in_memory(self) -> int:
-        """The same and all else while its node is searched in memory; rows of leaves are left out in a copy."""
-        held = FINISHING_BYTES + SORTING_BYTES + self.width * self.candidate_bytes
-        return self.bytes_on_disk * 3 // 2 + held
+        """The same and all else while its node is searched in memory, or while rows of leaves are left out in a copy."""
+        searched = self.bytes_on_disk + FRONTIER_BYTES + SORTING_BYTES + self.width * self.candidate_bytes
+        return max(searched, self.bytes_on_disk * 3 // 2 + FINISHING_BYTES)
 
     @property
     def bytes_of_large(self) -> int:
         """All but its features, while these are on disk and the values of one candidate are held."""
-        frontier = 8 + self.truth_bytes + WITNESS_BYTES * self.n_witnesses
-        return frontier + SORTING_BYTES + self.candidate_bytes + 4
+        judged = self.truth_bytes + WITNESS_BYTES * self.n_witnesses + self.candidate_bytes
+        return FRONTIER_BYTES + SORTING_BYTES + judged
 
     def held(self, budget: int, n_rows: int) -> int:
         """How many candidates of a node of ``n_rows`` may have their values in memory, at least one."""
