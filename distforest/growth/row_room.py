@@ -86,7 +86,7 @@ class RowRoom:
 
     @property
     def bytes_in_memory(self) -> int:
-        """The same and all else while its node is searched in memory, or while rows of leaves are left out in a copy."""
+        """All of it while its node is searched in memory, or while rows of leaves are left out in a copy."""
         searched = self.bytes_on_disk + FRONTIER_BYTES + SORTING_BYTES + self.width * self.candidate_bytes
         return max(searched, self.bytes_on_disk * 3 // 2 + FINISHING_BYTES)
 

@@ -22,10 +22,10 @@ from distforest.growth.methods import (
 )
 from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
-from distforest.growth.row_room import FLOAT_BYTES, RANDOM_BYTES, RowRoom
 from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
-from distforest.jobs.plan import FLOAT32_BYTES, TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes, within
+from distforest.jobs.passes_chosen import Room, by_passes
+from distforest.jobs.plan import FLOAT32_BYTES, TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
 from distforest.sources.arrays import open_array
@@ -223,7 +223,8 @@ def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None =
     if spec.run.parts is not None:
         size, least_batch = _in_parts(spec.run.parts, size, workers), spec.run.batch or TREES_AT_ONCE
     elif limit and whole > limit and _may_pass(spec, seen, size):
-        size, cure = _by_passes(spec, size, limit)
+        room = Room(limit, threads, spec.run.batch)
+        size, cure = by_passes(spec.params, truth_of(spec)[0], size, room)
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
     least = projected_bytes(size, least_batch, 1)
     return Preview(tuple(seen), size.n_rows, size.n_trees, planned, own_limit, tuple(told), least, cure, whole)
@@ -244,44 +245,6 @@ def _may_pass(spec: Spec, seen: list[Seen], size: Size) -> bool:
         return not any(relation.functions for relation in spec.input.relations.values())
     found = _found_without_sums(spec, seen) if spec.params.get("max_bins") else _found_without_values(spec, seen)
     return not found and not any(_has_categories(array) for array in seen)
-
-
-def _by_passes(spec: Spec, size: Size, limit: int) -> tuple[Size, str]:
-    """The size of growth by passes within ``limit`` bytes; or the same size, and what would make them possible."""
-    tasks, rows = (spec.run.batch, spec.run.threads_per_worker), sampling(spec.params, size.n_rows)
-    as_asked = replace(size, n_drawn=rows.n_distinct, most_leaves=rows.most_leaves(spec.params))
-    if not size.dense and not spec.params.get("max_bins"):
-        as_asked = replace(as_asked, room=_room_of(spec, size))
-    sized = within(as_asked, limit, *tasks)
-    if sized is not None:
-        return sized, ""
-    fewer_nodes = replace(as_asked, most_leaves=1)
-    changed = [([_FEWER_NODES], fewer_nodes)]
-    if as_asked.room is not None and "max_bins" in spec.params:
-        changed += [(["`max_bins`"], replace(as_asked, room=None))]
-        changed += [(["`max_bins`", _FEWER_NODES], replace(fewer_nodes, room=None))]
-    elif as_asked.room is not None:
-        changed += [([_FEWER_ROWS], replace(fewer_nodes, n_drawn=1))]
-    for wanted, other in changed:
-        if within(other, limit, *tasks) is not None:
-            return size, f", or let trees grow by passes: set {' and '.join(wanted)}"
-    return size, ""
-
-
-def _room_of(spec: Spec, size: Size) -> RowRoom:
-    """What a row takes whose features are read as they are, as `RowRoom.of` has it of a growth."""
-    at_random, has_truth = spec.params["splitter"] == "random", truth_of(spec)[0] != TruthKind.NOTHING
-    return RowRoom(
-        size.matrix_bytes // (FLOAT32_BYTES * size.n_rows),
-        size.truth_bytes // size.n_rows,
-        size.width,
-        RANDOM_BYTES if at_random and has_truth else FLOAT_BYTES,
-        int(spec.params.get("n_witnesses", 0)),
-        at_random and not has_truth and spec.params["min_samples_leaf"] == 1,
-    )
-
-
-_FEWER_NODES, _FEWER_ROWS = "a larger `min_samples_leaf` or a `max_depth`", "a smaller `max_samples`"
 
 
 def faults_of_metadata(spec: Spec) -> list[str]:
