@@ -28,7 +28,7 @@ from distforest.growth.passes import Passes, grow_by_passes
 from distforest.growth.rng import bootstrap, bootstrap_part, subsample
 from distforest.growth.row_room import RowRoom
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
-from distforest.sources.arrays import ArraySource, release_pages
+from distforest.sources.arrays import ArraySource, release_pages, row_blocks
 from distforest.sources.binned import BinnedSource, BinnedTable, Bins
 from distforest.sources.lazy.source import LazySource, lazy_sources
 from distforest.sources.point_pairs import PairColumns
@@ -210,7 +210,8 @@ class Data:
             others = (*others, self.pair_weights.integers, np.array(self.pair_weights.unit))
         for array in (*parts, self.truth, self.feature_weights, self.pairs, self.sample_weight, *others):
             digest.update(canonical(None if array is None else [array.dtype.str, array.shape]))
-            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+            for _, block in () if array is None else row_blocks(array):
+                digest.update(np.ascontiguousarray(block).data)
         return digest.hexdigest()
 
     @property

@@ -87,7 +87,8 @@ class RowRoom:
     @property
     def bytes_in_memory(self) -> int:
         """All of it while its node is searched in memory, or while rows of leaves are left out in a copy."""
-        searched = self.bytes_on_disk + FRONTIER_BYTES + SORTING_BYTES + self.width * self.candidate_bytes
+        held = min(self.width, 2) if self.by_some else self.width  # all rows judge where few have shown no cut
+        searched = self.bytes_on_disk + FRONTIER_BYTES + SORTING_BYTES + held * self.candidate_bytes
         return max(searched, self.bytes_on_disk * 3 // 2 + FINISHING_BYTES)
 
     @property
@@ -117,6 +118,22 @@ class RowRoom:
         if self.by_some or held == self.width:
             return 2
         return -(-self.width // held) + 2
+
+    def used(self, budget: int, n_rows: int) -> int:
+        """How many bytes of a budget a tree of ``n_rows`` is likely to use, if cuts halve nodes.
+
+        Examples
+        --------
+        >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
+        >>> [room.used(budget << 20, 10**6) >> 20 for budget in (80, 200, 400, 4_000)]
+        [77, 175, 350, 350]
+        """
+        large, in_memory = 0, n_rows
+        if n_rows * self.bytes_in_memory > budget:
+            large = n_rows * (self.bytes_of_large + (self.held(budget, n_rows) - 1) * self.candidate_bytes)
+        while in_memory * self.bytes_in_memory > budget:
+            in_memory = -(-in_memory // 2)
+        return min(budget, max(large, in_memory * self.bytes_in_memory))
 
     def most_rows(self, budget: int) -> int:
         """The most rows of a node that fit into a budget with the values of one candidate."""

@@ -348,7 +348,8 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     if size.n_parts is not None:
         return _parted_bytes(size, batch)
     if size.rows_budget is not None:
-        growing, merging = size.rows_budget + size.grown_bytes(batch), 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES)
+        held = size.rows_budget if size.room is None else size.room.used(size.rows_budget, size.n_drawn)
+        growing, merging = held + size.grown_bytes(batch), 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES)
         task = max(growing, size.walked_bytes(batch), merging)
         matrix = size.matrix_bytes if size.dense else 0  # features are passed over, too, but where distances are
         return IMPORTED_BYTES + matrix + size.held_bytes + max(threads * task, size.begun_bytes)

@@ -16,15 +16,13 @@ from distforest.growth.methods import (
     NO_PASSES_WITH_HOLES,
     check_sparse,
     check_together,
-    n_candidates,
-    n_combined,
     sampling,
 )
 from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
-from distforest.jobs.passes_chosen import Room, by_passes
+from distforest.jobs.passes_chosen import Room, by_passes, width_of
 from distforest.jobs.plan import FLOAT32_BYTES, TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
@@ -488,11 +486,7 @@ def _width(spec: Spec, n_columns: int) -> int:
     """Candidates of a node."""
     if METHODS[spec.method].reads == "points":
         return 1
-    if "n_pairs" in spec.params:
-        return int(spec.params["n_pairs"] or 1)
-    width = n_candidates(spec.params["max_features"], n_columns)
-    is_axis = n_combined(spec.params, n_columns) == 1.0 and spec.params["feature_weights"] is None
-    return min(width, n_columns) if is_axis else width
+    return width_of(spec.params, n_columns)
 
 
 def _found_without_sums(spec: Spec, seen: list[Seen]) -> list[str]:

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.sources.arrays import ArraySource, is_complete, release_pages
+from distforest.sources.readings import FEATURES, read
 from distforest.sources.resident import spans
 from distforest.sources.source import Projections
+from distforest.stores.room import partial_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from distforest.sources.arrays import Matrix
+    from distforest.sources.readings import Onlooker
     from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 
@@ -82,6 +88,26 @@ class MappedRows:
                 places = own[here] - np.int32(first)
                 of_node[:, here] = source.project(places, np.array([0, len(places)]), candidates)
         return values
+
+
+def features_on_disk(rows: Matrix, folder: Path, onlooker: Onlooker | None = None) -> Float32s:
+    """Read features into a file without a name in a folder, which is mapped; it goes with the array.
+
+    Raises
+    ------
+    InputError
+        As `distforest.sources.readings.read`.
+    JobError
+        The disk is full.
+    """
+    n_rows, n_columns = map(int, rows.shape)
+    n_bytes = 4 * n_rows * n_columns
+    with partial_file(folder, b"", n_bytes, "name another folder by $DISTFOREST_SCRATCH, or make room") as path:
+        found = np.memmap(path, np.float32, "r+", shape=(n_rows, n_columns))
+        read(rows, FEATURES, found, onlooker)
+    release_pages(found)
+    found.flags.writeable = False
+    return found
 
 
 def lacks_none(features: Float32s, block_rows: int) -> bool:

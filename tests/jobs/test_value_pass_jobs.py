@@ -135,7 +135,11 @@ def test_a_budget_uses_what_the_limit_leaves(threads: int) -> None:
     large = Size(N_LARGE, 2, 800 << 20, 16 << 20, width=7, dense=False, n_drawn=2_528_483, room=room)
     sized = within(large, 4 << 30, 1, threads)
     assert sized is not None
-    assert (4 << 30) - threads < projected_bytes(sized, 1, threads) <= 4 << 30
+    assert sized.rows_budget is not None
+    assert projected_bytes(sized, 1, threads) <= 4 << 30
+    in_codes = within(replace(large, room=None), 4 << 30, 1, threads)
+    assert in_codes is not None
+    assert sized.rows_budget == in_codes.rows_budget, "what the limit leaves"
     least = 900 << 20
     assert within(large, least, 1, 1) is not None
     assert within(replace(large, n_drawn=N_LARGE * 3), least, 1, 1) is None
