@@ -38,7 +38,7 @@ from distforest.html_table import html_table
 from distforest.jit import compiling_told
 from distforest.jobs.cluster import Here
 from distforest.jobs.free_memory import free_bytes
-from distforest.jobs.passes_chosen import Room, budget_of, exceeds
+from distforest.jobs.passes_chosen import WorkerRoom, budget_of, exceeds
 from distforest.jobs.progress import shown_progress
 from distforest.jobs.screening import screened_data
 from distforest.jobs.staging import from_data
@@ -360,13 +360,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         self._warn_of_rounding(sample)
         return features
 
-    def _room(self) -> Room:
+    def _room(self) -> WorkerRoom:
         """The memory in which trees grow: of this process, or of a worker of the cluster."""
         if self.client is None:
-            return Room(free_bytes(), n_threads(self.n_jobs))
+            return WorkerRoom(free_bytes(), n_threads(self.n_jobs))
         cluster = self._calls()
         assert cluster is not None  # noqa: S101  (there is a client)
-        return Room(cluster.memory_limit or free_bytes(), cluster.threads)
+        return WorkerRoom(cluster.memory_limit or free_bytes(), cluster.threads)
 
     def _warn_of_rounding(self, sample: Sample) -> None:
         """Warn of columns whose values become equal in float32, from a sample of the training rows."""

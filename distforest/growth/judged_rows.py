@@ -74,7 +74,7 @@ def check_by_passes(growth: Growth) -> None:
         )
 
 
-def growth_over(growth: Growth, block: RowBlock) -> Growth:
+def growth_among(growth: Growth, block: RowBlock) -> Growth:
     """The growth over some rows in memory, which are numbered from 0."""
     source = growth.source
     if isinstance(source, BinnedSource):

@@ -36,7 +36,7 @@ from distforest.growth.cuts.histograms import N_CODES, code_of_missing
 from distforest.growth.cuts.sums import NodeSums, RowBlock, no_sums
 from distforest.growth.cuts_by_values import ValueCut, cut_by_values
 from distforest.growth.grower import Growth, Levels, Limits, PartingByCuts, descend_level, unseen
-from distforest.growth.judged_rows import check_by_passes, growth_over, judging, truth_of_rows
+from distforest.growth.judged_rows import check_by_passes, growth_among, judging, truth_of_rows
 from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES, FLOAT_BYTES, RowRoom
 from distforest.growth.stored_rows import StoredRows
 from distforest.sources.arrays import ArraySource, release_pages
@@ -357,7 +357,7 @@ def descend_in_memory(
 
     ``frontier`` has numbers of rows within ``block``. Rows of leaves are dropped once they are half of it.
     """
-    growth = growth_over(growth, block)
+    growth = growth_among(growth, block)
     parting = PartingByCuts(growth, trees, unseen, growth.criterion, written)
     below = descend_level(frontier, depth, parting, growth.watch)
     if 2 * len(below.rows) >= len(block.weights):

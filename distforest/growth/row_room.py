@@ -126,7 +126,7 @@ class RowRoom:
         --------
         >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
         >>> [room.used(budget << 20, 10**6) >> 20 for budget in (80, 200, 400, 4_000)]
-        [77, 175, 350, 350]
+        [72, 175, 350, 350]
         """
         large, in_memory = 0, n_rows
         if n_rows * self.bytes_in_memory > budget:

@@ -21,7 +21,7 @@ _FEWER_NODES, _FEWER_ROWS = "a larger `min_samples_leaf` or a `max_depth`", "a s
 
 
 @dataclass(frozen=True)
-class Room:
+class WorkerRoom:
     """The memory of a worker, its threads, and the trees of a task; None: chosen by the size."""
 
     limit: int
@@ -33,7 +33,7 @@ class Room:
         return within(size, self.limit, self.batch, self.threads)
 
 
-def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: Room) -> tuple[Size, str]:
+def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoom) -> tuple[Size, str]:
     """The size of growth by passes; or the same size, and in words what would make them possible, "" if nothing would.
 
     Parameters
@@ -87,14 +87,14 @@ def width_of(params: Params, n_columns: int) -> int:
     return min(width, n_columns) if is_axis else width
 
 
-def exceeds(method: str, params: Params, shape: tuple[int, ...], room: Room) -> bool:
+def exceeds(method: str, params: Params, shape: tuple[int, ...], room: WorkerRoom) -> bool:
     """Whether not even one tree fits into memory over features of this shape, whatever their truth takes."""
     if METHODS[method].reads != "features":
         return False
     return projected_bytes(_size(params, shape, 0), room.batch or 1, 1) > room.limit
 
 
-def budget_of(method: str, data: Data, params: Params, room: Room) -> int | None:
+def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int | None:
     """The budget of rows of trees that grow by passes over data that are there; None: in memory.
 
     They do if they do not fit otherwise, and trees of this kind may.

@@ -87,6 +87,9 @@ LEVELS_BY_SUMS = 4
 """Levels that the trees of a task may be cut by sums of distances: the more trees share a pass, the more levels pass
 before all of their nodes fit."""
 
+LEVELS_MORE = 1.5
+"""How many times as many levels as if cuts halved nodes are read of what is in memory."""
+
 SPARE_SHARE = 4
 """A budget of distances leaves this part of a worker's limit: maps come beside it, and Dask ends a worker near it."""
 
@@ -201,7 +204,7 @@ class Size:
 
     @property
     def read_of_tree(self) -> int:
-        """About how many bytes a tree reads that grows by passes over rows, if cuts halve nodes.
+        """About how many bytes a tree reads that grows by passes over rows, if cuts halve large nodes.
 
         All features at its start, and while rows walk to their leaves; those of nodes that do not fit as often as they
         are passed over on each level; and what is in memory once a level.
@@ -210,7 +213,7 @@ class Size:
         --------
         >>> codes = Size(4_000_000, 1, 800 << 20, 16 << 20, 7, dense=False, rows_budget=1 << 28, n_drawn=2_528_483)
         >>> codes.read_of_tree >> 20
-        1434
+        1578
         """
         codes = self.matrix_bytes // FLOAT32_BYTES
         if self.room is None:
@@ -225,7 +228,7 @@ class Size:
             n_rows = -(-n_rows // 2)
         if self.n_drawn > most:
             leaf = max(1, self.n_drawn // self.most_leaves)
-            readings += max(1, math.ceil(math.log2(max(2, n_rows / leaf))))
+            readings += math.ceil(LEVELS_MORE * math.log2(max(2, n_rows / leaf)))
         return begun + self.matrix_bytes + readings * on_disk * self.n_drawn
 
     def n_passes(self, batch: int) -> int:

@@ -22,7 +22,7 @@ from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
-from distforest.jobs.passes_chosen import Room, by_passes, width_of
+from distforest.jobs.passes_chosen import WorkerRoom, by_passes, width_of
 from distforest.jobs.plan import FLOAT32_BYTES, TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
@@ -221,7 +221,7 @@ def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None =
     if spec.run.parts is not None:
         size, least_batch = _in_parts(spec.run.parts, size, workers), spec.run.batch or TREES_AT_ONCE
     elif limit and whole > limit and _may_pass(spec, seen, size):
-        room = Room(limit, threads, spec.run.batch)
+        room = WorkerRoom(limit, threads, spec.run.batch)
         size, cure = by_passes(spec.params, truth_of(spec)[0], size, room)
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
     least = projected_bytes(size, least_batch, 1)
