@@ -3,7 +3,7 @@
 ``python benchmarks/beyond_memory.py [--how KIND] [--rows N] [--columns P] [--trees B] [--budget MIB] [--leaf M]
 [--folder FOLDER]`` writes N rows of P features with two classes, which three features and noise tell, and grows B trees
 in two fresh processes: in memory, and by passes. KIND is "bins" (SMERF with `max_bins`), "exact" (SMERF of exact
-values), or URerF: as it is by default, "clusters", or with the best cuts by fast_bic, "fast_bic". Each process is
+values), or URerF: as it is by default, "clusters", or with the best cuts by two means, "two_means". Each process is
 watched from outside: its peak is the largest resident memory that the kernel reports of it, mapped pages included. Both
 must give the same bits.
 
@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "bins": ("smerf", {"max_bins": 256}),
     "exact": ("smerf", {}),
     "clusters": ("urerf", {"feature_weights": None}),
-    "fast_bic": ("urerf", {"feature_weights": None, "splitter": "best", "criterion": "fast_bic", "n_witnesses": 0}),
+    "two_means": ("urerf", {"feature_weights": None, "splitter": "best", "criterion": "two_means", "n_witnesses": 0}),
 }
 """Method and parameters of each kind of trees."""
 
