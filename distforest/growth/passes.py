@@ -171,9 +171,10 @@ class _Tree:
     @property
     def rows_in_memory(self) -> int:
         """Rows that may be finished in memory together."""
-        if self.room is None:
-            return self.passes.rows_in_memory(self.new_rows().bytes_of_row + FINISHING_BYTES)
-        return self.passes.rows_in_memory(self.room.bytes_in_memory)
+        if self.room is not None:
+            return self.passes.rows_in_memory(self.room.bytes_in_memory)
+        none = StoredRows(self.passes.folder, self.values[:0], self.truth[:0])
+        return self.passes.rows_in_memory(none.bytes_of_row + FINISHING_BYTES)
 
     def grow(self, in_bag: Int32s) -> NodeTable:
         """Grow the tree over its in-bag rows."""
