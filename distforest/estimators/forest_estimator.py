@@ -38,7 +38,7 @@ from distforest.html_table import html_table
 from distforest.jit import compiling_told
 from distforest.jobs.cluster import Here
 from distforest.jobs.free_memory import free_bytes
-from distforest.jobs.passes_chosen import WorkerRoom, budget_of, exceeds
+from distforest.jobs.passes_chosen import WorkerRoom, budget_of
 from distforest.jobs.progress import shown_progress
 from distforest.jobs.screening import screened_data
 from distforest.jobs.staging import from_data
@@ -54,7 +54,6 @@ from distforest.sources.data_frames import (
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
-from distforest.sources.mapped_rows import features_on_disk
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Reordering, Schema, refuse_categories
@@ -351,12 +350,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
         Warns of columns whose values become equal in float32.
         """
-        sample, params = Sample(), {row.name: getattr(self, row.name) for row in self._method.parameters}
-        features: Float32s
-        if is_stored(rows) and len(rows.shape) == 2 and exceeds(self._method.name, params, rows.shape, self._room()):
-            features = features_on_disk(rows, scratch_of(None) / "passes", sample)
-        else:
-            features = read(rows, FEATURES, onlooker=sample)
+        sample = Sample()
+        features: Float32s = read(rows, FEATURES, onlooker=sample)
         self._warn_of_rounding(sample)
         return features
 
