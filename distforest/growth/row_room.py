@@ -131,7 +131,7 @@ class RowRoom:
         large, in_memory = 0, n_rows
         if n_rows * self.bytes_in_memory > budget:
             large = n_rows * (self.bytes_of_large + (self.held(budget, n_rows) - 1) * self.candidate_bytes)
-        while in_memory * self.bytes_in_memory > budget:
+        while in_memory > 1 and in_memory * self.bytes_in_memory > budget:
             in_memory = -(-in_memory // 2)
         return min(budget, max(large, in_memory * self.bytes_in_memory))
 
