@@ -1,9 +1,11 @@
 """Trees over more rows than memory: by passes within a budget, beside the same trees in memory.
 
-``python benchmarks/beyond_memory.py [--rows N] [--columns P] [--trees B] [--budget MIB] [--leaf M] [--folder FOLDER]``
-writes N rows of P features with two classes, which three features and noise tell, and grows B trees of bins in two
-fresh processes: in memory, and by passes. Each process is watched from outside: its peak is the largest resident
-memory that the kernel reports of it, mapped pages included. Both must give the same bits.
+``python benchmarks/beyond_memory.py [--how KIND] [--rows N] [--columns P] [--trees B] [--budget MIB] [--leaf M]
+[--folder FOLDER]`` writes N rows of P features with two classes, which three features and noise tell, and grows B trees
+in two fresh processes: in memory, and by passes. KIND is "bins" (SMERF with `max_bins`), "exact" (SMERF of exact
+values), or URerF: as it is by default, "clusters", or with the best cuts by two means, "two_means". Each process is
+watched from outside: its peak is the largest resident memory that the kernel reports of it, mapped pages included. Both
+must give the same bits.
 
 The whole size is ``--rows 20000000 --trees 10 --budget 256``, which takes 7 GB of disk.
 """
@@ -31,6 +33,14 @@ from distforest.growth.problem import Data
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
 
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bins": ("smerf", {"max_bins": 256}),
+    "exact": ("smerf", {}),
+    "clusters": ("urerf", {"feature_weights": None}),
+    "two_means": ("urerf", {"feature_weights": None, "splitter": "best", "criterion": "two_means", "n_witnesses": 0}),
+}
+"""Method and parameters of each kind of trees."""
+
 BLOCK = 100_000
 """Rows that are drawn at once."""
 
@@ -53,20 +63,22 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     """Grow the trees in this process, each alone; the digest of all their arrays, and seconds of the processor."""
     X = np.load(options.folder / "X.npy", mmap_mode="r")
     y = np.load(options.folder / "y.npy")
-    params = {"n_estimators": options.trees, "max_bins": 256, "min_samples_leaf": options.leaf}
+    method_name, own = KINDS[options.how]
+    given = {**own, "n_estimators": options.trees}
+    if options.how != "clusters":  # by default a few rows judge cuts, which goes with leaves of any size
+        given["min_samples_leaf"] = options.leaf
+    method = METHODS[method_name]
     passes = Passes(options.folder / "passes", options.budget << 20) if options.only == "by passes" else None
     few = np.arange(3000)
     for n_few, rows in ((1 << 16, few), (0, None)):  # the first time compiles
-        data = Data(
-            Features(X.shape[1]),
-            X if rows is None else X[rows],
-            TruthKind.LABELS,
-            y if rows is None else y[rows],
-            (0, 1),
-        )
-        own = passes if rows is None or passes is None else Passes(passes.folder, n_few)
+        features, labels = (X, y) if rows is None else (X[rows], y[rows])
+        if method_name == "smerf":
+            data = Data(Features(X.shape[1]), features, TruthKind.LABELS, labels, (0, 1))
+        else:
+            data = Data(Features(X.shape[1]), features, TruthKind.NOTHING, np.empty((len(labels), 0)))
+        budget = passes if rows is None or passes is None else Passes(passes.folder, n_few)
         before, processor, start = resident(), time.process_time(), time.perf_counter()
-        bound = problem(METHODS["smerf"], data, complete(METHODS["smerf"].parameters, params), 0, own)
+        bound = problem(method, data, complete(method.parameters, given), 0, budget)
         binned, digest, n_nodes = time.process_time() - processor, hashlib.sha256(), 0
         for tree in range(options.trees):
             arrays = bound.grow(np.array([tree]))
@@ -113,6 +125,7 @@ def watched(command: list[str]) -> tuple[dict[str, Any], int]:
 def main() -> None:
     """Measure both, or the one that is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--how", choices=tuple(KINDS), default="bins", help="kind of trees")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--columns", type=int, default=50)
     parser.add_argument("--trees", type=int, default=2)
@@ -128,7 +141,7 @@ def main() -> None:
     print(machine(), "\n", flush=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         write_rows(Path(folder), options.rows, options.columns)
-        arguments = [f"--{name}={getattr(options, name)}" for name in ("trees", "budget", "leaf")]
+        arguments = [f"--{name}={getattr(options, name)}" for name in ("how", "trees", "budget", "leaf")]
         rows, found = [], {}
         for how in (options.only,) if options.only else ("in memory", "by passes"):
             command = [sys.executable, __file__, "--alone", f"--only={how}", f"--folder={folder}", *arguments]

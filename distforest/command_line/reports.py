@@ -368,7 +368,8 @@ def _passes_in_words(plan: Plan) -> tuple[str, str]:
     """How trees grow by passes over rows or over distances."""
     held = in_bytes(plan.rows_budget or 0)
     if not plan.n_passes:
-        return "rows", f"by passes, {held} of them in memory at once for each tree"
+        read = in_bytes(plan.read_bytes)
+        return "rows", f"by passes, {held} of them in memory at once for each tree; about {read} read in all"
     passes = counted(plan.n_passes, "pass", "passes")
     read = f"about {passes} for each task, {in_bytes(plan.read_bytes)} read in all"
     return "distances", f"by passes, {held} of them in memory at once for each task; {read}"

@@ -31,11 +31,14 @@ from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.methods import check_together, problem, weights_of_rows
 from distforest.growth.parameters import Parameter, complete
+from distforest.growth.passes import Passes
 from distforest.growth.problem import Data
 from distforest.growth.standstill import told_of_roots
 from distforest.html_table import html_table
 from distforest.jit import compiling_told
 from distforest.jobs.cluster import Here
+from distforest.jobs.free_memory import unused_bytes
+from distforest.jobs.passes_chosen import WorkerRoom, budget_of
 from distforest.jobs.progress import shown_progress
 from distforest.jobs.screening import screened_data
 from distforest.jobs.staging import from_data
@@ -54,6 +57,7 @@ from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_sto
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Reordering, Schema, refuse_categories
+from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse import SparseSource, warn_of_zeros
 from distforest.sources.truth import Truth, TruthKind
 from distforest.sources.weights import checked_weights
@@ -351,6 +355,14 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         self._warn_of_rounding(sample)
         return features
 
+    def _room(self) -> WorkerRoom:
+        """The memory in which trees grow: of this process, or of a worker of the cluster."""
+        if self.client is None:
+            return WorkerRoom(unused_bytes(), n_threads(self.n_jobs))
+        cluster = self._calls()
+        assert cluster is not None  # noqa: S101  (there is a client)
+        return WorkerRoom(cluster.memory_limit or unused_bytes(), cluster.threads)
+
     def _warn_of_rounding(self, sample: Sample) -> None:
         """Warn of columns whose values become equal in float32, from a sample of the training rows."""
         if warning := told_of_rounding(sample, self._schema()):
@@ -515,7 +527,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             if params.get("feature_weights") == "dependence":
                 data = screened_data(data, seed, Here(threads), watch)
             chosen = self._chosen_cut(data, params, seed, lambda own: fit_here(own, threads, watch))
-            bound = problem(self._method, data, params if chosen is None else chosen.into(params), seed)
+            budget = budget_of(self._method.name, data, params, self._room())
+            passes = None if budget is None else Passes(OF_HOST.path / "passes", budget)
+            bound = problem(self._method, data, params if chosen is None else chosen.into(params), seed, passes)
             forest = fit_here(bound, threads, watch, earlier)
             told = chosen.entry if chosen else {}
             self._set_forest(replace(forest, provenance={**forest.provenance, **told}))
@@ -527,6 +541,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
                 job = Folder(f"{place}/job")
                 inputs = from_data(data, self._method.name, params, seed, job.address)
+                inputs = replace(inputs, rows_budget=budget_of(self._method.name, data, params, self._room()))
                 options = Options(watch=watch)
                 if earlier is not None:
                     options = replace(options, earlier=f"{place}/earlier.zarr")

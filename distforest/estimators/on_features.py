@@ -15,10 +15,13 @@ from distforest.estimators.on_tables import OnTables
 from distforest.forest import explanations, importances, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
+from distforest.jobs.passes_chosen import exceeds
 from distforest.sources.doubts import Sample
-from distforest.sources.given import unmasked
+from distforest.sources.given import is_stored, unmasked
+from distforest.sources.mapped_rows import features_on_disk
 from distforest.sources.row_kinds import Features
 from distforest.sources.schema import Schema
+from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse_features import read_sparse_features
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from distforest.forest.explanations import Explanation
     from distforest.forest.importances import FeatureImportances
     from distforest.growth.parameters import Value
+    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s, Floats
     from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.truth import Truth
@@ -51,10 +55,24 @@ class OnFeatures(OnTables, OnRows):
         """Read the features of the training rows, shape (n, n_features)."""
         rows = self._rows(X, reset=True)
         if not scipy.sparse.issparse(rows):
-            return self._read_features(rows)
+            return self._features_on_disk(rows) if self._is_too_large(rows) else self._read_features(rows)
         check_sparse(self._params())
         sample = Sample()
         features = read_sparse_features(rows, sample)
+        self._warn_of_rounding(sample)
+        return features
+
+    def _is_too_large(self, rows: object) -> bool:
+        """Whether rows lie on disk, and not even one tree over them fits into memory."""
+        if not is_stored(rows) or len(rows.shape) != 2:
+            return False
+        params = {row.name: getattr(self, row.name, row.default) for row in self._method.parameters}
+        return exceeds(self._method.name, params, rows.shape, self._room())
+
+    def _features_on_disk(self, rows: Matrix) -> Float32s:
+        """`_read_features` into a file that is mapped."""
+        sample = Sample()
+        features = features_on_disk(rows, OF_HOST.path / "passes", sample)
         self._warn_of_rounding(sample)
         return features
 

@@ -161,6 +161,10 @@ def unwatched(level: Level) -> None:
     """Ignore the report of a level."""
 
 
+def unseen(frontier: Frontier) -> None:
+    """Ignore the nodes of a level: rows find their leaves when the tree is complete."""
+
+
 class Parting(Protocol):
     """How the nodes of a level are parted and written down, level by level from the roots down."""
 

@@ -63,6 +63,7 @@ from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.isolation import RandomCut, TwoAtRandom
+from distforest.growth.judged_rows import check_by_passes
 from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, pair_columns, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
@@ -81,12 +82,13 @@ from distforest.growth.parameters import (
     n_drawn,
     parameters_told,
 )
-from distforest.growth.passes import BY_PASSES, Passes, check_by_sums
+from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource, BinnedTable, Bins
 from distforest.sources.category_codes import check_codes
+from distforest.sources.mapped_rows import lacks_none
 from distforest.sources.row_kinds import Dense, Features, Several
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
@@ -160,8 +162,11 @@ def _columns_of_features(data: Data, source: Source, params: Params, seed: int) 
     width = n_candidates(max_features, n_columns, weights)
     if params["coefficients"] != "normal":
         return Oblique(weights, width, combinations)
-    matrix = ArraySource.of(data.present).values
-    return Oblique(weights, width, combinations, inverse_deviations(matrix, screened_rows(seed, len(matrix))))
+    present = None if data.sample_weights is None or data.sample_weights.is_everywhere else data.sample_weights.present
+    sample = screened_rows(seed, data.n_rows if present is None else len(present))
+    rows = sample if present is None else present[sample].astype(np.int32)
+    matrix = ArraySource.of(data.array).values
+    return Oblique(weights, width, combinations, inverse_deviations(matrix, rows, present))
 
 
 def n_combined(params: Params, n_columns: int) -> float:
@@ -512,7 +517,7 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
         growth = _with_categories(method, growth, data)
     meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
     if of_rows is not None:
-        check_by_sums(growth, BY_PASSES)
+        check_by_passes(growth)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1), passes)
 
 
@@ -574,7 +579,7 @@ def _source(data: Data, params: Params, passes: Passes | None) -> Source:
     if isinstance(data.matrix, Bins):
         return data.matrix.source()
     if max_bins is None:
-        return data.source()
+        return data.source() if passes is None else _features_on_disk(data, passes)
     if isinstance(data.rows, Features) and data.rows.n_categories:
         check_codes(data.array, data.rows.n_categories)
         of_categories = np.array(data.rows.n_categories) > 0
@@ -589,6 +594,14 @@ def _source(data: Data, params: Params, passes: Passes | None) -> Source:
         return BinnedSource.stored(data.array, int(max_bins), data.sample_weight, Path(path), step)
     finally:
         os.unlink(path)  # the map holds the file until nobody reads it
+
+
+def _features_on_disk(data: Data, passes: Passes) -> Source:
+    """The source of features of which no more than a block is resident."""
+    if not isinstance(data.rows, Features) or data.rows.n_categories:
+        return data.source()  # refused by `check_by_passes`
+    step = passes.rows_of_block(data.array.shape[1] * data.array.itemsize)
+    return ArraySource.of(data.array, lacks_none(data.array, step))
 
 
 def for_sparse(params: Params) -> dict[str, object]:

@@ -15,8 +15,9 @@ import numpy as np
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.grower import Levels
+from distforest.growth.judged_rows import truth_judged
 from distforest.growth.level_decisions import AnswerOfPack, Decision, NodeRun, WrittenNodes
-from distforest.growth.passes import descend_in_memory, truth_judged
+from distforest.growth.passes import descend_in_memory
 from distforest.growth.rowless import RowlessGrowth
 from distforest.sources.source import offsets, runs
 

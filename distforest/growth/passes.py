@@ -2,10 +2,11 @@
 
 A level is a row of stretches, each of consecutive nodes whose rows lie together on disk::
 
-    level   [ node 5, by sums ] [ node 6, by sums ] [ nodes 7 to 24, in memory ] [ nodes 25 to 40, in memory ]
+    level   [ node 5, on disk ] [ node 6, on disk ] [ nodes 7 to 24, in memory ] [ nodes 25 to 40, in memory ]
 
-- The rows of a large node are read in two passes, block by block: the first adds up the sums of its candidates, from
-  which the cut follows, the second writes each row to one of two children.
+- The rows of a large node are read block by block. Over codes of bins a first pass adds up the sums of its candidates,
+  from which the cut follows; over features as they are, passes compute the values of a few candidates at a time
+  (`distforest.growth.cuts_by_values`). A last pass writes each row to one of two children.
 - Nodes whose rows fit are read together, and go one level down by the grower as it is.
 
 A tree draws by the numbers of its nodes, and these are given level by level. So all stretches of a level are taken
@@ -27,16 +28,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from distforest.errors import InputError
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.forest.table import NodeTable
-from distforest.growth.cuts.criteria import Criterion, Cuts, Gini, Variance
+from distforest.growth.cuts.candidates_in_turn import InTurn
+from distforest.growth.cuts.criteria import Cuts, Gini, Variance
 from distforest.growth.cuts.histograms import N_CODES, code_of_missing
 from distforest.growth.cuts.sums import NodeSums, RowBlock, no_sums
-from distforest.growth.grower import Growth, Levels, Limits, PartingByCuts, descend_level
+from distforest.growth.cuts_by_values import ValueCut, cut_by_values
+from distforest.growth.grower import Growth, Levels, Limits, PartingByCuts, descend_level, unseen
+from distforest.growth.judged_rows import check_by_passes, growth_among, judging, truth_of_rows
+from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES, FLOAT_BYTES, RowRoom
 from distforest.growth.stored_rows import StoredRows
-from distforest.sources.arrays import release_pages
-from distforest.sources.binned import MISSING_CODE, BinnedSource, BinnedTable
+from distforest.sources.arrays import ArraySource, release_pages
+from distforest.sources.binned import MISSING_CODE, BinnedSource
 from distforest.sources.scratch import is_locked
 from distforest.sources.source import Projections
 
@@ -45,20 +49,11 @@ if TYPE_CHECKING:
 
     from distforest.sources.source import Floats, Int32s, Ints
 
-FINISHING_BYTES = 56
-"""Bytes of a row whose node is in memory, beside its codes and truth: frontier, children, sides, chosen values."""
-
-BY_PASSES = "by passes"
-"""How trees grow here, in messages."""
-
 ROWS = "rows-"
 """Beginning of the names of folders with the rows of a tree."""
 
 LEFT_SECONDS = 60
 """A folder that nobody has locked is removed when nothing was written to it for this long."""
-
-BLOCK_SHARE = 8
-"""A block of rows takes at most this part of the budget, since a pass holds copies of it."""
 
 
 @dataclass(frozen=True)
@@ -80,35 +75,13 @@ class Passes:
     budget: int
     block_rows: int | None = None
 
-    def rows_in_memory(self, bytes_of_row: int) -> int:
-        """Rows that may be finished in memory, at least one."""
-        return max(1, self.budget // (bytes_of_row + FINISHING_BYTES))
+    def rows_in_memory(self, bytes_in_memory: int) -> int:
+        """Rows that may be finished in memory, each with so many bytes; at least one."""
+        return max(1, self.budget // bytes_in_memory)
 
     def rows_of_block(self, bytes_of_row: int) -> int:
         """Rows that a pass reads at once, at least one."""
         return self.block_rows or max(1, self.budget // (BLOCK_SHARE * bytes_of_row))
-
-
-def check_by_sums(growth: Growth, how: str) -> None:
-    """Refuse growth whose cuts do not follow from sums over codes; ``how`` trees grow that ask for them.
-
-    Raises
-    ------
-    InputError
-        Cuts are not judged by such sums, or columns are categories; the message says what grows so.
-    """
-    found = ""
-    if isinstance(growth.source, BinnedTable):
-        found = "columns of categories"
-    elif not isinstance(growth.source, BinnedSource):
-        found = "max_bins=None"
-    elif type(growth.criterion) not in {Gini, Variance} or not growth.criterion.is_plain:
-        found = f"cuts that are judged by {type(growth.criterion).__name__}"
-    if found:
-        raise InputError(
-            f"trees grow {how} over features in bins, from labels, targets or an embedding; found {found}: set "
-            "max_bins and what goes with it, or give workers the memory for all rows"
-        )
 
 
 def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passes: Passes) -> NodeTable:
@@ -117,7 +90,7 @@ def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passe
     Parameters
     ----------
     growth
-        Data and method; its source has its codes in memory or mapped.
+        Data and method; its source has codes or features in memory or mapped.
     trees
         Numbers of the trees in the forest, shape (n_trees,).
     in_bag
@@ -128,9 +101,9 @@ def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passe
     Raises
     ------
     InputError
-        As `check_by_sums`.
+        As `check_by_passes`.
     """
-    check_by_sums(growth, BY_PASSES)
+    check_by_passes(growth)
     passes.folder.mkdir(parents=True, exist_ok=True)
     remove_left(passes.folder)
     tables = []
@@ -179,24 +152,39 @@ class _Tree:
     def __init__(self, growth: Growth, number: int, passes: Passes) -> None:
         self.trees = np.array([number], np.int64)
         self.growth, self.passes, self.written = growth.of_trees(self.trees), passes, Levels(1)
-        self.truth = truth_judged(growth.criterion)
+        self.truth, self.room = truth_of_rows(growth), None
         self._n_files = 0
+        if isinstance(growth.source, ArraySource):
+            self.room = RowRoom.of(growth, self.truth)
+            held = self.room.width * self.room.candidate_bytes // FLOAT_BYTES
+            self.growth = replace(self.growth, held=held)
 
     @property
-    def source(self) -> BinnedSource:
-        """The codes of all rows."""
-        assert isinstance(self.growth.source, BinnedSource)  # noqa: S101  (`check_by_sums`)
-        return self.growth.source
+    def values(self) -> np.ndarray:
+        """The codes or the features of all rows."""
+        source = self.growth.source
+        if isinstance(source, ArraySource):
+            return source.values
+        assert isinstance(source, BinnedSource)  # noqa: S101  (`check_by_passes`)
+        return source.codes
+
+    @property
+    def rows_in_memory(self) -> int:
+        """Rows that may be finished in memory together."""
+        if self.room is not None:
+            return self.passes.rows_in_memory(self.room.bytes_in_memory)
+        none = StoredRows(self.passes.folder, self.values[:0], self.truth[:0])
+        return self.passes.rows_in_memory(none.bytes_of_row + FINISHING_BYTES)
 
     def grow(self, in_bag: Int32s) -> NodeTable:
         """Grow the tree over its in-bag rows."""
         root = self.new_rows()
-        step, codes = self.passes.rows_of_block(root.bytes_of_row), self.source.codes
+        step, values = self.passes.rows_of_block(root.bytes_of_row), self.values
         for first in range(0, len(in_bag), step):
             here = slice(first, first + step)
             drawn = np.flatnonzero(in_bag[here])
-            root.append(RowBlock(codes[here][drawn], self.truth[here][drawn], in_bag[here][drawn]))
-            release_pages(codes)
+            root.append(RowBlock(values[here][drawn], self.truth[here][drawn], in_bag[here][drawn]))
+            release_pages(values)
         stretches: Sequence[_Stretch] = [self.stretch_of(0, root)]
         depth = 0
         while stretches:
@@ -217,7 +205,7 @@ class _Tree:
             before = joined[-1] if joined else None
             if isinstance(before, _Pack) and isinstance(stretch, _Pack):
                 n_rows = before.rows.n_rows + stretch.rows.n_rows
-                if n_rows <= self.passes.rows_in_memory(stretch.rows.bytes_of_row):
+                if n_rows <= self.rows_in_memory:
                     joined[-1] = before.joined(stretch, self.new_rows())
                     continue
             joined.append(stretch)
@@ -226,11 +214,19 @@ class _Tree:
     def new_rows(self) -> StoredRows:
         """Rows that are to be written."""
         self._n_files += 1
-        return StoredRows(self.passes.folder / f"{self._n_files}", self.source.shape[1], self.truth[:0])
+        return StoredRows(self.passes.folder / f"{self._n_files}", self.values[:0], self.truth[:0])
+
+    def cut(self, node: int, rows: StoredRows, depth: int) -> CodeCut | ValueCut | None:
+        """Cut a node whose rows do not fit, and write it down; None if it is a leaf."""
+        step = self.passes.rows_of_block(rows.bytes_of_row)
+        if self.room is None:
+            return cut_by_sums(self.growth, self.trees, node, _InBlocks(rows, step), depth, self.written)
+        search = InTurn(self.room.held(self.passes.budget, rows.n_rows))
+        return cut_by_values(self.growth, self.trees, node, rows, search, step, depth, self.written)
 
     def stretch_of(self, node: int, rows: StoredRows) -> _Stretch:
-        """A node as a stretch: finished in memory if its rows fit, else by sums."""
-        if rows.n_rows > self.passes.rows_in_memory(rows.bytes_of_row):
+        """A node as a stretch: finished in memory if its rows fit, else cut by passes."""
+        if rows.n_rows > self.rows_in_memory:
             return _LargeNode(node, rows)
         numbers = np.arange(rows.n_rows, dtype=np.int32)
         weights = rows.read(0, rows.n_rows).weights
@@ -307,17 +303,17 @@ class _LargeNode:
     rows: StoredRows
 
     def descend(self, tree: _Tree, depth: int) -> Sequence[_Stretch]:
-        """Cut the node by sums, and write its rows to its children."""
-        step = tree.passes.rows_of_block(self.rows.bytes_of_row)
-        cut = cut_by_sums(tree.growth, tree.trees, self.node, _InBlocks(self.rows, step), depth, tree.written)
+        """Cut the node by passes, and write its rows to its children."""
+        cut = tree.cut(self.node, self.rows, depth)
         if cut is None:
             self.rows.remove()
             return []
-        children = [tree.new_rows(), tree.new_rows()]
-        for block in self.rows.blocks(step):
-            goes_right = cut.goes_right[block.codes[:, cut.column]]
+        children, first = [tree.new_rows(), tree.new_rows()], 0
+        for block in self.rows.blocks(tree.passes.rows_of_block(self.rows.bytes_of_row)):
+            goes_right = cut.sides_of(block, first)
+            first += len(goes_right)
             for child, rows in zip(children, (~goes_right, goes_right), strict=True):
-                child.append(RowBlock(block.codes[rows], block.truth[rows], block.weights[rows]))
+                child.append(RowBlock(block.values[rows], block.truth[rows], block.weights[rows]))
         self.rows.remove()
         return [tree.stretch_of(cut.left + side, rows) for side, rows in enumerate(children)]
 
@@ -362,15 +358,13 @@ def descend_in_memory(
 
     ``frontier`` has numbers of rows within ``block``. Rows of leaves are dropped once they are half of it.
     """
-    source, criterion = growth.source, judging(growth.criterion, block.truth)
-    assert isinstance(source, BinnedSource)  # noqa: S101  (`check_by_sums`)
-    growth = replace(growth, source=replace(source, codes=block.codes), criterion=criterion)
-    parting = PartingByCuts(growth, trees, unseen, criterion, written)
+    growth = growth_among(growth, block)
+    parting = PartingByCuts(growth, trees, unseen, growth.criterion, written)
     below = descend_level(frontier, depth, parting, growth.watch)
     if 2 * len(below.rows) >= len(block.weights):
         return block, below
     numbers = below.rows
-    block = RowBlock(block.codes[numbers], block.truth[numbers], below.weights)
+    block = RowBlock(block.values[numbers], block.truth[numbers], below.weights)
     return block, replace(below, rows=np.arange(len(numbers), dtype=np.int32))
 
 
@@ -410,6 +404,11 @@ class CodeCut:
     column: int
     goes_right: NDArray[np.bool_]
     left: int
+
+    def sides_of(self, block: RowBlock, first: int) -> NDArray[np.bool_]:  # noqa: ARG002  (as `ValueCut.sides_of`)
+        """Whether each row of a block goes right."""
+        goes_right: NDArray[np.bool_] = self.goes_right[block.values[:, self.column]]
+        return goes_right
 
 
 def cut_by_sums(
@@ -452,23 +451,3 @@ class _SearchBySums:
             n_left = int(filled[: int(np.floor(min(cuts.threshold[0], MISSING_CODE))) + 1].sum())
             cuts.missing[0] = LEFT if 2 * n_left > self.rows.weight else RIGHT
         return cuts, np.zeros(len(frontier.rows))
-
-
-def judging(criterion: Criterion, truth: np.ndarray) -> Gini | Variance:
-    """The criterion over rows with this truth."""
-    if isinstance(criterion, Gini):
-        return replace(criterion, codes=truth)
-    assert isinstance(criterion, Variance)  # noqa: S101  (`check_by_sums`)
-    return replace(criterion, fixed=truth)
-
-
-def truth_judged(criterion: Criterion) -> Int32s | Ints:
-    """The truth of each row by which cuts are judged: its class, or its vector in fixed point."""
-    if isinstance(criterion, Gini):
-        return criterion.codes
-    assert isinstance(criterion, Variance)  # noqa: S101  (`check_by_sums`)
-    return criterion.fixed
-
-
-def unseen(frontier: Frontier) -> None:
-    """Ignore the nodes of a level: rows find their leaves when the tree is complete."""

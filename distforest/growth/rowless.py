@@ -14,7 +14,7 @@ import numpy as np
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.sums import NodeSums
 from distforest.growth.grower import Growth
-from distforest.growth.passes import check_by_sums, judging, truth_judged
+from distforest.growth.judged_rows import check_by_sums, judging, truth_judged
 from distforest.sources.binned import BinnedSource
 
 if TYPE_CHECKING:

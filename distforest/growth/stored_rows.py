@@ -1,4 +1,4 @@
-"""The rows of some nodes on disk: their codes, truth and weights, written once in order and read block by block."""
+"""The rows of some nodes on disk: their values, truth and weights, written once in order and read block by block."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ if TYPE_CHECKING:
     from distforest.sources.source import Int32s, Ints
 
 
+_NO_WEIGHTS = np.empty(0, np.int32)
+
+
 @dataclass
 class StoredRows:
-    """Rows in three files beside each other; they are read, and never mapped, so that only a block is resident.
+    """Rows in three files beside each other; they are read, and mapped only by who gives pages back.
 
     Attributes
     ----------
     path
         Beginning of the names of the files.
-    n_columns
-        Number of codes of a row.
+    no_values
+        The values of no row, shape (0, n_columns): it has the dtype of the others' values, codes or floats.
     no_truth
         The truth of no row: it has the dtype of the others' truth, and their shape but for its length of 0.
     n_rows, weight
@@ -35,7 +38,7 @@ class StoredRows:
     """
 
     path: Path
-    n_columns: int
+    no_values: np.ndarray
     no_truth: Int32s | Ints
     n_rows: int = 0
     weight: int = 0
@@ -50,7 +53,8 @@ class StoredRows:
     @property
     def bytes_of_row(self) -> int:
         """Bytes of a row on disk."""
-        return self.n_columns + self.no_truth.dtype.itemsize * int(np.prod(self.no_truth.shape[1:])) + 4
+        held = self.no_values, self.no_truth
+        return sum(none.dtype.itemsize * int(np.prod(none.shape[1:])) for none in held) + 4
 
     def append(self, block: RowBlock) -> None:
         """Write rows after those that are there."""
@@ -71,12 +75,24 @@ class StoredRows:
 
     def read(self, first: int, n_rows: int) -> RowBlock:
         """Read ``n_rows`` rows from number ``first`` on."""
-        tail, dtype = self.no_truth.shape[1:], self.no_truth.dtype
         return RowBlock(
-            self._values("codes", np.dtype(np.uint8), (self.n_columns,), first, n_rows),
-            self._values("truth", dtype, tail, first, n_rows),
-            self._values("weights", np.dtype(np.int32), (), first, n_rows),
+            self._read("values", self.no_values, first, n_rows),
+            self._read("truth", self.no_truth, first, n_rows),
+            self._read("weights", _NO_WEIGHTS, first, n_rows),
         )
+
+    def truth(self) -> np.ndarray:
+        """The truth of all rows."""
+        return self._read("truth", self.no_truth, 0, self.n_rows)
+
+    def weights(self) -> np.ndarray:
+        """The weights of all rows."""
+        return self._read("weights", _NO_WEIGHTS, 0, self.n_rows)
+
+    def mapped(self) -> np.ndarray:
+        """The values of all rows in a memory map."""
+        shape = (self.n_rows, *self.no_values.shape[1:])
+        return np.memmap(self._file("values"), self.no_values.dtype, "r", shape=shape)
 
     def remove(self) -> None:
         """Remove the files."""
@@ -86,9 +102,8 @@ class StoredRows:
     def _file(self, name: str) -> Path:
         return self.path.with_name(f"{self.path.name}.{name}")
 
-    def _values(
-        self, name: str, dtype: np.dtype[np.generic], tail: tuple[int, ...], first: int, n_rows: int
-    ) -> np.ndarray:
-        of_row = int(np.prod(tail, dtype=np.int64))
-        values = np.fromfile(self._file(name), dtype, n_rows * of_row, offset=first * of_row * dtype.itemsize)
-        return values.reshape(n_rows, *tail)
+    def _read(self, name: str, none: np.ndarray, first: int, n_rows: int) -> np.ndarray:
+        of_row = int(np.prod(none.shape[1:], dtype=np.int64))
+        offset = first * of_row * none.dtype.itemsize
+        values = np.fromfile(self._file(name), none.dtype, n_rows * of_row, offset=offset)
+        return values.reshape(n_rows, *none.shape[1:])

@@ -156,7 +156,8 @@ class Inputs:
         missing, passes = sum(places.values()) - sum(places[place] for place in there), 0
         if self.rows_budget is not None and not self.passes_distances:
             (n, n_columns), rows = self.matrix.shape, sampling(self.params, self.matrix.shape[0])
-            passes = passes_bytes(n, n * n_columns, self.truth.n_bytes, rows.n_distinct)
+            codes, of_value = (n * n_columns, 1) if self.params.get("max_bins") else (0, 4)
+            passes = passes_bytes(codes, n_columns * of_value + self.truth.n_bytes // n, rows.n_distinct)
         self.scratch.check_room(missing, passes, there)
 
     @property

@@ -11,10 +11,12 @@ from distforest.errors import MemoryLimitError
 from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.growth.cuts.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
-from distforest.growth.passes import BLOCK_SHARE
+from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from distforest.growth.row_room import RowRoom
 
 LOCKSTEP_ROWS = 1 << 17
 """Rows of all trees of a task that the plan aims at: enough to hide the cost of Python, few to lose with a worker."""
@@ -39,6 +41,9 @@ IMPORTED_BYTES = 290 << 20
 
 MERGE_BYTES = 12 << 20
 """Most bytes that a merge task writes beside a chunk; it holds four times as much while it compresses."""
+
+FLOAT32_BYTES = 4
+"""Bytes of a staged value."""
 
 BYTES_PER_ROW = 300
 """Memory of a growing tree for each of its rows: frontier, levels, node and leaf table, the packed shard."""
@@ -82,6 +87,9 @@ LEVELS_BY_SUMS = 4
 """Levels that the trees of a task may be cut by sums of distances: the more trees share a pass, the more levels pass
 before all of their nodes fit."""
 
+LEVELS_MORE = 1.5
+"""How many times as many levels as if cuts halved nodes are read of what is in memory."""
+
 SPARE_SHARE = 4
 """A budget of distances leaves this part of a worker's limit: maps come beside it, and Dask ends a worker near it."""
 
@@ -118,6 +126,8 @@ class Size:
         Number of parts in which rows lie; None: each worker has all of them. ``matrix_bytes`` is then that of codes.
     parts_of_worker
         Most parts of a worker.
+    room
+        What a row takes if trees grow by passes over features as they are; None: over codes of bins.
     """
 
     n_rows: int
@@ -133,6 +143,7 @@ class Size:
     n_drawn: int = 1
     n_parts: int | None = None
     parts_of_worker: int = 1
+    room: RowRoom | None = None
 
     @property
     def passes_distances(self) -> bool:
@@ -191,6 +202,35 @@ class Size:
         by_trees = (budget - budget // BLOCK_SHARE) // (self.triangle_bytes + BYTES_PER_ROW * self.n_rows)
         return max(1, min(by_blocks, by_trees, MAX_BATCH))
 
+    @property
+    def read_of_tree(self) -> int:
+        """About how many bytes a tree reads that grows by passes over rows, if cuts halve large nodes.
+
+        All features at its start, and while rows walk to their leaves; those of nodes that do not fit as often as they
+        are passed over on each level; and what is in memory once a level.
+
+        Examples
+        --------
+        >>> codes = Size(4_000_000, 1, 800 << 20, 16 << 20, 7, dense=False, rows_budget=1 << 28, n_drawn=2_528_483)
+        >>> codes.read_of_tree >> 20
+        1578
+        """
+        codes = self.matrix_bytes // FLOAT32_BYTES
+        if self.room is None:
+            begun, on_disk = codes, (codes + self.truth_bytes) // self.n_rows + 4
+            in_memory = on_disk + FINISHING_BYTES
+        else:
+            begun, on_disk, in_memory = self.matrix_bytes, self.room.bytes_on_disk, self.room.bytes_in_memory
+        budget, n_rows, readings = self.rows_budget or 1, self.n_drawn, 0
+        most = max(1, budget // in_memory)
+        while n_rows > most:
+            readings += 2 if self.room is None else self.room.n_readings(budget, n_rows)
+            n_rows = -(-n_rows // 2)
+        if self.n_drawn > most:
+            leaf = max(1, self.n_drawn // self.most_leaves)
+            readings += math.ceil(LEVELS_MORE * math.log2(max(2, n_rows / leaf)))
+        return begun + self.matrix_bytes + readings * on_disk * self.n_drawn
+
     def n_passes(self, batch: int) -> int:
         """About how often a task of ``batch`` trees reads the matrix of distances, if cuts halve nodes.
 
@@ -210,9 +250,9 @@ class Size:
 class Plan:
     """The tasks of a job: runs of trees, first to last, and the memory that a worker needs for them.
 
-    ``rows_budget`` is that of the size: trees grow by passes unless it is None. Over distances, each task then reads
-    the matrix about ``n_passes`` times, and all tasks together read ``read_bytes``. If rows lie in ``n_parts``,
-    ``part_bytes`` are those of the rows on a worker.
+    ``rows_budget`` is that of the size: trees grow by passes unless it is None, and all tasks together read about
+    ``read_bytes``. Over distances, each task then reads the matrix about ``n_passes`` times. If rows lie in
+    ``n_parts``, ``part_bytes`` are those of the rows on a worker.
     """
 
     tasks: tuple[tuple[int, int], ...]
@@ -256,8 +296,10 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
     most = batch or max(map(len, shares), default=1)
     tasks = ((run[first], run[min(first + most, len(run)) - 1]) for run in runs for first in range(0, len(run), most))
     planned = Plan(tuple(tasks), projected_bytes(size, most, threads), size.rows_budget)
-    if not size.passes_distances:
+    if size.rows_budget is None:
         return planned
+    if not size.dense:
+        return replace(planned, read_bytes=len(missing) * size.read_of_tree)
     read = len(planned.tasks) * size.n_passes(most) * size.truth_bytes
     return replace(planned, n_passes=size.n_passes(most), read_bytes=read)
 
@@ -309,7 +351,8 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     if size.n_parts is not None:
         return _parted_bytes(size, batch)
     if size.rows_budget is not None:
-        growing, merging = size.rows_budget + size.grown_bytes(batch), 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES)
+        held = size.rows_budget if size.room is None else size.room.used(size.rows_budget, size.n_drawn)
+        growing, merging = held + size.grown_bytes(batch), 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES)
         task = max(growing, size.walked_bytes(batch), merging)
         matrix = size.matrix_bytes if size.dense else 0  # features are passed over, too, but where distances are
         return IMPORTED_BYTES + matrix + size.held_bytes + max(threads * task, size.begun_bytes)
@@ -346,6 +389,8 @@ def within(size: Size, limit: int, batch: int | None, threads: int) -> Size | No
         return _within_of_distances(size, (limit - spare - IMPORTED_BYTES - size.matrix_bytes) // threads, batch)
     free, n_trees = limit - IMPORTED_BYTES - size.held_bytes, batch or 1
     budget = free // threads - size.grown_bytes(n_trees)
+    if size.room is not None and size.n_drawn > size.room.most_rows(budget):
+        return None
     fits = budget >= LEAST_ROWS_BUDGET and free >= max(threads * size.walked_bytes(n_trees), size.begun_bytes)
     return replace(size, rows_budget=budget) if fits else None
 

@@ -17,15 +17,14 @@ from distforest.growth.methods import (
     NO_PASSES_WITH_HOLES,
     check_sparse,
     check_together,
-    n_candidates,
-    n_combined,
     sampling,
 )
 from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
-from distforest.jobs.plan import TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes, within
+from distforest.jobs.passes_chosen import WorkerRoom, by_passes, width_of
+from distforest.jobs.plan import FLOAT32_BYTES, TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
 from distforest.jobs.scratch_room import ScratchRoom, scratch_room
 from distforest.jobs.seen import Seen
 from distforest.jobs.staging import stage_inputs
@@ -52,9 +51,6 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
     from distforest.sources.wanted import Wanted
 
-
-FLOAT32_BYTES = 4
-"""Bytes of a staged value."""
 
 ZARR = ("zarr.json", ".zgroup", ".zarray")
 """Files of metadata that make a folder an array or a group."""
@@ -190,14 +186,10 @@ def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None =
     own_limit = _limit(spec, workers)
     limit = memory_limit or own_limit
     cure, whole = "", projected_bytes(size, least_batch, 1)
-    is_known = not any(relation.functions for relation in spec.input.relations.values())  # on disk, and without holes
-    may_pass = not _found_without_sums(spec, seen) or (
-        size.dense and is_known and METHODS[spec.method].reads == "features"
-    )
     if spec.run.parts is not None:
         size, least_batch = _in_parts(spec.run.parts, size, workers), spec.run.batch or TREES_AT_ONCE
-    elif limit and whole > limit and may_pass:
-        size, cure = _by_passes(spec, size, limit)
+    elif limit and whole > limit and _may_pass(spec, seen, size):
+        size, cure = by_passes(spec.params, truth_of(spec)[0], size, WorkerRoom(limit, threads, spec.run.batch))
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
     least = projected_bytes(size, least_batch, 1)
     is_here = n_workers is None and spec.run.scheduler is None  # elsewhere, hosts have workers that nobody has counted
@@ -212,21 +204,14 @@ def _in_parts(parts: int | str, size: Size, workers: int) -> Size:
     return replace(size, matrix_bytes=codes, n_parts=n_parts, parts_of_worker=-(-n_parts // workers))
 
 
-def _by_passes(spec: Spec, size: Size, limit: int) -> tuple[Size, str]:
-    """The size of growth by passes within ``limit`` bytes; or the same size, and what would make them possible."""
-    tasks, rows = (spec.run.batch, spec.run.threads_per_worker), sampling(spec.params, size.n_rows)
-    leaves, has_bins = rows.most_leaves(spec.params), size.dense or bool(spec.params["max_bins"])
-    size = replace(size, n_drawn=rows.n_distinct)
-    sized = within(replace(size, most_leaves=leaves), limit, *tasks)
-    if sized and has_bins:
-        return sized, ""
-    if within(replace(size, most_leaves=1), limit, *tasks) is None:
-        return size, ""
-    lacking = (["`max_bins`"] if not has_bins else []) + (_FEWER_NODES if sized is None else [])
-    return size, f", or let trees grow by passes: set {' and '.join(lacking)}"
-
-
-_FEWER_NODES = ["a larger `min_samples_leaf` or a `max_depth`"]
+def _may_pass(spec: Spec, seen: list[Seen], size: Size) -> bool:
+    """Whether trees of this kind grow by passes, as far as metadata tell; see `distforest.growth.judged_rows`."""
+    if METHODS[spec.method].reads != "features":
+        return False
+    if size.dense:  # distances on disk, and without holes
+        return not any(relation.functions for relation in spec.input.relations.values())
+    found = _found_without_sums(spec, seen) if spec.params.get("max_bins") else _found_without_values(spec, seen)
+    return not found and not any(_has_categories(array) for array in seen)
 
 
 def faults_of_metadata(spec: Spec) -> list[str]:
@@ -475,17 +460,13 @@ def _width(spec: Spec, n_columns: int) -> int:
     """Candidates of a node."""
     if METHODS[spec.method].reads == "points":
         return 1
-    if "n_pairs" in spec.params:
-        return int(spec.params["n_pairs"] or 1)
-    width = n_candidates(spec.params["max_features"], n_columns)
-    is_axis = n_combined(spec.params, n_columns) == 1.0 and spec.params["feature_weights"] is None
-    return min(width, n_columns) if is_axis else width
+    return width_of(spec.params, n_columns)
 
 
 def _found_without_sums(spec: Spec, seen: list[Seen]) -> list[str]:
     """What keeps cuts from following from sums over codes, as far as metadata tell.
 
-    It is what `distforest.growth.passes.check_by_sums` refuses when all rows have been read.
+    It is what `distforest.growth.judged_rows.check_by_sums` refuses when all rows have been read.
     """
     truth_kind, _ = truth_of(spec)
     found = []
@@ -497,6 +478,17 @@ def _found_without_sums(spec: Spec, seen: list[Seen]) -> list[str]:
         found.append("absolute differences of targets")
     if spec.params.get("splitter") == "random":
         found.append("splitter='random'")
+    found += [f"sparse features at {array.address}" for array in seen if array.is_of_sparse_features]
+    return found + [f"distances of classes at {array.address}" for array in seen if array.by_class]
+
+
+def _found_without_values(spec: Spec, seen: list[Seen]) -> list[str]:
+    """What keeps cuts from following from one candidate's values after another's, as far as metadata tell.
+
+    It is what `distforest.growth.judged_rows.check_by_passes` refuses when all rows have been read.
+    """
+    truth_kind, _ = truth_of(spec)
+    found = [str(truth_kind)] if truth_kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} else []
     found += [f"sparse features at {array.address}" for array in seen if array.is_of_sparse_features]
     return found + [f"distances of classes at {array.address}" for array in seen if array.by_class]
 

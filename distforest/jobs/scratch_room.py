@@ -44,21 +44,24 @@ def scratch_room(seen: Sequence[Seen], size: Size, n_processes: int, threads: in
     n_processes, threads
         Workers of the host, and threads of each.
     """
-    rows = passes_bytes(size.n_rows, size.matrix_bytes // 4, size.truth_bytes, threads * size.n_drawn)
+    codes = size.matrix_bytes // 4 if size.room is None else 0
+    row_bytes = (codes + size.truth_bytes) // size.n_rows if size.room is None else size.room.bytes_on_disk
+    rows = passes_bytes(codes, row_bytes, threads * size.n_drawn)
     by_passes = size.rows_budget is not None and not size.dense
     return ScratchRoom(_staged_bytes(seen, size), n_processes * rows if by_passes else 0)
 
 
-def passes_bytes(n_rows: int, code_bytes: int, truth_bytes: int, n_drawn: int) -> int:
+def passes_bytes(code_bytes: int, row_bytes: int, n_drawn: int) -> int:
     """Bytes that a process writes while trees grow by passes over rows: all codes, and ``n_drawn`` rows of trees.
+
+    A row takes ``row_bytes`` for its codes, or its features where these are read as they are, and its truth.
 
     Examples
     --------
-    >>> passes_bytes(n_rows=1000, code_bytes=50_000, truth_bytes=4_000, n_drawn=632)
+    >>> passes_bytes(code_bytes=50_000, row_bytes=54, n_drawn=632)
     133424
     """
-    of_row = (code_bytes + truth_bytes) // n_rows + BYTES_OF_WAITING_ROW
-    return code_bytes + TIMES_WRITTEN * n_drawn * of_row
+    return code_bytes + TIMES_WRITTEN * n_drawn * (row_bytes + BYTES_OF_WAITING_ROW)
 
 
 def _staged_bytes(seen: Sequence[Seen], size: Size) -> int:

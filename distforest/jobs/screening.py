@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Watch
     from distforest.jobs.inputs import Inputs
     from distforest.sources.scratch import ScratchFolder
-    from distforest.sources.source import Floats
+    from distforest.sources.source import Floats, Ints
     from distforest.stores.folder import Folder
 
 SCREENING = Work("screen")
@@ -58,8 +58,8 @@ class ScreenedMatrix(Protocol):
     def shape(self) -> tuple[int, ...]:
         """Rows and columns."""
 
-    def opened(self) -> AbstractContextManager[np.ndarray]:
-        """The features, for a block."""
+    def opened(self) -> AbstractContextManager[tuple[np.ndarray, Ints | None]]:
+        """The features, for a block, and the rows that count; None: all."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class InMemory:
         """Rows and columns."""
         return tuple(map(int, self.matrix.shape))
 
-    def opened(self) -> AbstractContextManager[np.ndarray]:
-        """The features, for a block."""
-        return nullcontext(np.asarray(self.matrix))
+    def opened(self) -> AbstractContextManager[tuple[np.ndarray, Ints | None]]:
+        """The features, for a block; all rows count."""
+        return nullcontext((np.asarray(self.matrix), None))
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,15 @@ class BlockTask:
 def screen_block(task: BlockTask) -> tuple[Floats, Floats]:
     """The largest statistic of each feature of a block over the features of the other block, for both blocks."""
     check_own_growth(task.growth)
-    with task.matrix.opened() as matrix:
-        return _statistics(task, matrix)
+    with task.matrix.opened() as (matrix, present):
+        return _statistics(task, matrix, present)
 
 
-def _statistics(task: BlockTask, matrix: np.ndarray) -> tuple[Floats, Floats]:
-    rows = screened_rows(task.seed, len(matrix), NEAR_ROWS) if task.near else screened_rows(task.seed, len(matrix))
+def _statistics(task: BlockTask, matrix: np.ndarray, present: Ints | None) -> tuple[Floats, Floats]:
+    n_rows = task.matrix.shape[0]
+    rows = screened_rows(task.seed, n_rows, NEAR_ROWS) if task.near else screened_rows(task.seed, n_rows)
+    if present is not None:
+        rows = present[rows].astype(np.int32)
     sizes, same = task.matrix.n_categories, task.own == task.others
     own = ranks(matrix, rows, np.array(task.own, np.int32), task.seed, sizes)
     others = own if same else ranks(matrix, rows, np.array(task.others, np.int32), task.seed, sizes)
@@ -120,7 +123,7 @@ def _statistics(task: BlockTask, matrix: np.ndarray) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class OnHosts:
-    """Features that every host has staged, or can stage; without the rows whose ``sample_weight`` is 0."""
+    """Features that every host has staged, or can stage; the rows whose ``sample_weight`` is 0 do not count."""
 
     staged: Staged
     scratch: ScratchFolder
@@ -141,11 +144,12 @@ class OnHosts:
         return self.staged.shape[0] - self.n_absent, *self.staged.shape[1:]
 
     @contextmanager
-    def opened(self) -> Iterator[np.ndarray]:
-        """The features, for a block; raises if their file is written to meanwhile."""
+    def opened(self) -> Iterator[tuple[np.ndarray, Ints | None]]:
+        """The features, for a block, and the rows that count; raises if their file is written to meanwhile."""
         scratch = self.scratch
+        present = None if self.sample_weight is None else np.flatnonzero(self.sample_weight.open(scratch))
         with self.staged.watched(scratch) as features:
-            yield features if self.sample_weight is None else features[self.sample_weight.open(scratch) > 0]
+            yield features, present
 
 
 def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> Inputs:

@@ -14,9 +14,9 @@ from distforest.errors import warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.draws.column_weights import ColumnWeights
+from distforest.growth.judged_rows import check_by_sums, truth_judged
 from distforest.growth.methods import GROWTH, check_together, over_rows, rows_of_features, weights_of_rows
 from distforest.growth.pairs.pair_weights import integers_of_pairs
-from distforest.growth.passes import check_by_sums, truth_judged
 from distforest.growth.rowless import IN_PARTS
 from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback

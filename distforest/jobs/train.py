@@ -402,6 +402,7 @@ def size_of(problem: Bound) -> Size:
         problem.most_leaves if isinstance(problem, Problem) else 1,
         None if passes is None else passes.budget,
         problem.sampling.n_distinct if isinstance(problem, Problem) else 1,
+        room=problem.room if isinstance(problem, Problem) else None,
     )
 
 

@@ -12,10 +12,10 @@ from distforest.sources.arrays import map_of, release_pages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from distforest.sources.source import Ints
+    from distforest.sources.source import Int32s, Ints
 
 
-def spans(matrix: np.ndarray, rows: Ints, n_rows: int) -> Iterator[tuple[int, int]]:
+def spans(matrix: np.ndarray, rows: Ints | Int32s, n_rows: int) -> Iterator[tuple[int, int]]:
     """Pass over some ``rows`` of a matrix, ``n_rows`` of them at a time; they ascend.
 
     Each block is yielded as the numbers of its first row and of the row after its last. Where the matrix is a memory

@@ -12,7 +12,7 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import are_targets, open_array, write_array
+from distforest.sources.arrays import are_targets, open_array, row_blocks, write_array
 from distforest.sources.binned import quantile_rows
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given
 from distforest.sources.doubts import (
@@ -69,7 +69,7 @@ class StagingPlace:
         """Write an array into the job's folder, and stage it on this host."""
         group = f"{self.folder}/inputs.zarr"
         Folder(f"{group}/{name}").remove()  # left by an interrupted run
-        write_array(group, name, values.shape, values.dtype, [values])
+        write_array(group, name, values.shape, values.dtype, (block for _, block in row_blocks(values)))
         return stage(f"{group}/{name}", AS_IT_IS, self.scratch)
 
     def row_numbers(self, n_rows: int) -> Staged:

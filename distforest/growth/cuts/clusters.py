@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from distforest.growth.cuts.category_clusters import cut_categories, judge_categories
 from distforest.growth.cuts.cluster_scores import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.companions import Companions, Judges
-from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.criteria import Cuts, Steady, Turn
 from distforest.growth.cuts.fences import LEFT_OUT, MARGIN
 from distforest.growth.cuts.gaussians import cut_clusters, judge_cuts
 from distforest.growth.cuts.mixture import part_mixture
@@ -29,6 +29,21 @@ if TYPE_CHECKING:
 
 SCORES = {"two_means": TWO_MEANS, "fast_bic": FAST_BIC, "equal_bic": EQUAL_BIC}
 MCLUST_BIC = "mclust_bic"
+
+
+class JudgedCandidates(NamedTuple):
+    """One cut of each candidate in each node, and the margin that it needed if it is at random.
+
+    Attributes
+    ----------
+    cuts
+        The cuts.
+    left_out
+        As in `distforest.growth.cuts.fences`, shape (width, n_nodes).
+    """
+
+    cuts: CandidateCuts
+    left_out: Floats
 
 
 @dataclass(frozen=True)
@@ -86,19 +101,25 @@ class TwoClusters(Steady):
 
         The values of a column of categories are their places, as `distforest.growth.cuts.companions` has them.
         """
+        return self.chosen(frontier, self.judge(frontier, values, min_leaf, Turn(0, len(values)), None))
+
+    def judge(
+        self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: JudgedCandidates | None
+    ) -> JudgedCandidates:
+        """The cut of each candidate of this turn and of those before it."""
         judging = values if self.judges is None else np.where(np.isnan(self.judges.scores), values, self.judges.scores)
-        lacks = not is_complete(judging)
+        lacks, left_out = not is_complete(judging), np.full((len(values), frontier.n_nodes), MARGIN)
         of_candidates = CandidateCuts.none(len(values), frontier.n_nodes)
         level = frontier.starts, frontier.weights, values
         if self.score == MCLUST_BIC:
             part_mixture(*level, min_leaf, self.relative, of_candidates)
         elif self.places is not None:
             fences = self.places.fences(frontier, values)
-            of_candidates = of_candidates._replace(thresholds=self.places.within(fences))
+            left_out = fences[LEFT_OUT]
+            of_candidates = of_candidates._replace(thresholds=replace(self.places, turn=turn).within(fences))
             judge_cuts(*level, self.scoring(min_leaf), fences, of_candidates)
             if self.judges is not None:
                 judge_categories(*level, self.judges, self.scoring(min_leaf), of_candidates)
-            spread_first(fences[LEFT_OUT], MARGIN, of_candidates.scores)
         else:
             cut_clusters(*level, self.scoring(min_leaf), self.is_plain and not lacks, of_candidates)
         if self.judges is not None and self.places is None:
@@ -107,8 +128,19 @@ class TwoClusters(Steady):
             of_candidates.scores[...] *= frontier.weight / np.maximum(_observed(frontier, judging), 1)
         if self.witnesses:
             self.witnesses.confirm(frontier, values, of_candidates)
+        if found is None:
+            return JudgedCandidates(of_candidates, left_out)
+        both = zip(found.cuts, of_candidates, strict=True)
+        return JudgedCandidates(
+            CandidateCuts(*(np.concatenate(pair) for pair in both)), np.concatenate([found.left_out, left_out])
+        )
+
+    def chosen(self, frontier: Frontier, found: JudgedCandidates) -> Cuts:
+        """The cut of the best candidate of each node."""
+        if self.places is not None:
+            spread_first(found.left_out, MARGIN, found.cuts.scores)
         cuts = Cuts.none(frontier.n_nodes)
-        choose(of_candidates, self.score == "two_means", frontier.weight, cuts)
+        choose(found.cuts, self.score == "two_means", frontier.weight, cuts)
         return cuts
 
     def scoring(self, min_leaf: int) -> ClusterScoring:

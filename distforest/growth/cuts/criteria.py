@@ -17,7 +17,7 @@ so that a cut and its mirror image gain the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GAIN_ROUNDING = 1e-12
 """A gain below this share of its terms is rounding, and counts as 0; so does a difference of two gains."""
@@ -63,6 +66,13 @@ class Cuts(NamedTuple):
         return cls(np.full(n_nodes, -1, np.int32), np.zeros(n_nodes), np.full(n_nodes, NO_CUT), sides)
 
 
+class Turn(NamedTuple):
+    """Some candidates of each node: those from number ``first`` on, of ``width``."""
+
+    first: int
+    width: int
+
+
 class Criterion(Protocol):
     """A criterion, by which cuts are judged."""
 
@@ -88,6 +98,33 @@ class Criterion(Protocol):
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node over the candidates' ``values``, shape (width, n_rows)."""
+
+
+@runtime_checkable
+class JudgesInTurn(Protocol):
+    """A criterion that can judge the candidates of nodes one after another, and then chooses as if it had seen all."""
+
+    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Any) -> Any:
+        """What is known after the candidates of ``turn``, whose ``values`` are given, shape (n_candidates, n_rows).
+
+        ``found`` is what was known before them, None of the first ones.
+        """
+
+    def chosen(self, frontier: Frontier, found: Any) -> Cuts:
+        """The cut of each node, after all its candidates were judged."""
+
+
+def raised(found: Cuts | None, n_nodes: int, first: int, cut: Callable[[Cuts], None]) -> Cuts:
+    """The cuts after candidates ``first`` and those after it, which ``cut`` counts from 0.
+
+    ``cut`` lets its candidates take the place of cuts that gain less, or of none.
+    """
+    before = Cuts.none(n_nodes) if found is None else found
+    cuts = Cuts(before.candidate.copy(), before.threshold.copy(), before.gain.copy(), before.missing.copy())
+    cut(cuts)
+    is_new = cuts.gain > before.gain
+    cuts.candidate[...] = np.where(is_new, cuts.candidate + first, before.candidate)
+    return cuts
 
 
 class Steady:
@@ -137,9 +174,19 @@ class Gini(Steady):
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
-        cuts = Cuts.none(frontier.n_nodes)
-        cut_gini(frontier.nodes, values, self.codes, self._weights, min_leaf, self.places_missing, cuts)
-        return cuts
+        return self.judge(frontier, values, min_leaf, Turn(0, len(values)), None)
+
+    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None) -> Cuts:
+        """The best cut of each node after the candidates of a turn."""
+
+        def cut(cuts: Cuts) -> None:
+            cut_gini(frontier.nodes, values, self.codes, self._weights, min_leaf, self.places_missing, cuts)
+
+        return raised(found, frontier.n_nodes, turn.first, cut)
+
+    def chosen(self, frontier: Frontier, found: Cuts) -> Cuts:  # noqa: ARG002  (the best cuts so far are the best)
+        """The cuts that were found."""
+        return found
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_classes`."""
@@ -193,9 +240,19 @@ class Variance(Steady):
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
-        cuts = Cuts.none(frontier.n_nodes)
-        cut_variance(frontier.nodes, values, self.fixed, min_leaf, self.places_missing, cuts)
-        return cuts
+        return self.judge(frontier, values, min_leaf, Turn(0, len(values)), None)
+
+    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None) -> Cuts:
+        """The best cut of each node after the candidates of a turn."""
+
+        def cut(cuts: Cuts) -> None:
+            cut_variance(frontier.nodes, values, self.fixed, min_leaf, self.places_missing, cuts)
+
+        return raised(found, frontier.n_nodes, turn.first, cut)
+
+    def chosen(self, frontier: Frontier, found: Cuts) -> Cuts:  # noqa: ARG002  (the best cuts so far are the best)
+        """The cuts that were found."""
+        return found
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_vectors`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.category_search import RanksCategories
-from distforest.growth.cuts.criteria import Criterion, Cuts, Steady
+from distforest.growth.cuts.criteria import NO_CUT, Criterion, Cuts, JudgesInTurn, Steady, Turn
 from distforest.growth.cuts.fences import FIRST, LAST, find_fences
 from distforest.growth.rng import Keys, mix, unit
 from distforest.jit import kernel
@@ -38,11 +38,14 @@ class Places:
         The nodes' streams, shape (n_nodes,), and which attempt this is.
     margin
         Share of a node's values that is left out at each end, below 1/2; 0: anywhere between the extremes.
+    turn
+        The candidates whose values are given; None: all of them.
     """
 
     keys: Keys
     attempt: int
     margin: float
+    turn: Turn | None = None
 
     def some_rows(self, frontier: Frontier) -> Frontier:
         """The same nodes with at most `JUDGED_ROWS` of their rows, drawn without replacement, in their order.
@@ -68,7 +71,8 @@ class Places:
     def within(self, fences: Floats) -> Floats:
         """A threshold for each candidate of each node, shape (width, n_nodes); NaN where its values are all equal."""
         thresholds = np.empty(fences.shape[1:])
-        draw_cuts(fences[FIRST], fences[LAST], self.keys, self.attempt, thresholds)
+        first, width = self.turn or (0, len(thresholds))
+        draw_cuts(fences[FIRST], fences[LAST], self.keys, self.attempt * width + first, thresholds)
         return thresholds
 
     def thresholds(self, frontier: Frontier, values: Floats) -> Floats:
@@ -94,13 +98,12 @@ def choose_rows(starts: Ints, keys: Keys, attempt: int, chosen_starts: Ints, cho
 
 
 @kernel
-def draw_cuts(first: Floats, last: Floats, keys: Keys, attempt: int, thresholds: Floats) -> None:
-    """thresholds[k, f] = first + u (last - first), with u drawn by node f for candidate k in this attempt."""
-    width = thresholds.shape[0]
+def draw_cuts(first: Floats, last: Floats, keys: Keys, drawn: int, thresholds: Floats) -> None:
+    """thresholds[k, f] = first + u (last - first), with u drawn by node f after ``drawn`` others and those before k."""
     for node in range(thresholds.shape[1]):
-        for k in range(width):
+        for k in range(thresholds.shape[0]):
             low, high = first[k, node], last[k, node]
-            place = low + unit(keys[node], FIRST_SHARE + attempt * width + k) * (high - low)
+            place = low + unit(keys[node], FIRST_SHARE + drawn + k) * (high - low)
             thresholds[k, node] = low if place >= high else place  # rounding must not send the right side left
 
 
@@ -130,13 +133,30 @@ class AtRandom(Steady):
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best of each node's candidates, each cut at its own place."""
-        assert self.places is not None  # noqa: S101  (the grower calls `attempted` first)
-        thresholds = self.places.thresholds(frontier, values)
-        of_rows = np.repeat(thresholds, frontier.sizes, axis=1)
-        sides = np.where(np.isnan(values) | np.isnan(of_rows), np.nan, values > of_rows)
+        thresholds, sides = self._parted(frontier, values, Turn(0, len(values)))
         cuts = self.criterion.cut(frontier, sides, min_leaf)
         chosen = thresholds[cuts.candidate.clip(0), np.arange(frontier.n_nodes)]
         return cuts._replace(threshold=np.where(cuts.candidate >= 0, chosen, 0.0))
+
+    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None) -> Cuts:
+        """The best cut of each node after the candidates of a turn."""
+        assert isinstance(self.criterion, JudgesInTurn)  # noqa: S101  (`distforest.growth.passes` has asked)
+        thresholds, sides = self._parted(frontier, values, turn)
+        cuts: Cuts = self.criterion.judge(frontier, sides, min_leaf, turn, found)
+        gain, threshold = (NO_CUT, 0.0) if found is None else (found.gain, found.threshold)
+        chosen = thresholds[(cuts.candidate - turn.first).clip(0), np.arange(frontier.n_nodes)]
+        return cuts._replace(threshold=np.where(cuts.gain > gain, chosen, threshold))
+
+    def chosen(self, frontier: Frontier, found: Cuts) -> Cuts:  # noqa: ARG002  (the best cuts so far are the best)
+        """The cuts that were found."""
+        return found
+
+    def _parted(self, frontier: Frontier, values: Floats, turn: Turn) -> tuple[Floats, Floats]:
+        """The threshold of each candidate of a turn in each node, and the side of each row as its value."""
+        assert self.places is not None  # noqa: S101  (the grower calls `attempted` first)
+        thresholds = replace(self.places, turn=turn).thresholds(frontier, values)
+        of_rows = np.repeat(thresholds, frontier.sizes, axis=1)
+        return thresholds, np.where(np.isnan(values) | np.isnan(of_rows), np.nan, values > of_rows)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by the ranks of the criterion that judges; a random place among them parts the categories."""

@@ -33,15 +33,16 @@ class RowBlock(NamedTuple):
 
     Attributes
     ----------
-    codes
-        Code of each column, shape (n_rows, n_columns), uint8.
+    values
+        Code of each column, shape (n_rows, n_columns), uint8; or its value, float32, where no sums are added up.
     truth
-        Class of each row, shape (n_rows,), int32; or its vector in fixed point, shape (n_rows, n_dimensions), int64.
+        Class of each row, shape (n_rows,), int32; or its vector in fixed point, shape (n_rows, n_dimensions), int64;
+        no columns without a ground truth.
     weights
         Multiplicity of each row, shape (n_rows,), int32.
     """
 
-    codes: Codes
+    values: np.ndarray
     truth: Int32s | Ints
     weights: Int32s
 
@@ -78,7 +79,7 @@ class ClassSums:
 
     def add(self, block: RowBlock, columns: Int32s, rows: Int32s | None = None) -> None:
         """Add labelled rows."""
-        add_labels(block.codes, block.truth, _or_all(rows, block), block.weights, columns, self.sums)
+        add_labels(block.values, block.truth, _or_all(rows, block), block.weights, columns, self.sums)
 
     def joined(self, other: Self) -> Self:
         """The sums of both."""
@@ -112,7 +113,7 @@ class VectorSums:
     def add(self, block: RowBlock, columns: Int32s, rows: Int32s | None = None) -> None:
         """Add rows with vectors."""
         numbers = _or_all(rows, block)
-        add_vectors(block.codes, block.truth, numbers, block.weights, columns, self.weights, self.sums)
+        add_vectors(block.values, block.truth, numbers, block.weights, columns, self.weights, self.sums)
 
     def joined(self, other: Self) -> Self:
         """The sums of both."""

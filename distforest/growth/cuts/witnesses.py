@@ -22,6 +22,7 @@ from distforest.sources.source import Float32s, Floats, Int32s
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
+    from distforest.sources.mapped_rows import MappedRows
 
 FIRST_SIGN = 1 << 38
 """Added, with the attempt, to a node's stream, to get the stream that draws the signs of categories."""
@@ -51,6 +52,8 @@ class Witnesses:
         The numbers of categories; None if no column holds any.
     keys
         The streams that draw signs of categories, shape (n_nodes,); None before an attempt.
+    stored
+        What reads the columns that are drawn, if ``matrix`` is a map of which only a block may be resident.
     """
 
     matrix: Float32s
@@ -59,6 +62,7 @@ class Witnesses:
     columns: Int32s | None = None
     numbers: CategoryNumbers | None = None
     keys: Keys | None = None
+    stored: MappedRows | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Witnesses:
         """The witnesses with the columns that the nodes with these streams draw in one attempt."""
@@ -77,7 +81,12 @@ class Witnesses:
         numbers, keys = self.numbers, self.keys
         if numbers is None or keys is None:
             numbers, keys = CategoryNumbers.none(self.matrix.shape[1]), np.zeros(frontier.n_nodes, np.uint64)
-        add_explained(frontier.nodes, values, self.matrix, self.columns, keys, numbers, cuts)
+        nodes, matrix, columns = frontier.nodes, self.matrix, self.columns
+        if self.stored is not None:
+            own, places = np.unique(columns, return_inverse=True)
+            matrix, columns = self.stored.columns_of(nodes.rows, own), places.astype(np.int32).reshape(columns.shape)
+            nodes = nodes._replace(rows=np.arange(len(nodes.rows), dtype=np.int32))
+        add_explained(nodes, values, matrix, columns, keys, numbers, cuts)
 
 
 @kernel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +13,12 @@ from distforest.errors import InputError
 from distforest.growth.cuts.fences import fence_columns
 from distforest.growth.rng import Keys, unit
 from distforest.jit import kernel
+from distforest.sources.arrays import ArraySource, map_of, row_blocks
+from distforest.sources.mapped_rows import SAMPLED_AT_ONCE, MappedRows
 from distforest.sources.source import Float32s, Floats, Int32s
+
+if TYPE_CHECKING:
+    from distforest.sources.source import Ints
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Int32s) ->
             columns[f, e] = column_at(cumulative, unit(keys[f], first + e))
 
 
-def inverse_deviations(matrix: Float32s, rows: Int32s) -> Floats:
+def inverse_deviations(matrix: Float32s, rows: Int32s, present: Ints | None = None) -> Floats:
     """1 / the standard deviation of each column's values within its fences; 0 for a constant column. NaN is left out.
 
     Parameters
@@ -98,7 +104,9 @@ def inverse_deviations(matrix: Float32s, rows: Int32s) -> Floats:
     matrix
         Shape (n_rows, n_columns).
     rows
-        Rows from which the fences are computed, see `distforest.growth.cuts.fences`.
+        Rows from which the fences are computed, see `distforest.growth.cuts.fences`; they ascend.
+    present
+        The rows that count, ascending; None: all.
 
     Returns
     -------
@@ -110,36 +118,54 @@ def inverse_deviations(matrix: Float32s, rows: Int32s) -> Floats:
     >>> inverse_deviations(np.array([[1, 5], [3, 5]], np.float32), np.arange(2))
     array([1., 0.])
     """
-    fences, inverse = np.empty((2, matrix.shape[1])), np.empty(matrix.shape[1])
-    fence_columns(matrix, rows, fences)
-    invert_deviations(matrix, fences, inverse)
+    n_columns = matrix.shape[1]
+    fences, inverse = np.empty((2, n_columns)), np.empty(n_columns)
+    if map_of(matrix) is None:
+        fence_columns(matrix, rows, fences)
+    else:
+        sample = MappedRows(matrix, False, SAMPLED_AT_ONCE).columns_of(rows, np.arange(n_columns, dtype=np.int32))
+        fence_columns(ArraySource.of(sample).values, np.arange(len(rows), dtype=np.int32), fences)
+    middle, bounded = np.full(n_columns, np.nan), fences[1] < np.inf
+    middle[bounded] = fences[0, bounded] + (fences[1, bounded] - fences[0, bounded]) / 2.0
+    moments = np.zeros((3, n_columns))
+    for first, block in row_blocks(matrix):
+        own = block
+        if present is not None:
+            begin, end = np.searchsorted(present, (first, first + len(block)))
+            own = block[present[begin:end] - first]
+        add_deviations(ArraySource.of(own).values, fences, middle, moments)
+    invert_deviations(moments, inverse)
     return inverse
 
 
 @kernel
-def invert_deviations(matrix: Float32s, fences: Floats, inverse: Floats) -> None:
-    """inverse[c] = 1 / sqrt(mean of squares - square of mean) of the values within the fences, in row order.
+def add_deviations(matrix: Float32s, fences: Floats, middle: Floats, moments: Floats) -> None:
+    """moments[:, c] += number, sum and sum of squares of the values within the fences, in row order.
 
-    The values are taken about the middle of their fences, or about the first one where these are infinite.
+    The values are taken about the ``middle`` of their fences, or about the first one where these are infinite; its
+    place is NaN until a block has it.
     """
-    p = matrix.shape[1]
-    n, total, square, middle = np.zeros(p), np.zeros(p), np.zeros(p), np.empty(p)
-    for c in range(p):
-        low, high = fences[0, c], fences[1, c]
+    for c in range(matrix.shape[1]):
         first = 0
-        while first < matrix.shape[0] - 1 and np.isnan(matrix[first, c]):
+        while np.isnan(middle[c]) and first < matrix.shape[0]:
+            middle[c] = np.float64(matrix[first, c])
             first += 1
-        middle[c] = low + (high - low) / 2.0 if high < np.inf else np.float64(matrix[first, c])
     for r in range(matrix.shape[0]):
-        for c in range(p):
+        for c in range(matrix.shape[1]):
             x = np.float64(matrix[r, c])
             if fences[0, c] <= x <= fences[1, c]:
-                n[c] += 1.0
-                total[c] += x - middle[c]
-                square[c] += (x - middle[c]) ** 2
-    for c in range(p):
-        if n[c] == 0.0:  # all values are missing
+                moments[0, c] += 1.0
+                moments[1, c] += x - middle[c]
+                moments[2, c] += (x - middle[c]) ** 2
+
+
+@kernel
+def invert_deviations(moments: Floats, inverse: Floats) -> None:
+    """inverse[c] = 1 / sqrt(mean of squares - square of mean), from `add_deviations`."""
+    for c in range(moments.shape[1]):
+        n, total, square = moments[0, c], moments[1, c], moments[2, c]
+        if n == 0.0:  # all values are missing
             inverse[c] = 0.0
             continue
-        variance = square[c] / n[c] - (total[c] / n[c]) ** 2
-        inverse[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square[c] / n[c] else 0.0
+        variance = square / n - (total / n) ** 2
+        inverse[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square / n else 0.0

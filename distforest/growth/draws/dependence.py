@@ -37,6 +37,8 @@ import scipy
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import shuffle, stream
 from distforest.jit import borrowing, kernel
+from distforest.sources.arrays import ArraySource, map_of
+from distforest.sources.mapped_rows import SAMPLED_AT_ONCE, MappedRows
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -168,7 +170,11 @@ def ranks(
         matrix, rows = np.asarray(matrix[rows], np.float32), np.arange(len(rows), dtype=np.int32)
         for column in (column for column in columns if n_categories[column]):
             matrix[:, column] = by_frequency(matrix[:, column])
-    rank_columns(matrix, rows, columns, seed, rank)
+    places = columns
+    if map_of(matrix) is not None:
+        matrix = ArraySource.of(MappedRows(matrix, False, SAMPLED_AT_ONCE).columns_of(rows, columns)).values
+        rows, places = np.arange(len(rows), dtype=np.int32), np.arange(len(columns), dtype=np.int32)
+    rank_columns(matrix, rows, places, columns, seed, rank)
     return rank
 
 
@@ -190,14 +196,17 @@ def by_frequency(codes: Float32s) -> Float32s:
 
 
 @kernel
-def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, filled: Int32s) -> None:
-    """filled[c, r] = rank of matrix[rows[r], columns[c]], -1 for NaN; the rows are shuffled, and then sorted stably."""
+def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, numbers: Int32s, seed: int, filled: Int32s) -> None:
+    """filled[c, r] = rank of matrix[rows[r], columns[c]], -1 for NaN; the rows are shuffled, and then sorted stably.
+
+    A column is shuffled by its own one of the ``numbers``.
+    """
     m = rows.shape[0]
     order, keys, spare = np.empty(m, np.int64), np.empty(m, np.uint64), np.empty(m, np.uint64)
     values = np.empty(m)
     for c in range(columns.shape[0]):
         places = np.arange(m)
-        shuffle(stream(seed, SCREEN_TREE, columns[c] + 1), 0, places, m)
+        shuffle(stream(seed, SCREEN_TREE, numbers[c] + 1), 0, places, m)
         for r in range(m):
             values[r] = matrix[rows[places[r]], columns[c]]
         n = order_values(values, order, keys, spare)

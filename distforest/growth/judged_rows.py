@@ -1,0 +1,127 @@
+"""Rows that are read and judged apart from all others: a growth over some of them, and what can be grown so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.growth.cuts.clusters import TwoClusters
+from distforest.growth.cuts.criteria import Criterion, Gini, Variance
+from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.draws.columns import Axis, Oblique
+from distforest.sources.arrays import ArraySource
+from distforest.sources.binned import BinnedSource, BinnedTable
+from distforest.sources.mapped_rows import MappedRows
+
+if TYPE_CHECKING:
+    from distforest.growth.cuts.sums import RowBlock
+    from distforest.growth.grower import Growth
+    from distforest.sources.source import Int32s, Ints
+
+BY_PASSES = "by passes"
+"""How trees grow whose rows wait on disk, in messages."""
+
+
+def check_by_sums(growth: Growth, how: str) -> None:
+    """Refuse growth whose cuts do not follow from sums over codes; ``how`` trees grow that ask for them.
+
+    Raises
+    ------
+    InputError
+        Cuts are not judged by such sums, or columns are categories; the message says what grows so.
+    """
+    found = ""
+    if isinstance(growth.source, BinnedTable):
+        found = "columns of categories"
+    elif not isinstance(growth.source, BinnedSource):
+        found = "max_bins=None"
+    elif type(growth.criterion) not in {Gini, Variance} or not growth.criterion.is_plain:
+        found = f"cuts that are judged by {type(growth.criterion).__name__}"
+    if found:
+        raise InputError(
+            f"trees grow {how} over features in bins, from labels, targets or an embedding; found {found}: set "
+            "max_bins and what goes with it, or give workers the memory for all rows"
+        )
+
+
+def check_by_passes(growth: Growth) -> None:
+    """Refuse growth by passes unless cuts follow from sums over codes, or from one candidate's values after another's.
+
+    Raises
+    ------
+    InputError
+        Columns are categories, features are sparse, or cuts are judged otherwise; the message says what grows so.
+    """
+    if isinstance(growth.source, BinnedSource):
+        check_by_sums(growth, BY_PASSES)
+        return
+    found = ""
+    if growth.n_categories is not None:
+        found = "columns of categories"
+    elif not isinstance(growth.source, ArraySource):
+        found = "features that are not dense"
+    elif not isinstance(growth.draw, (Axis, Oblique)):
+        found = f"candidates that are drawn by {type(growth.draw).__name__}"
+    elif type(_taught(growth.criterion)) not in {Gini, Variance, TwoClusters}:
+        found = f"cuts that are judged by {type(_taught(growth.criterion)).__name__}"
+    if found:
+        raise InputError(
+            f"trees grow {BY_PASSES} over dense features of numbers, from labels, targets, an embedding or without a "
+            f"ground truth; found {found}: give workers the memory for all rows (`run.memory_limit`)"
+        )
+
+
+def growth_among(growth: Growth, block: RowBlock) -> Growth:
+    """The growth over some rows in memory, which are numbered from 0."""
+    source = growth.source
+    if isinstance(source, BinnedSource):
+        source = replace(source, codes=block.values)
+    else:
+        assert isinstance(source, ArraySource)  # noqa: S101  (`check_by_passes`)
+        source = ArraySource.of(block.values, source.is_complete)
+    return replace(growth, source=source, criterion=criterion_over(growth.criterion, block.truth, block.values))
+
+
+def criterion_over(
+    criterion: Criterion, truth: Int32s | Ints, features: np.ndarray, stored: MappedRows | None = None
+) -> Criterion:
+    """The criterion over rows with this truth and these features; ``stored`` reads the latter if they are a map."""
+    if isinstance(criterion, AtRandom):
+        return replace(criterion, criterion=criterion_over(criterion.criterion, truth, features, stored))
+    if not isinstance(criterion, TwoClusters):
+        return judging(criterion, truth)
+    if criterion.witnesses is None:
+        return criterion
+    return replace(criterion, witnesses=replace(criterion.witnesses, matrix=features, stored=stored))
+
+
+def judging(criterion: Criterion, truth: np.ndarray) -> Gini | Variance:
+    """The criterion over rows with this truth."""
+    if isinstance(criterion, Gini):
+        return replace(criterion, codes=truth)
+    assert isinstance(criterion, Variance)  # noqa: S101  (`check_by_passes`)
+    return replace(criterion, fixed=truth)
+
+
+def truth_judged(criterion: Criterion) -> Int32s | Ints:
+    """The truth of each row by which cuts are judged: its class, or its vector in fixed point."""
+    if isinstance(criterion, Gini):
+        return criterion.codes
+    assert isinstance(criterion, Variance)  # noqa: S101  (`check_by_passes`)
+    return criterion.fixed
+
+
+def truth_of_rows(growth: Growth) -> Int32s | Ints:
+    """The truth of each row of a growth; without a ground truth it has no columns."""
+    criterion = _taught(growth.criterion)
+    if isinstance(criterion, TwoClusters):
+        return np.empty((growth.source.shape[0], 0), np.int32)
+    return truth_judged(criterion)
+
+
+def _taught(criterion: Criterion) -> Criterion:
+    """The criterion that judges sides, whether cuts are at random or not."""
+    return criterion.criterion if isinstance(criterion, AtRandom) else criterion

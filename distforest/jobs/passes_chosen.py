@@ -1,0 +1,117 @@
+"""Whether trees grow by passes over rows: where not even one tree fits into memory otherwise, and it does by passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.growth.methods import METHODS, n_candidates, n_combined, sampling
+from distforest.growth.row_room import FLOAT_BYTES, RANDOM_BYTES, RowRoom
+from distforest.jobs.plan import FLOAT32_BYTES, Size, projected_bytes, within
+from distforest.sources.row_kinds import Features
+from distforest.sources.truth import TruthKind
+
+if TYPE_CHECKING:
+    from distforest.forest.forest import Params
+    from distforest.growth.problem import Data
+
+_FEWER_NODES, _FEWER_ROWS = "a larger `min_samples_leaf` or a `max_depth`", "a smaller `max_samples`"
+
+
+@dataclass(frozen=True)
+class WorkerRoom:
+    """The memory of a worker, its threads, and the trees of a task; None: chosen by the size."""
+
+    limit: int
+    threads: int = 1
+    batch: int | None = None
+
+    def within(self, size: Size) -> Size | None:
+        """The size by passes; None where that does not suffice either."""
+        return within(size, self.limit, self.batch, self.threads)
+
+
+def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoom) -> tuple[Size, str]:
+    """The size of growth by passes; or the same size, and in words what would make them possible, "" if nothing would.
+
+    Parameters
+    ----------
+    params, truth_kind
+        All parameters of the method, and the kind of its ground truth.
+    size
+        The size with all rows in memory.
+    room
+        The memory that there is.
+    """
+    rows = sampling(params, size.n_rows)
+    as_asked = replace(size, n_drawn=rows.n_distinct, most_leaves=rows.most_leaves(params))
+    if not size.dense and not params.get("max_bins"):
+        as_asked = replace(as_asked, room=row_room_of(params, truth_kind, size))
+    sized = room.within(as_asked)
+    if sized is not None:
+        return sized, ""
+    fewer_nodes = replace(as_asked, most_leaves=1)
+    changed = [([_FEWER_NODES], fewer_nodes)]
+    if as_asked.room is not None and "max_bins" in params:
+        changed += [(["`max_bins`"], replace(as_asked, room=None))]
+        changed += [(["`max_bins`", _FEWER_NODES], replace(fewer_nodes, room=None))]
+    elif as_asked.room is not None:
+        changed += [([_FEWER_ROWS], replace(fewer_nodes, n_drawn=1))]
+    for wanted, other in changed:
+        if room.within(other) is not None:
+            return size, f", or let trees grow by passes: set {' and '.join(wanted)}"
+    return size, ""
+
+
+def row_room_of(params: Params, truth_kind: TruthKind, size: Size) -> RowRoom:
+    """What a row takes whose features are read as they are, as `RowRoom.of` has it of a growth."""
+    at_random, has_truth = params["splitter"] == "random", truth_kind != TruthKind.NOTHING
+    return RowRoom(
+        size.matrix_bytes // (FLOAT32_BYTES * size.n_rows),
+        size.truth_bytes // size.n_rows,
+        size.width,
+        RANDOM_BYTES if at_random and has_truth else FLOAT_BYTES,
+        int(params.get("n_witnesses", 0)),
+        at_random and not has_truth and params["min_samples_leaf"] == 1,
+    )
+
+
+def width_of(params: Params, n_columns: int) -> int:
+    """Candidates of a node of a method over rows."""
+    if "n_pairs" in params:
+        return int(params["n_pairs"] or 1)
+    width = n_candidates(params["max_features"], n_columns)
+    is_axis = n_combined(params, n_columns) == 1.0 and params["feature_weights"] is None
+    return min(width, n_columns) if is_axis else width
+
+
+def exceeds(method: str, params: Params, shape: tuple[int, ...], room: WorkerRoom) -> bool:
+    """Whether not even one tree fits into memory over features of this shape, whatever their truth takes."""
+    if METHODS[method].reads != "features":
+        return False
+    return projected_bytes(_size(params, shape, 0), room.batch or 1, 1) > room.limit
+
+
+def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int | None:
+    """The budget of rows of trees that grow by passes over data that are there; None: in memory.
+
+    They do if they do not fit otherwise, and trees of this kind may.
+    """
+    kind = data.truth_kind
+    is_taught = kind not in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} and data.costs is None
+    is_dense = isinstance(data.rows, Features) and not data.rows.n_categories and isinstance(data.matrix, np.ndarray)
+    if METHODS[method].reads != "features" or not is_taught or not is_dense:
+        return None
+    size = _size(params, data.matrix.shape, data.truth.nbytes)
+    size = replace(size, of_vectors=kind.is_of_vectors)
+    if projected_bytes(size, room.batch or 1, 1) <= room.limit:
+        return None
+    return by_passes(params, kind, size, room)[0].rows_budget
+
+
+def _size(params: Params, shape: tuple[int, ...], truth_bytes: int) -> Size:
+    n_rows, n_columns = shape
+    n_trees, matrix_bytes = int(params["n_estimators"] or 1), FLOAT32_BYTES * n_rows * n_columns
+    return Size(n_rows, n_trees, matrix_bytes, truth_bytes, width_of(params, n_columns), dense=False)

@@ -1,0 +1,155 @@
+"""Jobs of exact values and of clusters whose rows do not fit into their workers: the forest of a job that fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from distforest.command_line.reports import previewed
+from distforest.errors import MemoryLimitError
+from distforest.growth.row_room import RowRoom
+from distforest.jobs.cluster import Here
+from distforest.jobs.plan import LEAST_ROWS_BUDGET, Size, check_memory, projected_bytes, within
+from distforest.jobs.preview import preview
+from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
+from distforest.jobs.train import Options, fit, size_of
+from distforest.sources.arrays import create_array, write_array
+from distforest.sources.scratch import OF_HOST
+from distforest.stores.folder import Folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+N_LARGE = 4_000_000
+FEW_NODES = {"min_samples_leaf": 50}
+
+
+def spec_in(folder: Path, name: str, method: str, params: dict[str, Any] | None = None, **run: Any) -> Spec:
+    """A job over the arrays in a folder."""
+    truth = {"distances": {"kind": "labels", "values": f"{folder}/data.zarr/y"}} if method == "smerf" else {}
+    given = {
+        "format": 1,
+        "method": method,
+        "output": f"{folder}/{name}.zarr",
+        "input": {"features": f"{folder}/data.zarr/X", **truth},
+        "params": {"n_estimators": 3, **(params or {})},
+        "run": {"scratch": f"{folder}/scratch", "workers": 1, **run},
+    }
+    return Spec.from_dict(given)
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.1])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("method", ["smerf", "urerf"])
+def test_a_job_by_passes_seals_the_forest_of_one_in_memory(
+    tmp_path: Path, method: str, weighted: bool, holes: float
+) -> None:
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(600, 5)).astype(np.float32), rng.integers(0, 2, 600)
+    X[:300, 0] += 4.0
+    X[:, 1] = X[:, 0] + rng.normal(size=600) / 4.0  # which a screen finds
+    X[rng.random(X.shape) < holes] = np.nan
+    for name, values in (("X", X), ("y", y), ("w", rng.integers(0, 3, 600).astype(float))):
+        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    digests = set()
+    for name, budget in (("memory", None), ("small", 20_000), ("larger", 90_000)):
+        spec = spec_in(tmp_path, name, method)
+        if weighted:
+            weight = {"sample_weight": f"{tmp_path}/data.zarr/w"}
+            spec = Spec.from_dict({**spec.to_dict(), "input": {**spec.to_dict()["input"], **weight}})
+        folder = Folder(f"{spec.output}.job")
+        inputs = replace(stage_inputs(spec, folder.address), rows_budget=budget)
+        digests.add(fit(inputs, spec.output, folder, Here(), Options(batch=2)).digest)
+    assert len(digests) == 1
+    assert not list((tmp_path / "scratch" / "passes").iterdir())
+
+
+def large_arrays(folder: Path, n_rows: int = N_LARGE) -> None:
+    """The metadata of arrays that are not stored."""
+    create_array(f"{folder}/data.zarr", "X", (n_rows, 50), np.dtype(np.float32), 100_000)
+    create_array(f"{folder}/data.zarr", "y", (n_rows,), np.dtype(np.int32), 100_000)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("smerf", {}), ("smerf", {"splitter": "random"}), ("urerf", {}), ("urerf", {"splitter": "best"})],
+)
+def test_passes_are_chosen_where_not_even_one_tree_fits(tmp_path: Path, method: str, params: dict[str, Any]) -> None:
+    large_arrays(tmp_path)
+    seen = preview(spec_in(tmp_path, "forest", method, {**params, **FEW_NODES}, memory_limit="1GiB"))
+    assert seen.plan.rows_budget is not None
+    assert seen.plan.rows_budget > LEAST_ROWS_BUDGET
+    assert seen.plan.projected_bytes <= 1 << 30
+    assert preview(spec_in(tmp_path, "forest", method, {**params, **FEW_NODES}, memory_limit="40GiB")).cure == ""
+    whole = seen.n_trees * N_LARGE * 50 * 4
+    assert seen.plan.read_bytes > 2 * whole
+    told = dict(previewed(seen, OF_HOST).lines)["rows"]
+    assert told.startswith("by passes, ")
+    assert told.endswith(" read in all")
+
+
+@pytest.mark.parametrize("method", ["smerf", "urerf"])
+def test_what_is_planned_is_what_a_worker_finds(tmp_path: Path, method: str) -> None:
+    """A plan from metadata, and one from staged inputs, have the same room of a row."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 50)).astype(np.float32), rng.integers(0, 2, 300)
+    for name, values in (("X", X), ("y", y)):
+        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    spec = spec_in(tmp_path, "forest", method, {"feature_weights": None} if method == "urerf" else {})
+    inputs = replace(stage_inputs(spec, f"{tmp_path}/job"), rows_budget=1 << 20)
+    found = size_of(inputs.problem()).room
+    assert found is not None
+    width = {"smerf": 7, "urerf": 19}[method]
+    assert found == RowRoom(50, *{"smerf": (4, width, 8, 0, False), "urerf": (0, width, 8, 3, True)}[method])
+
+
+def test_a_root_whose_one_candidate_does_not_fit_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    large_arrays(tmp_path, 40 * N_LARGE)
+    run = {"memory_limit": "4GiB", "max_bytes": "40GiB"}
+    exact = preview(spec_in(tmp_path, "forest", "smerf", {"min_samples_leaf": 5_000}, **run))
+    assert exact.plan.rows_budget is None
+    assert exact.cure == ", or let trees grow by passes: set `max_bins`"
+    both = preview(spec_in(tmp_path, "forest", "smerf", **run))
+    assert both.cure == ", or let trees grow by passes: set `max_bins` and a larger `min_samples_leaf` or a `max_depth`"
+    clusters = preview(spec_in(tmp_path, "forest", "urerf", FEW_NODES, **run))
+    assert clusters.cure == ", or let trees grow by passes: set a smaller `max_samples`"
+    with pytest.raises(MemoryLimitError, match=r"set a smaller `max_samples`$"):
+        check_memory(clusters.least_bytes, clusters.memory_limit, clusters.cure)
+    fewer = {**FEW_NODES, "max_samples": 1_000_000}
+    assert preview(spec_in(tmp_path, "forest", "urerf", fewer, **run)).plan.rows_budget is not None
+
+
+def test_full_trees_are_told_of_their_nodes(tmp_path: Path) -> None:
+    large_arrays(tmp_path)
+    full = preview(spec_in(tmp_path, "forest", "smerf", memory_limit="1GiB"))
+    assert full.plan.rows_budget is None
+    assert full.cure == ", or let trees grow by passes: set a larger `min_samples_leaf` or a `max_depth`"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_budget_uses_what_the_limit_leaves(threads: int) -> None:
+    room = RowRoom(n_columns=50, truth_bytes=4, width=7)
+    large = Size(N_LARGE, 2, 800 << 20, 16 << 20, width=7, dense=False, n_drawn=2_528_483, room=room)
+    sized = within(large, 4 << 30, 1, threads)
+    assert sized is not None
+    assert sized.rows_budget is not None
+    assert projected_bytes(sized, 1, threads) <= 4 << 30
+    in_codes = within(replace(large, room=None), 4 << 30, 1, threads)
+    assert in_codes is not None
+    assert sized.rows_budget == in_codes.rows_budget, "what the limit leaves"
+    least = 900 << 20
+    assert within(large, least, 1, 1) is not None
+    assert within(replace(large, n_drawn=N_LARGE * 3), least, 1, 1) is None
+
+
+def test_less_is_read_with_a_larger_budget() -> None:
+    room = RowRoom(n_columns=50, truth_bytes=4, width=7)
+    large = Size(N_LARGE, 2, 800 << 20, 16 << 20, width=7, dense=False, n_drawn=2_528_483, room=room, most_leaves=9_999)
+    read = [replace(large, rows_budget=budget << 20).read_of_tree for budget in (200, 400, 800, 4_000)]
+    assert read == sorted(read, reverse=True)
+    assert read[-1] == 2 * large.matrix_bytes
+    assert replace(large, room=None, rows_budget=200 << 20).read_of_tree < read[0]
