@@ -13,13 +13,13 @@ import platform
 import re
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from distforest.errors import InputError, JobError
-from distforest.stores.room import free_bytes, partial_file
+from distforest.stores.room import PARTIAL, free_bytes, partial_file, told_if_full
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -131,19 +131,24 @@ class ScratchFolder:
         """
         if not staged + beside:
             return
-        files, goes = self._files(), 0
-        if self.limit is not None:
-            held = sum(file.n_bytes for file in files)
-            idle = sum(file.n_bytes for file in files if file.path not in own and file.may_go)
-            if staged > self.limit - held + idle:
-                raise self._over_limit(staged, held - idle)
-            goes = min(idle, max(0, held + staged - self.limit))
-        free = self.free + goes
+        free = self.free + self._bytes_that_go(staged, own)
         if staged + beside > free:
             raise JobError(
                 f"{staged + beside:,} bytes are needed in {self.path} on {platform.node()} before trees can grow, "
                 f"{free:,} are free; {NEW_ROOM}"
             )
+
+    def _bytes_that_go(self, n_bytes: int, own: Collection[Path]) -> int:
+        """Bytes that are removed to keep the limit when ``n_bytes`` are staged; raises JobError if it cannot be kept."""
+        if self.limit is None:
+            return 0
+        with self._alone() if self.path.is_dir() else nullcontext():  # a file that is tested looks as if it were used
+            files = self._files()
+            idle = sum(file.n_bytes for file in files if file.path not in own and file.may_go)
+        held = sum(file.n_bytes for file in files)
+        if n_bytes > self.limit - held + idle:
+            raise self._over_limit(n_bytes, held - idle)
+        return min(idle, max(0, held + n_bytes - self.limit))
 
     @contextmanager
     def new_file(self, header: bytes, n_bytes: int, why: str) -> Iterator[Path]:
@@ -188,8 +193,10 @@ class ScratchFolder:
         if self.limit is None:
             yield
             return
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self.path / ".limit").open("w") as file:
+        with told_if_full(self.path, 0, NEW_ROOM):
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = (self.path / ".limit").open("w")
+        with file:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -198,7 +205,7 @@ class ScratchFolder:
         """All staged files and those that are being written."""
         found = []
         for path in self._paths():
-            if path.suffix == ".partial" or _is_staged(path):
+            if _is_partial(path) or _is_staged(path):
                 with suppress(FileNotFoundError):  # another process was faster
                     found.append(_File(_last_used(path), path, path.stat().st_size))
         return found
@@ -214,9 +221,9 @@ class ScratchFolder:
                 age = now - _last_used(path)
                 if _is_staged(path) and age > KEPT_SECONDS:
                     _removed(path)
-                if path.suffix == ".lock" and age > KEPT_SECONDS:
+                if _is_ours(path, ".lock") and age > KEPT_SECONDS:
                     path.unlink()
-                if path.suffix == ".partial" and age > PARTIAL_SECONDS and not is_locked(path):
+                if _is_partial(path) and age > PARTIAL_SECONDS and not is_locked(path):
                     path.unlink()
             except (FileNotFoundError, PermissionError):  # another process was faster, or another user owns it
                 continue
@@ -227,8 +234,17 @@ OF_HOST = ScratchFolder()
 
 
 def _is_staged(path: Path) -> bool:
-    """Whether a file is one of ours: users may have other arrays in the folder that they name."""
-    return path.suffix == ".npy" and _DIGEST.fullmatch(path.stem) is not None
+    return _is_ours(path, ".npy")
+
+
+def _is_ours(path: Path, suffix: str) -> bool:
+    """Whether a file is named by a digest: users may have other files in the folder that they name."""
+    return path.suffix == suffix and _DIGEST.fullmatch(path.stem) is not None
+
+
+def _is_partial(path: Path) -> bool:
+    begin, end = PARTIAL
+    return path.name.startswith(begin) and path.name.endswith(end)
 
 
 def lock_of(staged: Path) -> Path:

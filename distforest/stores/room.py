@@ -27,6 +27,9 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 CANNOT_RESERVE = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
 """Numbers of the errors of file systems that cannot reserve room."""
 
+PARTIAL = ("staged-", ".partial")
+"""How the names of incomplete files in a scratch folder begin and end; users may have others there."""
+
 ZEROS = 1 << 20
 """Bytes of zeros written at once on a file system that cannot reserve room."""
 
@@ -103,7 +106,7 @@ def partial_file(folder: Path, header: bytes, n_bytes: int, cure: str) -> Iterat
     """
     with told_if_full(folder, n_bytes, cure):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(suffix=".partial", dir=folder)
+        handle, name = tempfile.mkstemp(PARTIAL[1], PARTIAL[0], folder)
         path = Path(name)
         try:
             with open(handle, "wb") as file:

@@ -255,7 +255,7 @@ def test_files_that_nobody_opened_for_long_are_forgotten(tmp_path: Path, scratch
         stage(stored(tmp_path / f"x{n}.zarr", np.full((2, 2), float(n))), FEATURES, scratch) for n in range(3)
     )
     (scratch.path / "notes.txt").write_text("not ours")
-    (scratch.path / "dead.partial").write_text("of a process that was killed")
+    (scratch.path / "staged-dead.partial").write_text("of a process that was killed")
     now = scratch.staged(old.sha256).stat().st_mtime
     for path in scratch.path.iterdir():
         if path.name != f"{new.sha256}.npy":
@@ -264,7 +264,7 @@ def test_files_that_nobody_opened_for_long_are_forgotten(tmp_path: Path, scratch
     stage(stored(tmp_path / "y.zarr", np.full((2, 2), 9.0)), FEATURES, scratch)
     left = left_in(scratch)
     assert f"{old.sha256}.npy" not in left
-    assert "dead.partial" not in left
+    assert "staged-dead.partial" not in left
     assert {f"{used.sha256}.npy", f"{new.sha256}.npy", "notes.txt"} <= set(left)
 
 
@@ -272,7 +272,7 @@ def test_what_a_dead_process_has_left_half_written_is_soon_removed(tmp_path: Pat
     """One that is at work holds the lock of its file, however long that takes."""
     address = stored(tmp_path / "x.zarr", samples.features(3))
     stage(address, FEATURES, scratch)
-    dead, living = scratch.path / "dead.partial", scratch.path / "living.partial"
+    dead, living = scratch.path / "staged-dead.partial", scratch.path / "staged-living.partial"
     with living.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         dead.touch()
@@ -377,10 +377,12 @@ def test_the_oldest_files_go_until_a_new_one_is_within_the_limit(tmp_path: Path,
 
 def test_files_of_users_are_never_removed(tmp_path: Path, scratch: ScratchFolder) -> None:
     scratch.check()
-    np.save(scratch.path / "mine.npy", np.zeros(1000))
-    os.utime(scratch.path / "mine.npy", (1.0, 1.0))  # long ago, too
+    own = ["download.partial", "mine.npy", "uv.lock"]
+    for name in own:
+        (scratch.path / name).write_bytes(bytes(8000))
+        os.utime(scratch.path / name, (1.0, 1.0))  # long ago, too
     staged = stage(numbered(tmp_path, 0), FEATURES, limited(scratch, 1))
-    assert left_in(scratch) == [".limit", f"{staged.sha256}.npy", "mine.npy"]
+    assert left_in(scratch) == sorted([".limit", f"{staged.sha256}.npy", *own])
 
 
 @pytest.mark.usefixtures("mapped")
