@@ -31,7 +31,7 @@ from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.parted import StagedParts
 from distforest.sources.row_kinds import Several
-from distforest.sources.scratch import OF_HOST, ScratchFolder
+from distforest.sources.scratch import OF_HOST, ScratchFolder, is_being_staged
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
@@ -146,13 +146,15 @@ class Inputs:
     def check_room(self) -> None:
         """Refuse to open the inputs on a host whose scratch folder has no room for what is not there yet.
 
+        A file that another process of the host is staging has its room, and this process will wait for it.
+
         Raises
         ------
         JobError
             There is no room for it, and nothing was staged.
         """
         places = {self.scratch.staged(one.sha256): one.n_bytes for one in self.staged}
-        there = [place for place in places if place.exists()]
+        there = [place for place in places if place.exists() or is_being_staged(place)]
         missing, passes = sum(places.values()) - sum(places[place] for place in there), 0
         if self.rows_budget is not None and not self.passes_distances:
             (n, n_columns), rows = self.matrix.shape, sampling(self.params, self.matrix.shape[0])

@@ -122,7 +122,7 @@ class ScratchFolder:
         beside
             Bytes of other files in the folder, which the limit does not count.
         own
-            Staged files that are there and will be used.
+            Staged files that will be used, and are there or come without this process.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class ScratchFolder:
             )
 
     def _bytes_that_go(self, n_bytes: int, own: Collection[Path]) -> int:
-        """Bytes that are removed to keep the limit when ``n_bytes`` are staged; raises JobError if it cannot be kept."""
+        """Bytes that go for ``n_bytes`` more within the limit; raises JobError if too few may go."""
         if self.limit is None:
             return 0
         with self._alone() if self.path.is_dir() else nullcontext():  # a file that is tested looks as if it were used
@@ -250,6 +250,14 @@ def _is_partial(path: Path) -> bool:
 def lock_of(staged: Path) -> Path:
     """The file that a process locks to stage; its time is when the staged file was last opened."""
     return staged.with_suffix(".lock")
+
+
+def is_being_staged(staged: Path) -> bool:
+    """Whether a process of this host is staging a file for itself, or has just seen that it is there."""
+    try:
+        return is_locked(lock_of(staged))
+    except OSError:  # there is no lock, or it is another user's
+        return False
 
 
 def _last_used(path: Path) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -27,6 +28,7 @@ from distforest.jobs.staging import stage_inputs
 from distforest.sources import array_files
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import write_array
+from distforest.sources.scratch import lock_of
 from tests.jobs.iris_jobs import N_TREES, X, Y, Z, run, spec_in
 
 SPEC = """
@@ -315,6 +317,19 @@ def test_a_limit_does_not_change_the_forest(spec: Spec, reference: str) -> None:
     other.write_bytes(bytes(place.limit or 0))
     assert run(limited, Here(2)).digest == reference
     assert not other.exists()
+
+
+def test_a_worker_needs_no_room_for_a_file_that_its_neighbour_is_staging(spec: Spec) -> None:
+    limited = with_limit(spec, preview(spec).scratch.staged)
+    place, known = limited.run.scratch_folder, stage_inputs(limited, f"{spec.output}.job")
+    for staged in known.staged:
+        place.staged(staged.sha256).unlink()
+    n_bytes, lock = known.truth.n_bytes, lock_of(place.staged(known.truth.sha256))
+    with lock.open("w") as neighbour, place.new_file(b"", n_bytes, "to stage the truth"):
+        with pytest.raises(JobError, match=f"{n_bytes:,} of the .* are in use"):
+            known.check_room()
+        fcntl.flock(neighbour, fcntl.LOCK_EX)
+        known.check_room()
 
 
 @pytest.mark.cluster
