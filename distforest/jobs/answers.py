@@ -96,7 +96,8 @@ def _distances(asked: Asked) -> tuple[np.ndarray, ...]:
     if scoring.says_shared(asked.forest):
         return (1.0 - _shares(asked),)
     if asked.own is not None and asked.own.sides == ONE:
-        return (distance_to_training(asked.forest, asked.nodes, asked.own.of(asked.forest)),)
+        with asked.own.watched(asked.forest) as truth:
+            return (distance_to_training(asked.forest, asked.nodes, truth),)
     return (asked.to_others(lambda others: scoring.distance(asked.forest, asked.nodes, others)),)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from distforest.forest.forest import canonical
 from distforest.forest.scoring import with_costs_learned
-from distforest.sources.array_files import Mapped
+from distforest.sources.array_files import Mapped, untouched
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from distforest.evaluation.sides import ScoredSides
     from distforest.forest.forest import Forest
     from distforest.sources.scratch import ScratchFolder
@@ -47,13 +50,21 @@ class OwnDistances:
         told = [self.sides, truth.kind, content, truth.classes, truth.offset, costs]
         return hashlib.sha256(canonical(told)).hexdigest()
 
-    def of(self, forest: Forest) -> Truth:
-        """The ground truth opened on this host, as the forest has learned it; cached for the next task."""
+    @contextmanager
+    def watched(self, forest: Forest) -> Iterator[Truth]:
+        """The ground truth as the forest has learned it, opened on this host for a block and cached for the next one.
+
+        Raises
+        ------
+        JobError, OSError
+            A staged file of it was written to during the block; see `untouched`.
+        """
         opened = _opened(_Key(self))
         if not all(file.is_untouched for file in opened.files):
             _opened.cache_clear()
             opened = _opened(_Key(self))
-        return with_costs_learned(forest, opened.truth)
+        with untouched(opened.files):
+            yield with_costs_learned(forest, opened.truth)
 
     @property
     def told(self) -> str:
@@ -89,3 +100,11 @@ class _Opened(NamedTuple):
 def _opened(key: _Key) -> _Opened:
     files = list[Mapped]()
     return _Opened(key.own.truth.open(key.own.scratch, files), tuple(files))
+
+
+def forget_truths(_job: str) -> None:
+    """Let go of the ground truths that this process has opened, so that their staged files may go.
+
+    Another job that reads one opens it again.
+    """
+    _opened.cache_clear()

@@ -17,7 +17,7 @@ from distforest.growth.methods import METHODS
 from distforest.jobs.asked import opened_forest
 from distforest.jobs.cluster import Work
 from distforest.jobs.overheard import overheard
-from distforest.jobs.own_distances import OwnDistances
+from distforest.jobs.own_distances import OwnDistances, forget_truths
 from distforest.jobs.wanted import kind_of_distances, wanted_of_relation
 from distforest.sides import CHOSEN, SIDED
 from distforest.sources.staged_arrays import StagingPlace, stage_truth
@@ -65,11 +65,11 @@ def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
     with overheard():
         staged = stage_truth(kind_of_distances(relation), list(wanted_of_relation("distances", relation)), place)
     own = OwnDistances(staged, question.scratch, str(question.sides))
-    truth = own.of(forest)
-    check_own_distances(forest, truth)
-    if own.sides != CHOSEN:
-        return own, []
-    scored = score_sides(forest, truth)
+    with own.watched(forest) as truth:
+        check_own_distances(forest, truth)
+        if own.sides != CHOSEN:
+            return own, []
+        scored = score_sides(forest, truth)
     return OwnDistances(staged, question.scratch, scored.chosen, scored), [scored.told] if scored.told else []
 
 
@@ -88,6 +88,7 @@ def own_distances(
             warn_caller(warning)
         yield own
     finally:
+        cluster.everywhere(forget_truths, staged.address)
         staged.remove()
 
 

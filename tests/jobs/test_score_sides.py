@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from click.testing import CliRunner
 
 from distforest import SMERF, Distances, Embedding, Graph, Labels, SimForestClassifier, Targets, URerF
 from distforest.command_line.cli import main
-from distforest.errors import InputError, SpecError
+from distforest.errors import InputError, JobError, SpecError
+from distforest.forest import one_sided
 from distforest.jobs import score, sides
 from distforest.jobs.any_spec import addresses_of, functions_of, moved, spec_from_json
 from distforest.jobs.cluster import Cluster, Here
@@ -23,6 +25,7 @@ from distforest.jobs.question import Question
 from distforest.jobs.score import Scored
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.service.leading import score_result
+from distforest.sources import array_files
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.sparse_store import write_sparse
 from distforest.stores.folder import Folder
@@ -168,6 +171,29 @@ def test_a_job_that_was_interrupted_goes_on_only_with_the_same_ground_truth(stor
         marks |= set(folder.folders())
     assert len([mark for mark in marks if mark.startswith("done-")]) == 2
     assert "truth" not in folder.folders()
+
+
+def test_a_staged_truth_is_held_while_it_is_read_and_in_use_no_longer_than_the_job(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(array_files, "COPIED_BYTES", 0)
+    spec, answered = spec_of(store, f"{tmp_path}/d.zarr", "dense", "one"), one_sided.distance_to_training
+    run(spec, Here(1))
+    [file] = spec.run.scratch_folder._files()
+    assert file.may_go
+
+    def damaging(*of: Any) -> Any:
+        assert not file.may_go
+        answers = answered(*of)
+        with file.path.open("r+b") as staged:
+            staged.seek(200)
+            staged.write(bytes(400))
+        return answers
+
+    monkeypatch.setattr(one_sided, "distance_to_training", damaging)
+    with pytest.raises(JobError, match=f"{file.path} on .* was written to while it was read"):
+        run(replace(spec, output=f"{tmp_path}/e.zarr"), Here(1))
+    assert not Path(f"{tmp_path}/e.zarr").exists()
 
 
 @pytest.mark.cluster
