@@ -126,9 +126,9 @@ def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> st
     are'
     """
     own, other = _index_of(X), _index_of(getattr(values, "values", None)) or _index_of(values)
-    if not own or not other or own == other or set(own) != set(other):
+    if not own or len(own) != len(other) or own == other or set(own) != set(other):
         return ""
-    place = next(place for place, (one, another) in enumerate(zip(own, other, strict=False)) if one != another)
+    place = next(place for place, (one, another) in enumerate(zip(own, other, strict=True)) if one != another)
     found = f"row {place} of {of} is named {own[place]!r} and of {name} {other[place]!r}"
     return (
         f"{found}, but they are taken for the same row; give {name}.loc[{of}.index], or {name}.to_numpy() if they are"

@@ -11,6 +11,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from distforest import RFD, SMERF, Labels, SimForestClassifier, SimForestOutlier, Targets, TreeRank, URerF
+from distforest.errors import InputError
 from distforest.sources.data_frames import told_of_row_order
 
 X = load_iris(as_frame=True).data.set_axis(list("abcd"), axis=1)
@@ -112,3 +113,10 @@ def test_names_that_do_not_contradict_are_no_matter(own: list[Any], other: list[
     assert told_of_row_order(frame, pd.Series(np.zeros(len(other)), index=other), "y") == ""
     assert told_of_row_order(frame.to_numpy(), pd.Series(np.zeros(len(other)), index=other), "y") == ""
     assert told_of_row_order(frame, [1, 2, 3], "y") == ""
+
+
+def test_more_rows_of_the_same_names_are_told_as_such() -> None:
+    twice = pd.concat([Y, Y])
+    assert told_of_row_order(X, twice, "y") == ""
+    with pytest.raises(InputError, match="300"):
+        SMERF(**FEW).fit(X, Labels(twice))
