@@ -157,6 +157,25 @@ class Claim:
                 raise ConflictError(self._refusal(object_in(raw)))
         raise self._unwritable("its folder comes and goes")
 
+    def check_outside(self) -> None:
+        """Refuse an output inside another one, or inside an array; raises as `take`."""
+        place = real_address(self.output)
+        protocol, colons, path = place.rpartition("://")
+        for above in PurePosixPath(path).parents:
+            if above.name.endswith(".zarr.job"):
+                raise InputError(
+                    f"output: {self.output} lies where the job of another output works; choose another place"
+                )
+            if above.suffix != ".zarr":
+                continue
+            outer = Claim(f"{protocol}{colons}{above}", self.job)
+            raw = _read(outer.address)
+            if raw is not None and not _is_over(outer.address, object_in(raw)):
+                raise ConflictError(f"output: {self.output} lies inside another one: {outer._refusal(object_in(raw))}")
+            found = look(outer.output)
+            if found and found.kind in (FOREST_KIND, ANSWERS_KIND, ARRAY):
+                raise InputError(f"output: {self.output} lies inside {found} at {outer.output}; choose another place")
+
     def release(self) -> None:
         """Give the output back and remove what was built in its folder; errors are left to the next owner."""
         with suppress(OSError, InputError):
@@ -178,7 +197,7 @@ class Claim:
     def _check_place(self) -> None:
         """Refuse an address at which no output can be; raises as `take`."""
         check_place(self.output)
-        self._check_outside()
+        self.check_outside()
         path = Path(self.folder)
         if "://" not in self.folder and path.exists() and not path.is_dir():
             strange = ["a file"]
@@ -189,25 +208,6 @@ class Claim:
                 f"output: {self.folder}, where the job works, was expected, found {strange[0]}; move that away, or "
                 "choose another output"
             )
-
-    def _check_outside(self) -> None:
-        """Refuse an output inside another one, or inside an array."""
-        place = real_address(self.output)
-        protocol, colons, path = place.rpartition("://")
-        for above in PurePosixPath(path).parents:
-            if above.name.endswith(".zarr.job"):
-                raise InputError(
-                    f"output: {self.output} lies where the job of another output works; choose another place"
-                )
-            if above.suffix != ".zarr":
-                continue
-            outer = Claim(f"{protocol}{colons}{above}", self.job)
-            raw = _read(outer.address)
-            if raw is not None and not _is_over(outer.address, object_in(raw)):
-                raise ConflictError(f"output: {self.output} lies inside another one: {outer._refusal(object_in(raw))}")
-            found = look(outer.output)
-            if found and found.kind in (FOREST_KIND, ANSWERS_KIND, ARRAY):
-                raise InputError(f"output: {self.output} lies inside {found} at {outer.output}; choose another place")
 
     def _refusal(self, owner: Record) -> str:
         """The message to a job that wants the output of another one: who owns it, and what to do."""

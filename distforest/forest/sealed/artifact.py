@@ -160,10 +160,11 @@ def owned_address(address: str) -> Iterator[None]:
     What a `save` that was killed has left there is no obstacle.
     """
     _check_new(address)
-    fs, path = store_of(address)
+    claim, (fs, path) = Claim(address, "the saving of a forest"), store_of(address)
+    claim.check_outside()  # before there is a folder
     if is_of_this_host(fs):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with Claim(address, "the saving of a forest").held():
+    with claim.held():
         _check_new(address)  # another process may have been faster
         yield
 
