@@ -41,7 +41,7 @@ SUMS_TO_CHECK = 1 << 32
 """Most products that are added up to check a ground truth; those of the fewest trees at least, see `checked_trees`."""
 
 
-def check_own_distances(forest: Forest, truth: Truth) -> None:
+def check_own_distances(forest: Forest, truth: Truth, name: str = "y") -> None:
     """Refuse a ground truth that is not the one of the forest's training rows, as far as the forest tells.
 
     If the forest keeps the ground truth, as some kinds of leaf tables do, all of it is compared. Otherwise the mean
@@ -49,12 +49,29 @@ def check_own_distances(forest: Forest, truth: Truth) -> None:
     known of a row that no tree drew, nor of the distance of two rows that no such tree drew together, nor of a change
     that leaves all of these means as they are, but for a share `CLOSE_ENOUGH` of the largest one.
 
+    Parameters
+    ----------
+    forest, truth
+        The forest, and the ground truth as it has learned it.
+    name
+        What a caller knows the ground truth by.
+
     Raises
     ------
     InputError
         The kind, the number of rows, or what is compared differs; or distances are unobserved where all were taught, or
         the other way round.
     """
+    try:
+        _check_kind(forest, truth)
+        if not _keeps_this(forest, truth):
+            _check_means(forest, truth)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _check_kind(forest: Forest, truth: Truth) -> None:
+    """Refuse a ground truth of another kind or size, or with unobserved distances unlike that of the fit."""
     learned = forest.meaning.leaf.learned
     if learned in (TruthKind.NOTHING, TruthKind.LINKS):
         raise InputError("a one-sided distance needs a forest that was taught distances of rows")
@@ -62,14 +79,12 @@ def check_own_distances(forest: Forest, truth: Truth) -> None:
         wanted, given = learned.noun, truth.kind.noun
         if learned != truth.kind:  # which may be the metric alone
             wanted, given = learned.noun_with_metric, truth.kind.noun_with_metric
-        expected = f"y: {wanted} of the {forest.n_training:,} training rows were expected, as in the fit"
+        expected = f"{wanted} of the {forest.n_training:,} training rows were expected, as in the fit"
         raise InputError(f"{expected}, found {given} of {len(truth.values):,} rows")
     had_holes = isinstance(forest.leaf_table, (ObservedMembers, ObservedLeafDistances))
     if had_holes != bool(truth.n_unobserved):
         some = "some unobserved distances were" if had_holes else "no unobserved distance was"
-        raise InputError(f"y: {some} expected, as in the fit, found {counted(truth.n_unobserved, 'unobserved pair')}")
-    if not _keeps_this(forest, truth):
-        _check_means(forest, truth)
+        raise InputError(f"{some} expected, as in the fit, found {counted(truth.n_unobserved, 'unobserved pair')}")
 
 
 def _keeps_this(forest: Forest, truth: Truth) -> bool:
@@ -99,17 +114,10 @@ def _check_same(kept: np.ndarray, given: np.ndarray, truth: Truth) -> None:
 
 def _check_means(forest: Forest, truth: Truth) -> None:
     """Refuse a ground truth by which the leaves of some trees have other mean distances; raises InputError."""
-    between = between_nodes(forest).between
-    trees = checked_trees(forest)
     if truth.n_unobserved:
-        of_rows = forest.training_nodes, forest.in_bag, truth.values, truth.offset, 0.0, forest.sample_weight
-        by_y = ObservedMembers(forest.table, *of_rows)
-        for tree in np.intersect1d(trees, telling_trees(forest)).tolist():
-            nodes = np.unique(forest.training_nodes[tree, forest.in_bag[tree] > 0]).astype(np.int64)
-            for some in rows_at_once(len(nodes), len(nodes)):
-                known, by_truth = (table.between(tree, nodes[some], nodes) for table in (between_nodes(forest), by_y))
-                _check_near(known, by_truth, truth.offset, f"a mean of leaves of tree {tree}")
+        _check_observed_means(forest, truth)
         return
+    between, trees = between_nodes(forest).between, checked_trees(forest)
     for some in rows_at_once(len(trees), forest.n_training):
         probes = [LeafProbe.of(forest, int(tree)) for tree in trees[some]]
         shares = np.zeros((len(probes), forest.n_training))
@@ -123,23 +131,34 @@ def _check_means(forest: Forest, truth: Truth) -> None:
             _check_near(np.concatenate(of_leaves), by_truth, truth.offset, f"a mean of leaves of tree {probe.tree}")
 
 
-def _check_near(known: Floats, by_y: Floats, offset: float, what: str) -> None:
+def _check_observed_means(forest: Forest, truth: Truth) -> None:
+    """Do the same where some distances are unobserved: each pair of leaves has a mean over others."""
+    of_rows = forest.training_nodes, forest.in_bag, truth.values, truth.offset, 0.0, forest.sample_weight
+    tables = between_nodes(forest), ObservedMembers(forest.table, *of_rows)
+    for tree in np.intersect1d(checked_trees(forest), telling_trees(forest)).tolist():
+        nodes = np.unique(forest.training_nodes[tree, forest.in_bag[tree] > 0]).astype(np.int64)
+        for some in rows_at_once(len(nodes), len(nodes)):
+            known, by_truth = (table.between(tree, nodes[some], nodes) for table in tables)
+            _check_near(known, by_truth, truth.offset, f"a mean of leaves of tree {tree}")
+
+
+def _check_near(known: Floats, by_truth: Floats, offset: float, what: str) -> None:
     """Refuse numbers that differ by more than rounding, or are not observed alike; raises InputError."""
     observed = ~np.isnan(known)
-    if not np.array_equal(observed, ~np.isnan(by_y)):
+    if not np.array_equal(observed, ~np.isnan(by_truth)):
         raise _other_truth("others are unobserved")
-    known, by_y = known[observed], by_y[observed]
+    known, by_truth = known[observed], by_truth[observed]
     if not known.size:
         return
-    largest = max(float(np.abs(known).max()), float(np.abs(by_y).max()))
-    apart = np.abs(known - by_y)
+    largest = max(float(np.abs(known).max()), float(np.abs(by_truth).max()))
+    apart = np.abs(known - by_truth)
     if (apart > CLOSE_ENOUGH * float(np.abs(known - offset).max()) + ROUNDING_OF_MEANS * largest).any():
         most = int(np.argmax(apart))
-        raise _other_truth(f"{what} is {known[most]:.6g}, and {by_y[most]:.6g} by y")
+        raise _other_truth(f"{what} is {known[most]:.6g}, and {by_truth[most]:.6g} as given")
 
 
 def _other_truth(found: str) -> InputError:
-    return InputError(f"y: what the forest was taught was expected, as in the fit, found something else: {found}")
+    return InputError(f"what the forest was taught was expected, as in the fit, found something else: {found}")
 
 
 class LeafProbe(NamedTuple):

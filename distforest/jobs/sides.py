@@ -62,11 +62,12 @@ def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
     relation = question.distances
     assert relation is not None  # noqa: S101  (held by outline)
     place = StagingPlace(task.folder, question.scratch)
+    question.scratch.check()
     with overheard():
         staged = stage_truth(kind_of_distances(relation), list(wanted_of_relation("distances", relation)), place)
     own = OwnDistances(staged, question.scratch, str(question.sides))
     with own.watched(forest) as truth:
-        check_own_distances(forest, truth)
+        check_own_distances(forest, truth, "distances")
         if own.sides != CHOSEN:
             return own, []
         scored = score_sides(forest, truth)

@@ -105,9 +105,9 @@ def test_links_that_a_large_forest_keeps_are_compared(monkeypatch: pytest.Monkey
     assert forest.training_distance(X[:2], Graph(graph), sides="one").shape == (2, N)
     with pytest.raises(InputError, match="the links of nodes are others"):
         forest.training_distance(X[:2], Graph(scipy.sparse.csr_array(changed(LINKS.astype(float), 3))), sides="one")
-    with pytest.raises(InputError, match=r"a value is 0, and 0\.5 by y"):
+    with pytest.raises(InputError, match=r"a value is 0, and 0\.5 as given"):
         forest.training_distance(X[:2], Graph(0.5 * graph), sides="one")
-    with pytest.raises(InputError, match=r"a value is 1, and 2 by y"):
+    with pytest.raises(InputError, match=r"a value is 1, and 2 as given"):
         forest.training_distance(X[:2], Graph(2.0 * graph, absent=2.0), sides="one")
 
 

@@ -290,13 +290,21 @@ def test_specs_of_what_does_not_go_together_are_refused(
 @pytest.mark.parametrize(
     ("name", "taught", "message"),
     [
-        ("dense", {"kind": "dense", "matrix": "other"}, "y: what the forest was taught was expected, as in the fit"),
-        ("dense", {"kind": "dense", "matrix": "small"}, "y: distances of the 60 training rows were expected"),
-        ("dense", {"kind": "labels", "values": "y"}, "y: distances of the 60 training rows were expected"),
-        ("targets", {"kind": "targets", "values": "t", "metric": "absolute"}, "y: targets of the 60 training rows"),
+        (
+            "dense",
+            {"kind": "dense", "matrix": "other"},
+            "distances: what the forest was taught was expected, as in the fit",
+        ),
+        ("dense", {"kind": "dense", "matrix": "small"}, "distances: distances of the 60 training rows were expected"),
+        ("dense", {"kind": "labels", "values": "y"}, "distances: distances of the 60 training rows were expected"),
+        (
+            "targets",
+            {"kind": "targets", "values": "t", "metric": "absolute"},
+            "distances: targets of the 60 training rows",
+        ),
         ("dense", {"kind": "dense", "matrix": "nowhere"}, "nowhere"),
         ("dense", {"kind": "dense", "matrix": "X"}, "square"),
-        ("dense", {"kind": "dense", "matrix": "holes"}, "y: no unobserved distance was expected"),
+        ("dense", {"kind": "dense", "matrix": "holes"}, "distances: no unobserved distance was expected"),
     ],
 )
 def test_a_ground_truth_that_is_another_leaves_nothing(
@@ -308,6 +316,13 @@ def test_a_ground_truth_that_is_another_leaves_nothing(
         run(spec, Here(1))
     assert not Path(f"{tmp_path}/d.zarr").exists()
     assert not Path(f"{tmp_path}/d.zarr.job").exists()
+
+
+def test_a_scratch_folder_that_cannot_be_is_refused(store: str, tmp_path: Path) -> None:
+    (tmp_path / "d.zarr.scratch").touch()
+    with pytest.raises(InputError, match="a folder for staged files was expected"):
+        run(spec_of(store, f"{tmp_path}/d.zarr", "dense", "one"), Here(1))
+    assert not Path(f"{tmp_path}/d.zarr").exists()
 
 
 def test_forests_that_were_taught_no_distances_are_refused(store: str, tmp_path: Path) -> None:
