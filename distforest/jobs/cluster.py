@@ -112,7 +112,7 @@ class Cluster(Protocol):
         """
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
-        """Call a function once in each process that runs tasks, as far as these answer; it is a courtesy."""
+        """Call a function in this process and in each that runs tasks, as far as these answer; it is a courtesy."""
 
 
 Handle = Any

@@ -184,7 +184,8 @@ class OnDask:
         return [answers[number] for number in range(len(tasks))]
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
-        """Call a function in each worker that answers within `FETCH` seconds; see `Cluster.everywhere`."""
+        """Call a function here, and in each worker that answers within `FETCH` seconds; see `Cluster.everywhere`."""
+        function(argument)
         with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
             self._in_loop(asyncio.wait_for(self.client._run(function, argument, on_error="ignore"), FETCH))
 

@@ -358,6 +358,13 @@ def test_what_the_workers_have_mapped_of_jobs_that_have_ended_may_go(
     assert [path.exists() for path in staged] == [False, True]
 
 
+@pytest.mark.cluster
+def test_who_leads_a_job_lets_go_of_its_inputs_too(cluster: OnDask) -> None:
+    jobs = list[str]()
+    cluster.everywhere(jobs.append, "a.job")
+    assert jobs == ["a.job"]
+
+
 def test_workers_without_room_for_their_own_files_are_refused_in_words(small_disk: Path) -> None:
     with (small_disk / "filler").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, 4 << 20)
