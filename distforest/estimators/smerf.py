@@ -45,6 +45,7 @@ from distforest.jobs.lockstep import BoundSimilarity
 from distforest.jobs.train import fit_here
 from distforest.sides import CHOSEN, ONE, SIDED, TWO
 from distforest.sources.data_frames import told_of_order
+from distforest.sources.factors import Distances
 from distforest.sources.given import in_memory, is_sparse, unmasked
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import sequence_of
@@ -188,7 +189,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         """
         params = self._checked_params(y)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
-        if warning := told_of_order(y, "y"):
+        if warning := told_of_order(y.values if isinstance(y, Distances) else y, "y"):
             warn_caller(warning)
         features = self._training_features(X)
         weights = self._sample_weight(sample_weight, features.shape[0])

@@ -358,7 +358,7 @@ class _Key:
     def _key(self) -> tuple[object, ...]:
         inputs = self.inputs
         asked = inputs.callback, inputs.listed, inputs.truth.sha256
-        how = inputs.rows_budget, inputs.parts
+        how = inputs.rows_budget, inputs.parts, inputs.scratch
         return inputs.fingerprint, inputs.feature_weights is None, asked, how, inputs.chosen_cut
 
     def __hash__(self) -> int:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
-from distforest import RFD, SMERF, Labels, SimForestClassifier, SimForestOutlier, Targets, TreeRank, URerF
+from distforest import RFD, SMERF, Distances, Labels, SimForestClassifier, SimForestOutlier, Targets, TreeRank, URerF
 from distforest.errors import InputError
 from distforest.sources.data_frames import told_of_row_order
 
@@ -89,6 +89,8 @@ def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
     Z = pd.DataFrame(apart(Y), index=named, columns=named[::-1])
     with pytest.warns(UserWarning, match=r"^row 0 of y is named 'flower 0' and column 0 'flower 149', .*y.columns\]$"):
         SMERF(**FEW).fit(X, Z)
+    with pytest.warns(UserWarning, match=r"^row 0 of y is named 'flower 0' and column 0 'flower 149', "):
+        SMERF(**FEW).fit(X, Distances(Z))
 
 
 def test_a_score_tells_it() -> None:
