@@ -207,7 +207,7 @@ class Data:
             parts += [self.graph.stored.indptr, self.graph.stored.indices, self.graph.stored.data]
         others = () if self.costs is None else (self.costs,)
         if self.pair_weights is not None:
-            others = (*others, self.pair_weights.integers, np.array(self.pair_weights.unit))
+            others = (*others, self.pair_weights.integers, np.array([self.pair_weights.unit]))
         for array in (*parts, self.truth, self.feature_weights, self.pairs, self.sample_weight, *others):
             digest.update(canonical(None if array is None else [array.dtype.str, array.shape]))
             for _, block in () if array is None else row_blocks(array):
