@@ -163,7 +163,9 @@ class SampleWeights:
         changed = np.abs(self.integers - exact) > TOLD_SHARE * exact
         if not changed.any():
             return ""
-        row = int(np.argmax(np.where(changed, np.abs(self.integers - exact) / np.where(exact > 0.0, exact, 1.0), 0.0)))
+        with np.errstate(over="ignore"):  # a weight near the smallest number has changed infinitely
+            shares = np.abs(self.integers - exact) / np.where(exact > 0.0, exact, 1.0)
+        row = int(np.argmax(np.where(changed, shares, 0.0)))
         found = f"{int(changed.sum()):,} of {counted(len(self.present), 'weight')}"
         return (
             f"{what.key}: fractional weights are rounded to multiples of 1/{self.unit} of their mean, which changes "

@@ -137,6 +137,12 @@ def test_limits_count_rows() -> None:
     assert [parts.least(n, 2) for n in (1, 2)] == [1, 2048]
 
 
+@pytest.mark.filterwarnings("error")
+def test_weights_near_the_smallest_number_are_told_alone() -> None:
+    weights = np.array([1.0, 1.5, 5e-324])
+    assert "most of all 4.941e-324 in row 2" in SampleWeights.of(weights, Draws(3, replace=False)).told(weights)
+
+
 def test_what_is_rounded_is_told() -> None:
     weights = np.array([0.1] * 50 + [1.5] * 100 + [0.0])
     assert not SampleWeights.of(weights, ALL).told(weights)
