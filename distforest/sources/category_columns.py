@@ -42,6 +42,9 @@ DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./-]\d\d?[./-]\d{4}")
 DECIMAL = re.compile(r"[-+]?\d*(,\d+)?")
 """A word that is a number with a decimal comma, or a whole one; those with a decimal point are read as numbers."""
 
+THOUSANDS = re.compile(r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?")
+"""A word that is a number with or without commas between thousands."""
+
 NUMBER_AS_WORD = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 """A word that is a number with a decimal point, or a whole one."""
 
@@ -150,8 +153,9 @@ class CategoryTable:
             if all(map(DATE.fullmatch, column.categories)):
                 cure = "turn them into dates, such as by pandas.to_datetime"
                 yield f"column {column.name!r} holds dates as words, each a category of its own; {cure}"
-            elif _have_commas(column.categories) and not hasattr(values, "cat"):
-                cure = "turn them into numbers, such as by decimal=',' of pandas.read_csv, or into categoricals"
+            elif _roles_of_commas(column.categories) and not hasattr(values, "cat"):
+                roles = " or ".join(f"{role}=','" for role in _roles_of_commas(column.categories))
+                cure = f"turn them into numbers, such as by {roles} of pandas.read_csv, or into categoricals"
                 yield f"column {column.name!r} holds numbers with commas, each a category of its own; {cure}"
             elif (others := _words_among_numbers(column.categories)) and not hasattr(values, "cat"):
                 named = ", ".join(map(repr, others[:3]))
@@ -194,9 +198,12 @@ class CategoryTable:
         return np.asarray(values).astype(np.float64)
 
 
-def _have_commas(words: Sequence[str]) -> bool:
-    """Whether words are numbers, some of them with a decimal comma, which codes do not have."""
-    return all(map(DECIMAL.fullmatch, words)) and any("," in word for word in words)
+def _roles_of_commas(words: Sequence[str]) -> list[str]:
+    """What commas may be in words that are numbers, some of them with commas, which codes do not have; none: others."""
+    if not any("," in word for word in words):
+        return []
+    forms = {"decimal": DECIMAL, "thousands": THOUSANDS}
+    return [role for role, form in forms.items() if all(map(form.fullmatch, words))]
 
 
 def _words_among_numbers(words: Sequence[str]) -> list[str]:

@@ -377,6 +377,22 @@ def test_numbers_with_decimal_commas_are_told_unless_they_are_categoricals() -> 
     smerf().fit(FRAME.assign(colour=words.str[0]), KIND)
 
 
+@pytest.mark.parametrize(
+    ("word", "cure"),
+    [
+        ("1,234", "by decimal=',' or thousands=',' of"),
+        ("0,125", "by decimal=',' of"),
+        ("1,234,567", "by thousands=',' of"),
+        ("12,345.5", "by thousands=',' of"),
+    ],
+)
+def test_commas_between_thousands_are_no_decimal_ones(word: str, cure: str) -> None:
+    """As decimal ones 1,234 were 1.234; as words among numbers they were to become NaN."""
+    words = pd.Series([str(k % 40) for k in range(len(FRAME))]).mask(FRAME.index % 50 == 7, word)
+    with pytest.warns(UserWarning, match=f"X: column 'colour' holds numbers with commas, .* such as {cure}"):
+        smerf().fit(FRAME.assign(colour=words), KIND)
+
+
 @pytest.mark.parametrize("mark", ["?", "n/a", " ", "Unknown"])
 @pytest.mark.parametrize("number", ["{}", "{}.5", "-{}e3"])
 def test_numbers_among_which_a_word_marks_what_is_missing_are_told(mark: str, number: str) -> None:
