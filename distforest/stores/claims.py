@@ -217,7 +217,7 @@ class Claim:
             cure = f"wait for its end, cancel it (`distforest cancel {PurePosixPath(str(owner['root'])).name}`)"
             gone = f"; if its service will never be started again, remove {self.address}"
         else:
-            who += f", process {owner.get('pid')} on {owner.get('host')}"
+            who += f", process {owner['pid']} on {owner.get('host')}" if "pid" in owner else ""  # killed as it claimed
             cure = "wait for its end, stop it"
             if owner.get("machine") != _machine():
                 gone = f"; {CLAIM_STALE:g} s after its death it does not count any more"

@@ -85,6 +85,15 @@ def test_the_message_names_both_jobs_the_process_and_what_to_do(tmp_path: Path) 
         assert said.endswith(cure)
 
 
+def test_a_claim_of_which_nothing_is_written_names_no_process(tmp_path: Path) -> None:
+    """Who made it was killed before it wrote who it is."""
+    (tmp_path / "a.zarr.job").mkdir()
+    (tmp_path / "a.zarr.job" / CLAIM).touch()
+    with pytest.raises(ConflictError, match="belongs to a job that has just begun; ") as refused:
+        Claim(f"{tmp_path}/a.zarr", "job b").take()
+    assert "None" not in str(refused.value)
+
+
 def test_the_claim_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> None:
     output = f"{tmp_path}/a.zarr"
     with another_process(output) as process:
