@@ -53,6 +53,9 @@ WORDS_OF_NOTHING = frozenset(
 )
 """Words that mark missing values, in small letters."""
 
+AMOUNT = re.compile(r"[<>≤≥~]=?\s*[-+]?\d\S*|[-+]?\d[\d.,]*(\s+\S+|%)")
+"""A word that holds an amount: with a bound such as `>80`, or a unit such as `12 kg`."""
+
 NUMBERS_OF_A_WORD = 10
 """Different numbers of a column for each other word, at least, with which it is taken for a column of numbers."""
 
@@ -209,18 +212,22 @@ def _roles_of_commas(words: Sequence[str]) -> list[str]:
 def _words_among_numbers(words: Sequence[str]) -> list[str]:
     """The words that are no numbers, if they are few beside numbers that are amounts, or mark missing values.
 
-    Numbers are amounts if one of them is not whole; whole ones may be codes, some of which have a letter.
+    Numbers are amounts if one of them is not whole, or has a bound or a unit; whole ones may be codes, some of which
+    have a letter.
 
     Examples
     --------
     >>> _words_among_numbers(["?", *map(str, range(48, 230))]), _words_among_numbers(["1a", *map(str, range(30))])
     (['?'], [])
+    >>> _words_among_numbers([">80", "12 kg", *map(str, range(30))])
+    ['>80', '12 kg']
     """
     others = [word for word in words if not NUMBER_AS_WORD.fullmatch(word)]
     if len(words) - len(others) < NUMBERS_OF_A_WORD * max(1, len(others)):
         return []
     are_amounts = any(NUMBER_AS_WORD.fullmatch(word) and not _is_whole(word) for word in words)
-    return others if are_amounts or all(word.strip().lower() in WORDS_OF_NOTHING for word in others) else []
+    are_told = (word.strip().lower() in WORDS_OF_NOTHING or AMOUNT.fullmatch(word) for word in others)
+    return others if are_amounts or all(are_told) else []
 
 
 def _type_of_first(values: NDArray[np.object_]) -> str:
