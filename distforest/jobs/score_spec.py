@@ -166,7 +166,7 @@ def _check_together(
             if given[name] is not None:
                 reader.fault(("input", name), "goes with similarity, and there is none")
     addresses = {name: address for name, address in found["input"].items() if address and name != "similarity"}
-    if distances is not None:
+    if distances is not None and distances.address is not None:  # None where the address is refused
         costs = distances.options.get("costs")
         addresses |= {TAUGHT_KEY: distances.address, **({f"{TAUGHT_KEY}.costs": str(costs)} if costs else {})}
     for name, address in in_the_way(output, addresses).items() if output else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -128,6 +129,10 @@ SCORES: dict[str, Callable[[np.ndarray], float]] = {
 """How well a method knows new points after it has learned from some rows, which may be dirty; the truth is clean."""
 
 
+MARKS_TOLD = ("linear", "cosine", "rbf", "regression")
+"""Methods by similarities that one cell decides: with more marks they do lose, so marks are told."""
+
+
 @cache
 def clean(method: str) -> float:
     return SCORES[method](POINTS[KNOWN])
@@ -136,7 +141,9 @@ def clean(method: str) -> float:
 @pytest.mark.parametrize("dirt", DIRT)
 @pytest.mark.parametrize("method", SCORES)
 def test_new_points_are_known_as_well_as_without(method: str, dirt: str) -> None:
-    assert SCORES[method](DIRT[dirt](POINTS[KNOWN])) > clean(method) - LOSS
+    is_told = dirt == "sentinels" and method in MARKS_TOLD
+    with pytest.warns(UserWarning, match="holds -9999 in 2 of 200 rows") if is_told else nullcontext():
+        assert SCORES[method](DIRT[dirt](POINTS[KNOWN])) > clean(method) - LOSS
 
 
 @pytest.mark.parametrize("name", ["rfd", "treerank", "treerank, square"])

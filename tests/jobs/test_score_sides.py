@@ -336,3 +336,12 @@ def test_forests_that_were_taught_no_distances_are_refused(store: str, tmp_path:
     asked = Question(f"{store}/dense.forest.zarr", f"{store}/a.zarr/Q", "distance", sides="none", distances=taught)
     with pytest.raises(InputError, match="sides: one of 'two', 'one', 'auto' was expected, found 'none'"):
         score.score(asked, f"{tmp_path}/d.zarr", Here(1))
+
+
+@pytest.mark.parametrize("address", ["\0", 3, {"kind": "labels"}, {"kind": "labels", "values": None}])
+def test_a_ground_truth_without_a_usable_address_is_refused_by_its_key(address: Any) -> None:
+    given = {"forest": "/data/f.zarr", "queries": "/data/x.zarr/X", "distances": address}
+    params = {"answer": "distance", "sides": "auto"}
+    table = {"format": 1, "job": "score", "output": "/data/near.zarr", "input": given, "params": params}
+    with pytest.raises(SpecError, match=r"^input\.distances"):
+        ScoreSpec.from_dict(table)
