@@ -333,8 +333,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             What the training rows were taught, as for `fit`. It is compared with what the forest keeps: absolute
             differences, links, and distances where the leaf table is ``"members"``, as a whole; otherwise the mean
             distances of leaves, so nothing is known of a row that no tree drew, and of the distance of two rows that no
-            tree drew together, nor of changes that leave these means as they are (see ``distforest inspect`` for the kind
-            of leaf table).
+            tree drew together, nor of changes that leave these means as they are (see ``distforest inspect`` for the
+            kind of leaf table).
         sides
             ``"two"``, the distance of `transform`; ``"one"``, the one-sided distance; ``"auto"``, the one that scores
             better for training rows as if they were new, see `compare_sides`.
