@@ -17,7 +17,7 @@ so that a cut and its mirror image gain the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,6 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GAIN_ROUNDING = 1e-12
 """A gain below this share of its terms is rounding, and counts as 0; so does a difference of two gains."""
@@ -114,19 +111,6 @@ class JudgesInTurn(Protocol):
         """The cut of each node, after all its candidates were judged."""
 
 
-def raised(found: Cuts | None, n_nodes: int, first: int, cut: Callable[[Cuts], None]) -> Cuts:
-    """The cuts after candidates ``first`` and those after it, which ``cut`` counts from 0.
-
-    ``cut`` lets its candidates take the place of cuts that gain less, or of none.
-    """
-    before = Cuts.none(n_nodes) if found is None else found
-    cuts = Cuts(before.candidate.copy(), before.threshold.copy(), before.gain.copy(), before.missing.copy())
-    cut(cuts)
-    is_new = cuts.gain > before.gain
-    cuts.candidate[...] = np.where(is_new, cuts.candidate + first, before.candidate)
-    return cuts
-
-
 class Steady:
     """The base of most criteria: the same at every level and in every attempt, and judged on all rows."""
 
@@ -148,8 +132,35 @@ class Steady:
         return frontier
 
 
+class BestSoFar(Steady):
+    """The base of criteria that know no more of the candidates they have judged than the best cut of each node."""
+
+    def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
+        """Let candidates, counted from 0, take the place of cuts that gain less, or of none."""
+        raise NotImplementedError
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node."""
+        cuts = Cuts.none(frontier.n_nodes)
+        self.improve(frontier, values, min_leaf, cuts)
+        return cuts
+
+    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None) -> Cuts:
+        """The best cut of each node after the candidates of a turn."""
+        if found is None:
+            return self.cut(frontier, values, min_leaf)
+        cuts = Cuts(found.candidate.copy(), found.threshold.copy(), found.gain.copy(), found.missing.copy())
+        self.improve(frontier, values, min_leaf, cuts)
+        cuts.candidate[cuts.gain > found.gain] += turn.first
+        return cuts
+
+    def chosen(self, frontier: Frontier, found: Cuts) -> Cuts:  # noqa: ARG002  (the best cuts so far are the best)
+        """The cuts that were found."""
+        return found
+
+
 @dataclass(frozen=True)
-class Gini(Steady):
+class Gini(BestSoFar):
     """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1).
 
     With ``class_weights``, integers c_k, shape (n_classes,), a row of weight w counts as w c_k in all sums of a
@@ -172,21 +183,9 @@ class Gini(Steady):
         """Whether a node holds two classes."""
         return _differs(frontier, self.codes)
 
-    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
-        return self.judge(frontier, values, min_leaf, Turn(0, len(values)), None)
-
-    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None) -> Cuts:
-        """The best cut of each node after the candidates of a turn."""
-
-        def cut(cuts: Cuts) -> None:
-            cut_gini(frontier.nodes, values, self.codes, self._weights, min_leaf, self.places_missing, cuts)
-
-        return raised(found, frontier.n_nodes, turn.first, cut)
-
-    def chosen(self, frontier: Frontier, found: Cuts) -> Cuts:  # noqa: ARG002  (the best cuts so far are the best)
-        """The cuts that were found."""
-        return found
+    def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
+        """See `cut_gini`."""
+        cut_gini(frontier.nodes, values, self.codes, self._weights, min_leaf, self.places_missing, cuts)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_classes`."""
@@ -199,7 +198,7 @@ class Gini(Steady):
 
 
 @dataclass(frozen=True)
-class Variance(Steady):
+class Variance(BestSoFar):
     """z_ij = f ||Y_i - Y_j||^2, so P(S) = 2 f (m sum w ||Y||^2 - ||sum w Y||^2) (SMERF, Proposition 2, f = 1/2).
 
     ``places_missing`` is as in `Gini`.
@@ -238,21 +237,9 @@ class Variance(Steady):
             differs |= _differs(frontier, dimension)
         return differs
 
-    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
-        return self.judge(frontier, values, min_leaf, Turn(0, len(values)), None)
-
-    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None) -> Cuts:
-        """The best cut of each node after the candidates of a turn."""
-
-        def cut(cuts: Cuts) -> None:
-            cut_variance(frontier.nodes, values, self.fixed, min_leaf, self.places_missing, cuts)
-
-        return raised(found, frontier.n_nodes, turn.first, cut)
-
-    def chosen(self, frontier: Frontier, found: Cuts) -> Cuts:  # noqa: ARG002  (the best cuts so far are the best)
-        """The cuts that were found."""
-        return found
+    def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
+        """See `cut_variance`."""
+        cut_variance(frontier.nodes, values, self.fixed, min_leaf, self.places_missing, cuts)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_vectors`."""
