@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from distforest.growth.passes import Passes
 from distforest.growth.problem import Data
 from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
+from distforest.jobs.last_opened import LastOpened
 from distforest.jobs.scratch_room import passes_bytes
 from distforest.jobs.versions import check_own_growth
 from distforest.sources.array_files import Mapped
@@ -333,11 +333,7 @@ class Inputs:
             This process has another version of the growth than the one that staged the inputs.
         """
         check_own_growth(self.growth)
-        opened = LAST_OPENED.of(_Key(self))
-        if not all(file.is_untouched for file in opened.files):
-            LAST_OPENED.forget()
-            opened = LAST_OPENED.of(_Key(self))
-        return opened
+        return LAST_OPENED.of(_Key(self))
 
 
 @dataclass(frozen=True)
@@ -368,41 +364,13 @@ class _Key:
         return isinstance(other, _Key) and other._key == self._key
 
 
-class LastOpened:
-    """The problems that this process has opened last, for its next tasks; the files that they map are in use."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._held, self._own = most, dict[_Key, Opened](), Lock()
-
-    def of(self, key: _Key) -> Opened:
-        """The opened problem of a job."""
-        with self._own:
-            found = self._held.pop(key, None)
-        opened = found or _opened(key.inputs)
-        with self._own:
-            self._held[key] = opened
-            while len(self._held) > self._most:
-                del self._held[next(iter(self._held))]
-        return opened
-
-    def forget(self, job: str = "") -> None:
-        """Let go of what was opened for a job, by the address of its folder; "" for all jobs."""
-        with self._own:
-            for key in list(self._held):
-                if f"{key.inputs.job}/".startswith(f"{job}/" if job else ""):
-                    del self._held[key]
-
-
-LAST_OPENED = LastOpened(2)
-"""Those of this process."""
-
-
 def forget_job(job: str) -> None:
-    """Let go of what this process has opened for a job that has ended, so that its staged files may go."""
-    LAST_OPENED.forget(job)
+    """Let go of what this process has opened for a job that has ended, by its folder's address; "" for all jobs."""
+    LAST_OPENED.forget(lambda key: f"{key.inputs.job}/".startswith(f"{job}/" if job else ""))
 
 
-def _opened(inputs: Inputs) -> Opened:
+def _opened(key: _Key) -> Opened:
+    inputs = key.inputs
     files = list[Mapped]()
     inputs.check_room()
     if inputs.parts is not None:
@@ -416,6 +384,10 @@ def _opened(inputs: Inputs) -> Opened:
     if inputs.listed:
         matrix = _side_by_side(inputs, np.asarray(matrix), files)
     return Opened(inputs.bound(matrix, files), tuple(files))
+
+
+LAST_OPENED = LastOpened(2, _opened)
+"""The problems of the last jobs of this process."""
 
 
 def _asked(callback: Callback, objects: np.ndarray) -> LazySource:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from distforest.forest.forest import canonical
 from distforest.forest.scoring import with_costs_learned
+from distforest.jobs.last_opened import LastOpened
 from distforest.sources.array_files import Mapped, untouched
 
 if TYPE_CHECKING:
@@ -59,10 +59,7 @@ class OwnDistances:
         JobError, OSError
             A staged file of it was written to during the block; see `untouched`.
         """
-        opened = _opened(_Key(self))
-        if not all(file.is_untouched for file in opened.files):
-            _opened.cache_clear()
-            opened = _opened(_Key(self))
+        opened = LAST_TRUTHS.of(_Key(self))
         with untouched(opened.files):
             yield with_costs_learned(forest, opened.truth)
 
@@ -96,10 +93,13 @@ class _Opened(NamedTuple):
     files: tuple[Mapped, ...]
 
 
-@lru_cache(maxsize=2)
 def _opened(key: _Key) -> _Opened:
     files = list[Mapped]()
     return _Opened(key.own.truth.open(key.own.scratch, files), tuple(files))
+
+
+LAST_TRUTHS = LastOpened(2, _opened)
+"""The ground truths of the last jobs of this process."""
 
 
 def forget_truths(_job: str) -> None:
@@ -107,4 +107,4 @@ def forget_truths(_job: str) -> None:
 
     Another job that reads one opens it again.
     """
-    _opened.cache_clear()
+    LAST_TRUTHS.forget()
