@@ -82,15 +82,8 @@ class Question:
     @property
     def arrays(self) -> dict[str, str]:
         """The addresses of all arrays that are read, by their names."""
-        return {**{name: address for name in ARRAYS if (address := getattr(self, name))}, **self._of_truth}
-
-    @property
-    def _of_truth(self) -> dict[str, str]:
-        """The addresses of the ground truth, by name."""
-        if self.distances is None:
-            return {}
-        costs = self.distances.options.get("costs")
-        return {"distances": self.distances.address, **({"distances.costs": str(costs)} if costs else {})}
+        of_truth = {} if self.distances is None else self.distances.addresses_as("distances")
+        return {name: address for name in ARRAYS if (address := getattr(self, name))} | of_truth
 
     def addresses(self) -> dict[str, str]:
         """The addresses of everything that is read, by name."""

@@ -167,8 +167,7 @@ def _check_together(
                 reader.fault(("input", name), "goes with similarity, and there is none")
     addresses = {name: address for name, address in found["input"].items() if address and name != "similarity"}
     if distances is not None and distances.address is not None:  # None where the address is refused
-        costs = distances.options.get("costs")
-        addresses |= {TAUGHT_KEY: distances.address, **({f"{TAUGHT_KEY}.costs": str(costs)} if costs else {})}
+        addresses |= distances.addresses_as(TAUGHT_KEY)
     for name, address in in_the_way(output, addresses).items() if output else ():
         what = f"must not be, hold or lie in an input, found {output!r} and input.{name} {address!r}"
         reader.fault(("output",), what)

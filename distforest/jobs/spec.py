@@ -97,6 +97,11 @@ class Relation:
         """The address of its numbers; None for a function, which is named instead."""
         return None if self.kind == LAZY_KIND else self.address
 
+    def addresses_as(self, name: str) -> dict[str, str]:
+        """The addresses of its numbers and of the costs of its classes, by what the relation is called."""
+        costs = self.options.get("costs")
+        return {name: self.address, **({f"{name}.costs": str(costs)} if costs else {})}
+
     @property
     def functions(self) -> tuple[tuple[int, Relation], ...]:
         """The similarities that functions compute, each with its place in a list of several."""
