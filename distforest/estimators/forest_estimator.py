@@ -60,7 +60,7 @@ from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse import SparseSource, warn_of_zeros
 from distforest.sources.truth import Truth, TruthKind
-from distforest.sources.weights import checked_weights
+from distforest.sources.weights import OF_ROWS, Weighed, checked_weights
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -405,7 +405,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Grow the forest from a matrix and its truth, or without a truth from the matrix alone.
 
-        ``weights`` are those of features, ``sample_weight`` those of rows, from `_sample_weight`.
+        ``weights`` are those of features, ``sample_weight`` those of rows, from `_read_weights`.
         """
         truth = truth or Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0)))
         of_rows = self._integer_weights(params, truth, sample_weight)
@@ -418,11 +418,12 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             if warning := told_of_row_order(X, values, name):
                 warn_caller(warning)
 
-    def _sample_weight(self, sample_weight: VectorLike | None, n_rows: int) -> Floats | None:
-        """Read the weights of ``n_rows`` rows; None: equal weights."""
-        if sample_weight is None:
+    @staticmethod
+    def _read_weights(weights: VectorLike | None, n: int, what: Weighed = OF_ROWS) -> Floats | None:
+        """Read the weights of ``n`` rows or pairs; None: equal weights."""
+        if weights is None:
             return None
-        return checked_weights(unmasked(in_memory(opened_array(sample_weight))), n_rows)
+        return checked_weights(unmasked(in_memory(opened_array(weights))), n, what)
 
     def _integer_weights(
         self, params: dict[str, Value], truth: Truth, sample_weight: Floats | None

@@ -29,7 +29,7 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
 from distforest.sources.factors import Labels, encoded, names_of_classes
-from distforest.sources.given import in_memory, unmasked
+from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
     DISSIMILAR,
@@ -44,7 +44,7 @@ from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_pairs import SparsePairs, check_sparse_points
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
-from distforest.sources.weights import OF_PAIRS, checked_weights
+from distforest.sources.weights import OF_PAIRS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         opened = opened_array(y)
         labels = column_or_1d(in_memory(opened), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels, names_of_classes(opened)))
-        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, points.shape[0]))
+        weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
         of_truth = (TruthKind.LABELS, truth.values, truth.classes)
         data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
@@ -153,12 +153,12 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         _warn_of_order_of_pairs(pairs, similar, pair_weight)
         points = self._training_points(X, None, seed)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
-        counts = _read_pair_weight(pair_weight, len(codes))
+        counts = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         present = slice(None) if counts is None else counts > 0.0
         if warning := warning_of_contradictions(numbers[present], codes[present]):
             warn_caller(f"pairs: {warning}; drop what is wrong, or leave it as noise")
         truth = Truth(TruthKind.LINKS, codes)
-        weights = self._integer_weights(params, truth, self._sample_weight(sample_weight, points.shape[0]))
+        weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
         of_pairs = None if counts is None else integers_of_pairs(counts, weights)
         if of_pairs is not None and counts is not None and (warning := of_pairs.told(counts, OF_PAIRS)):
             warn_caller(warning)
@@ -250,7 +250,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         points = self._points(X)
         _warn_of_order_of_pairs(pairs, similar, pair_weight)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
-        weights = _read_pair_weight(pair_weight, len(codes))
+        weights = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         if weights is not None:
             present = weights > 0.0
             numbers, codes, weights = numbers[present], codes[present], weights[present]
@@ -395,10 +395,3 @@ def _warn_of_order_of_pairs(pairs: PairsLike, similar: VectorLike, pair_weight: 
     )
     for warning in filter(None, told):
         warn_caller(warning)
-
-
-def _read_pair_weight(pair_weight: VectorLike | None, n_pairs: int) -> Floats | None:
-    """Read the weights of pairs, shape (n_pairs,); None: equal weights."""
-    if pair_weight is None:
-        return None
-    return checked_weights(unmasked(in_memory(opened_array(pair_weight))), n_pairs, OF_PAIRS)

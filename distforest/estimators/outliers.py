@@ -131,7 +131,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         self._warn_of_order(X, sample_weight=sample_weight)
         training = self._read_training(X)
         n_objects = self.n_features_in_ if training is None else training.values.shape[0]
-        weights = self._sample_weight(sample_weight, n_objects)
+        weights = self._read_weights(sample_weight, n_objects)
         self._grow_from_similarities(training, None, params, weights)
         self._set_offset()
         self._warn_of_many()

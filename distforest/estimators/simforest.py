@@ -50,7 +50,7 @@ from distforest.jobs.lockstep import (
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
-from distforest.sources.doubts import told_of_amounts, told_of_gamma, told_of_marks, told_of_scales
+from distforest.sources.doubts import told_of_amounts, told_of_columns, told_of_gamma
 from distforest.sources.factors import Labels, Targets, names_of_classes, refuse_names
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
@@ -145,7 +145,7 @@ class OnSimilarities(OnRows):
             if self.gamma is not None and not 0 < self.gamma < math.inf:
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
             features, gamma = self._read_features(values), self.gamma if similarity == "rbf" else None
-            self._warn_of_scales(features, similarity)
+            self._warn_of_columns(features, similarity)
             kernel = Kernel.of(similarity, features, gamma)
             self._warn_of_gamma(kernel, features)
             return TrainingMatrix(kernel, features)
@@ -177,10 +177,9 @@ class OnSimilarities(OnRows):
             warn_caller(f"distances: {warning}")
         return matrix
 
-    def _warn_of_scales(self, features: Float32s, similarity: str) -> None:
+    def _warn_of_columns(self, features: Float32s, similarity: str) -> None:
         """Warn of a column with so large a scale, or such marks, that a built-in similarity hardly reads the others."""
-        scales = told_of_scales(features, similarity, self._schema(), self._random_cuts)
-        if warning := scales or told_of_marks(features, similarity, self._schema()):
+        if warning := told_of_columns(features, similarity, self._schema(), self._random_cuts):
             warn_caller(warning)
 
     def _warn_of_gamma(self, kernel: Kernel, features: Float32s) -> None:
@@ -396,7 +395,7 @@ class _SimForest(OnSimilarities):
         params = self._checked_params(y)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         training, truth = self._read_training(X), self._truth(y)
-        weights = self._sample_weight(sample_weight, len(truth.values))
+        weights = self._read_weights(sample_weight, len(truth.values))
         self._warn_of_far_values(truth)
         self._grow_from_similarities(training, truth, params, weights)
         self._warn_of_amounts(training, truth)

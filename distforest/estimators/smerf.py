@@ -192,7 +192,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         if warning := told_of_order(y.values if isinstance(y, Distances) else y, "y"):
             warn_caller(warning)
         features = self._training_features(X)
-        weights = self._sample_weight(sample_weight, features.shape[0])
+        weights = self._read_weights(sample_weight, features.shape[0])
         self.__dict__.pop("n_evaluations_", None)  # of an earlier fit
         asked = self._asked(y, X, features, params, weights) if isinstance(y, Lazy) else None
         truth = asked.truth() if asked else Truth.of(y)
@@ -533,7 +533,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         if len(truth.values) != nodes.shape[1]:
             text = f"found {counted(nodes.shape[1], 'row')} of X and {len(truth.values)} of {truth.kind.noun}"
             raise InputError(f"{text}: inconsistent numbers of samples")
-        weights = self._sample_weight(sample_weight, nodes.shape[1])
+        weights = self._read_weights(sample_weight, nodes.shape[1])
         rows = np.arange(nodes.shape[1]) if weights is None else np.flatnonzero(weights)
         if len(rows) < 2:
             raise InputError(f"score compares pairs: two rows of positive weight were expected, found {len(rows)}")

@@ -160,7 +160,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         params = self._checked_params(())
         self._warn_of_order(X, sample_weight=sample_weight)
         features = self._training_features(X)
-        weights = self._sample_weight(sample_weight, features.shape[0])
+        weights = self._read_weights(sample_weight, features.shape[0])
         sampling(params, features.shape[0])  # refused before features are screened
         self._grow_on(features, None, params, weights)
         return self

@@ -419,6 +419,13 @@ def _marked(rows: Floats, end: Callable[..., Floats]) -> list[int]:
     return columns[(largest > least) & (beyond > BEYOND * (largest - least))].tolist()
 
 
+def told_of_columns(
+    features: Float32s, similarity: str, schema: Schema | None = None, random_cuts: bool = False
+) -> str:
+    """Name columns by which a built-in similarity hardly reads the others: see `told_of_scales`, `told_of_marks`."""
+    return told_of_scales(features, similarity, schema, random_cuts) or told_of_marks(features, similarity, schema)
+
+
 def told_of_gamma(features: Float32s, gamma: float) -> str:
     """Say that ``gamma`` is so small that nearly all similarities ``"rbf"`` are 1; else "".
 

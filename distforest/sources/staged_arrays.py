@@ -15,14 +15,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import are_targets, open_array, row_blocks, write_array
 from distforest.sources.binned import quantile_rows
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given
-from distforest.sources.doubts import (
-    Sample,
-    told_of_amounts,
-    told_of_gamma,
-    told_of_marks,
-    told_of_rounding,
-    told_of_scales,
-)
+from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, told_of_gamma, told_of_rounding
 from distforest.sources.factors import Labels, names_of_classes
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.opening import open_matrix
@@ -345,8 +338,7 @@ def _kernel(wanted: WantedKernel, matrix: StagedMatrix, weights: Floats | None, 
     """A built-in similarity of staged features; warns if the scale of one feature hides the others."""
     assert isinstance(matrix.staged, Staged)  # noqa: S101  (such features are never sparse)
     with matrix.staged.watched(place.scratch) as features:
-        told = told_of_scales(features, wanted.kind, matrix.schema)
-        told = told or told_of_marks(features, wanted.kind, matrix.schema)
+        told = told_of_columns(features, wanted.kind, matrix.schema)
         kernel = Kernel.of(wanted.kind, features, wanted.gamma)
         if weights is not None and wanted.gamma is None and len(weights) == len(features):
             kernel = kernel.weighted(features, weights)
