@@ -88,6 +88,12 @@ def digest_of(data: Data, passes: Passes | None = None, **given: Any) -> str:
     return fit_here(bound(data, passes, **given)).digest
 
 
+def check_one_digest(data: Data, passes: Passes, how: dict[str, Any]) -> None:
+    """By passes and in memory the same forest grows, and nothing is left on disk."""
+    assert digest_of(data, passes, **how) == digest_of(data, **how)
+    assert not list(passes.folder.iterdir()), "rows on disk outlive their tree"
+
+
 @FREE
 @given(
     kind=st.sampled_from([TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING]),
@@ -111,9 +117,7 @@ def test_exact_values_grow_the_forest_of_memory_to_the_bit(
     weighted: bool,
 ) -> None:
     data = data_of(kind, n_rows, seed, holes, weights_of(n_rows, seed) if weighted else None)
-    expected = digest_of(data, **TAUGHT[how])
-    assert digest_of(data, Passes(tmp_path, budget, block_rows), **TAUGHT[how]) == expected
-    assert not list(tmp_path.iterdir()), "rows on disk outlive their tree"
+    check_one_digest(data, Passes(tmp_path, budget, block_rows), TAUGHT[how])
 
 
 @FREE
@@ -137,9 +141,7 @@ def test_clusters_grow_the_forest_of_memory_to_the_bit(
     weighted: bool,
 ) -> None:
     data = data_of(TruthKind.NOTHING, n_rows, seed, holes, weights_of(n_rows, seed) if weighted else None)
-    expected = digest_of(data, **CLUSTERS[how])
-    assert digest_of(data, Passes(tmp_path, budget, block_rows), **CLUSTERS[how]) == expected
-    assert not list(tmp_path.iterdir())
+    check_one_digest(data, Passes(tmp_path, budget, block_rows), CLUSTERS[how])
 
 
 def weights_of(n_rows: int, seed: int) -> np.ndarray:
