@@ -204,7 +204,7 @@ def test_a_cancelled_job_stops_its_trees_keeps_nothing_and_can_be_resumed(
     held = cluster.faults.arm(Fault("mid_tree", "hold", "stopped", VICTIM))
     cluster.submit("stopped", iris.spec("stopped"))
     until(lambda: cluster.faults.struck(held))
-    assert cluster.service.cancel("stopped")["state"] == "CANCELLING"
+    assert cluster.service.cancel("stopped")["state"] in {"CANCELLING", "CANCELLED"}  # the answer may come late
     told = cluster.reached("stopped", "CANCELLED")  # while the tree still grows
     cluster.faults.release()
     until(lambda: set(cluster.faults.stopped("stopped")) >= BATCH)  # at their next level
