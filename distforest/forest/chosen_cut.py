@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-BEST, ZERO = "best", "zero"
-"""Where a candidate of two objects is cut, see `distforest.growth.cuts.zero_cuts`."""
+BEST, ZERO, EXEMPLARS = "best", "zero", "exemplars"
+"""Where a candidate of two objects is cut, see `distforest.growth.cuts.zero_cuts`; or a candidate is an object of each
+class, see `distforest.growth.draws.exemplars`."""
 
 CUTS = (BEST, ZERO)
 """The cuts that are tried; the first is chosen if both err equally."""

@@ -61,7 +61,7 @@ SEALED_CHUNK_BYTES = 4 << 20
 NOT_ROUTED = -1
 """The entry of ``leaves`` for a training row that was not routed."""
 
-SOME_NODES = ("surrogate", "missing_right", "category_size", "category_codes")
+SOME_NODES = ("surrogate", "missing_right", "category_size", "category_codes", "chain_head")
 """The arrays that some node tables have."""
 
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in SOME_NODES)

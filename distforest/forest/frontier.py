@@ -133,6 +133,20 @@ class Frontier:
         numbers = np.stack([left, right], axis=1).reshape(-1)
         return Frontier(np.repeat(self.tree, 2), numbers, starts, rows[: starts[-1]], weights[: starts[-1]])
 
+    def spread(self, child: NDArray[np.int8], n_children: Ints, first: Int32s) -> Frontier:
+        """The frontier of any number of children: row r goes to child ``child[r]`` of its node, and -1 drops it.
+
+        ``n_children`` is how many children each node has, and ``first`` the number of the first one, both of shape
+        (n_nodes,); the others have the next numbers.
+        """
+        begin = offsets(n_children)
+        starts = np.zeros(begin[-1] + 1, np.int64)
+        rows, weights = np.empty((2, len(self.rows)), np.int32)
+        spread_rows(self.nodes, child, begin, starts, rows, weights)
+        numbers = np.repeat(first - begin[:-1], n_children) + np.arange(begin[-1])
+        kept = slice(0, starts[-1])
+        return Frontier(np.repeat(self.tree, n_children), numbers.astype(np.int32), starts, rows[kept], weights[kept])
+
 
 @borrowing
 def longest_of(starts: Ints) -> int:
@@ -196,6 +210,30 @@ def part(
             left += side[r] == LEFT
             right += side[r] == RIGHT
         child_starts[2 * node + 2] = right
+
+
+@kernel
+def spread_rows(
+    nodes: Nodes, child: NDArray[np.int8], begin: Ints, child_starts: Ints, child_rows: Int32s, child_weights: Int32s
+) -> None:
+    """Group the rows of every node and their weights by child, in their order; -1 drops a row.
+
+    Node f has the children from number ``begin[f]`` on; ``child_starts`` begins as zeros.
+    """
+    starts, rows, weights = nodes
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            if child[r] >= 0:
+                child_starts[begin[node] + child[r] + 1] += 1
+    for c in range(1, child_starts.shape[0]):
+        child_starts[c] += child_starts[c - 1]
+    place = child_starts[:-1].copy()
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            if child[r] >= 0:
+                c = begin[node] + child[r]
+                child_rows[place[c]], child_weights[place[c]] = rows[r], weights[r]
+                place[c] += 1
 
 
 @kernel

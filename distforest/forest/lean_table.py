@@ -180,7 +180,8 @@ class LeanTable(NodeTable):
         if self.missing_right is not None:
             return self
         twin = object.__new__(LeanTable)
-        shared = ("tree_size", "surrogate", "category_size", "category_codes", "inner_bits", "n_nodes", "kept")
+        some = ("surrogate", "category_size", "category_codes", "chain_head")
+        shared = ("tree_size", *some, "inner_bits", "n_nodes", "kept")
         twin.__dict__.update({name: self.__dict__[name] for name in shared if name in self.__dict__})
         twin.__dict__["missing_right"] = self.wide().sending_on().missing_right
         return twin

@@ -35,7 +35,10 @@ def accumulate(table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, values:
     ``leaves`` and ``in_bag`` have shape (n_trees, n_rows), ``values`` (n_rows, q); rows are added in their order.
     """
     sums = np.zeros((len(table.left), values.shape[1]))
-    add_up_leaves(table.tree_start, table.left, table.right, leaves, in_bag, values, sums)
+    if table.chain_head is None:
+        add_up_leaves(table.tree_start, table.left, table.right, leaves, in_bag, values, sums)
+    else:
+        add_up_chains(table.tree_start, (table.left, table.right), table.chain_head, leaves, in_bag, values, sums)
     return sums
 
 
@@ -60,6 +63,34 @@ def add_up_leaves(
             if left[root + node] >= 0:
                 for q in range(values.shape[1]):
                     sums[root + node, q] += sums[root + left[root + node], q] + sums[root + right[root + node], q]
+
+
+@kernel
+def add_up_chains(
+    tree_start: Ints,
+    children: tuple[Int32s, Int32s],
+    chain_head: Int32s,
+    leaves: Int32s,
+    in_bag: InBag | Int32s,
+    values: Floats,
+    sums: Floats,
+) -> None:
+    """`add_up_leaves` where nodes form chains: a head adds each child of its chain once, all others hold its sums."""
+    parent = np.empty(sums.shape[0], np.int64)
+    for tree in range(leaves.shape[0]):
+        root, end = tree_start[tree], tree_start[tree + 1]
+        for row in range(leaves.shape[1]):
+            if in_bag[tree, row]:
+                sums[root + leaves[tree, row]] += in_bag[tree, row] * values[row]
+        for node in range(root, end):
+            for child in children:
+                if child[node] >= 0:
+                    parent[root + child[node]] = root + chain_head[node]
+        for node in range(end - 1, root, -1):
+            if chain_head[node] == node - root:
+                sums[parent[node]] += sums[node]
+        for node in range(root, end):
+            sums[node] = sums[root + chain_head[node]]
 
 
 class Moments(NamedTuple):

@@ -122,6 +122,11 @@ class NodeTable(PickledWithoutCaches):
     category_size, category_codes
         For a forest with columns of categories: the number of categories that a node lists, 0 if it cuts none, shape
         (N,), int32, and their codes, node after node, shape (M,), uint16 (see `distforest.forest.category_sets`).
+    chain_head
+        For a forest whose nodes are parted by one exemplar a class: the number within its tree of the node that is
+        parted by the chain to which a node belongs, its own for all others, shape (N,), int32. A row that lacks a value
+        ends at the head of the chain, and all nodes of a chain hold what the head holds. A child may have several
+        parents, all of one chain. None: there are no chains.
     """
 
     tree_size: Ints
@@ -137,6 +142,7 @@ class NodeTable(PickledWithoutCaches):
     missing_right: NDArray[np.bool_] | None = None
     category_size: Int32s | None = None
     category_codes: CategoryCodes | None = None
+    chain_head: Int32s | None = None
 
     @property
     def n_trees(self) -> int:
@@ -297,6 +303,7 @@ class NodeTable(PickledWithoutCaches):
             _check_all(np.isfinite(getattr(self, name)), name, "values are finite")
         _check_all(self.n_rows >= 0, "n_rows", "weights are not negative")
         self._check_on_missing(size)
+        self._check_chains(number)
         self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
 
     def _check_on_missing(self, size: int) -> None:
@@ -311,6 +318,19 @@ class NodeTable(PickledWithoutCaches):
             found = len(self.missing_right)
             raise ArtifactError(f"missing_right: tree_size announces {counted(size, 'node')}, found {found}")
         _check_all(~self.missing_right | ~self.is_leaf, "missing_right", "a leaf sends no row on")
+
+    def _check_chains(self, number: Ints) -> None:
+        """Refuse heads that are none; ``number`` is that of each node within its tree."""
+        head = self.chain_head
+        if head is None:
+            return
+        if len(head) != len(number):
+            raise ArtifactError(f"chain_head: tree_size announces {counted(len(number), 'node')}, found {len(head)}")
+        _check_all((head >= 0) & (head <= number), "chain_head", "a head comes before the nodes of its chain")
+        own = np.arange(len(number)) - number + head
+        _check_all(head[own] == head, "chain_head", "a head belongs to no other chain")
+        _check_all((head == number) | ~self.is_leaf, "chain_head", "a leaf belongs to no chain")
+        _check_all(self.n_rows[own] == self.n_rows, "n_rows", "the nodes of a chain hold what its head holds")
 
     def _check_categories(self, size: int, n_categories: Ints) -> None:
         """Refuse lists of categories that do not belong to the nodes; ``size`` is the number of nodes."""
@@ -384,7 +404,18 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
         route_sparse(table.routed_nodes, source.shape[1], source.by_row, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
+    if table.chain_head is not None:
+        end_at_heads(table.tree_start, table.chain_head, ends)
     return ends
+
+
+@kernel
+def end_at_heads(tree_start: Ints, chain_head: Int32s, ends: Int32s) -> None:
+    """Let a row that ends in a chain end at its head; -1 stays."""
+    for tree in range(ends.shape[0]):
+        for r in range(ends.shape[1]):
+            if ends[tree, r] >= 0:
+                ends[tree, r] = chain_head[tree_start[tree] + ends[tree, r]]
 
 
 def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s) -> None:

@@ -172,12 +172,12 @@ class Parting(Protocol):
         """Whether each node of a level may be parted; the others are leaves."""
 
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
-        """Whether each of the open nodes is parted, and the side of each of their rows."""
+        """Whether each of the open nodes is parted, and the child to which each of their rows goes, counted from 0."""
 
-    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Int32s:
-        """Write all nodes of the level; returns the number of each parted node's left child, before its right child.
+    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Frontier:
+        """Write all nodes of the level; returns the children of those that are parted, with their rows.
 
-        ``frontier`` holds the nodes that are parted; ``side`` has the sides of their rows, and may be changed.
+        ``frontier`` holds the nodes that are parted; ``side`` has the children of their rows, and may be changed.
         """
 
 
@@ -201,8 +201,7 @@ def descend_level(frontier: Frontier, depth: int, parting: Parting, watch: Level
     is_open[is_open] = is_parted
     frontier, rows = frontier.take(is_parted)
     side = side[rows]
-    left = parting.write(is_open, frontier, side)
-    return frontier.descend(side, left, left + np.int32(1))
+    return parting.write(is_open, frontier, side)
 
 
 @dataclass(frozen=True)
@@ -308,7 +307,7 @@ class Growth:
             threshold[places], gain[places], missing[places] = cuts.threshold, cuts.gain, cuts.missing
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
             is_cut[places] = has
-        width, columns, weights = _in_order(chosen, frontier.n_nodes)
+        width, columns, weights = in_order(chosen, frontier.n_nodes)
         return Splits(is_cut, threshold, gain, width, columns, weights, side, missing)
 
 
@@ -325,7 +324,7 @@ def _slabs(frontier: Frontier, held: int, width: int) -> Iterator[tuple[int, int
         yield first, frontier.n_nodes
 
 
-def _in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Int32s, Int32s, Floats]:
+def in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Int32s, Int32s, Floats]:
     """The width of each node's projection, and columns and weights in the order of the nodes."""
     width = np.zeros(n_nodes, np.int32)
     if not chosen:
@@ -348,6 +347,24 @@ def _joined(parts: list[Splits]) -> Splits:
         return parts[0]
     names = Splits.__dataclass_fields__
     return Splits(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def numbered(next_node: Ints, tree: Ints, wanted: Ints) -> Ints:
+    """Reserve ``wanted`` numbers of nodes for each entry, whose trees ascend; returns the first of each.
+
+    ``next_node``, the next number of each tree, shape (n_trees,), goes up by as many.
+
+    Examples
+    --------
+    >>> next_node = np.array([1, 7])
+    >>> numbered(next_node, np.array([0, 0, 1]), np.array([2, 3, 2])), next_node
+    (array([1, 3, 7]), array([6, 9]))
+    """
+    total = offsets(wanted)
+    begin = total[np.searchsorted(tree, np.arange(len(next_node)))]
+    first = next_node[tree] + total[:-1] - begin[tree]
+    next_node += np.bincount(tree, wanted, len(next_node)).astype(np.int64)
+    return first
 
 
 @dataclass
@@ -374,11 +391,8 @@ class Levels:
 
         ``further`` has arrays that not all tables have, by name, with an entry for each node that is cut.
         """
-        tree, n = self.tree[-1][is_cut], len(is_cut)
-        per_tree = np.bincount(tree, minlength=self.n_trees)
-        before = np.repeat(np.cumsum(per_tree) - per_tree, per_tree)
-        left = (self.next_node[tree] + 2 * (np.arange(len(tree)) - before)).astype(np.int32)
-        self.next_node += 2 * per_tree
+        n, tree = len(is_cut), self.tree[-1][is_cut]
+        left = numbered(self.next_node, tree, np.full(len(tree), 2)).astype(np.int32)
         level: dict[str, np.ndarray] = {
             "left": np.full(n, LEAF, np.int32),
             "right": np.full(n, LEAF, np.int32),
@@ -440,7 +454,7 @@ class PartingByCuts:
         self.splits = self.growth._search(frontier, self.trees, self.criterion)
         return self.splits.is_cut, self.splits.side
 
-    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Int32s:
+    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Frontier:
         """Write the cuts, and decide where rows go that lack a value."""
         growth, further, splits = self.growth, dict[str, np.ndarray](), self.splits
         if growth.on_missing == LEARNED:
@@ -457,7 +471,8 @@ class PartingByCuts:
             splits.threshold[splits.is_cut] = np.where(
                 listed.size > 0, listed.threshold, splits.threshold[splits.is_cut]
             )
-        return self.written.cut(is_parted, splits, growth.criterion.unit, further)
+        left = self.written.cut(is_parted, splits, growth.criterion.unit, further)
+        return frontier.descend(side, left, left + np.int32(1))
 
     def _listed(
         self,

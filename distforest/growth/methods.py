@@ -19,7 +19,7 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.chosen_cut import ZERO
+from distforest.forest.chosen_cut import EXEMPLARS, ZERO
 from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import (
     NEAREST,
@@ -31,6 +31,7 @@ from distforest.forest.leaf_kinds import (
     KeepsTargets,
 )
 from distforest.forest.missing import LEARNED
+from distforest.growth.chains import ChainGrowth
 from distforest.growth.cuts.absolute_distance import AbsoluteDistance
 from distforest.growth.cuts.category_search import BesideBins, CategorySearch, RanksCategories
 from distforest.growth.cuts.category_signs import CategoryNumbers
@@ -56,6 +57,7 @@ from distforest.growth.draws.categories import CategoriesAlone
 from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.draws.columns import Axis, Draw, Oblique
 from distforest.growth.draws.dependence import screened_rows
+from distforest.growth.draws.exemplars import Exemplars
 from distforest.growth.draws.landmarks import Landmarks, landmarks_of
 from distforest.growth.draws.measures import Measures
 from distforest.growth.draws.object_pairs import Disagreement
@@ -220,17 +222,31 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
         landmarks = _landmarks(data, params, truth, seed)
         measures = _measures(data)
         kept = keeps_pairs(params, len(measures.reached))
+        if params["cut"] == EXEMPLARS:
+            n_classes = _n_classes_of_exemplars(data)
+            return Exemplars(truth.targets, n_classes, n_pairs, landmarks=landmarks, kept=kept, measures=measures)
         return TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=kept, measures=measures)
     refused = {
         "pairing": (params["pairing"] == KEPT, "keeps objects whose similarities are known"),
         "n_columns": (n_columns > 1, "averages similarities"),
         "n_landmarks": (params["n_landmarks"] is not None, "chooses the objects to which there are similarities"),
         "voting": (params["voting"] != SHARE, "compares similarities"),
+        "cut": (params["cut"] == EXEMPLARS, "asks which object is most similar"),
     }
     for name, (is_refused, why) in refused.items():
         if is_refused:
             raise InputError(f"{name}={params[name]!r} {why}, and feature_subsets has none; leave it out")
     return FeatureSubsets(data.array, truth, n_pairs)
+
+
+def _n_classes_of_exemplars(data: Data) -> int:
+    """The number of classes; raises InputError if the data have none."""
+    if data.truth_kind != TruthKind.LABELS:
+        raise InputError(
+            f"cut={EXEMPLARS!r} compares one object of each class; it goes with labels, found {data.truth_kind}; name "
+            f"the cut 'best' or {ZERO!r}"
+        )
+    return len(data.classes or ())
 
 
 def _measures(data: Data) -> Measures:
@@ -419,6 +435,8 @@ def check_together(params: Params) -> None:
         raise InputError(f"voting={NEAREST!r} does not go with oob_score=True: {why}; validate with held-out objects")
     if params.get("voting") == NEAREST and params.get("cut") == AUTO:
         raise InputError(f"voting={NEAREST!r} has no vote out of bag, by which cut={AUTO!r} could choose; name the cut")
+    if params.get("cut") == EXEMPLARS:
+        _check_exemplars(params)
     if params.get("pairing") == KEPT and params["n_landmarks"] is not None:
         raise InputError(f"pairing={KEPT!r} does not go with n_landmarks, whose pairs are fresh; leave one of them out")
     if "resample" in params or "region" in params:
@@ -430,6 +448,20 @@ def check_together(params: Params) -> None:
     for name, value in wanted.items():
         if params[name] != value:
             raise InputError(f"max_bins splits single columns; it goes with {name}={value!r}, found {params[name]!r}")
+
+
+def _check_exemplars(params: Params) -> None:
+    """Refuse parameters that do not go with exemplars; raises InputError."""
+    refused = {
+        "n_columns": (1, "averages objects on the two sides of a pair"),
+        "on_missing": ("stop", "sends an object to one side of a pair"),
+    }
+    for name, (value, why) in refused.items():
+        if params[name] != value:
+            cure = f"give {name}={value!r}, or another cut"
+            raise InputError(
+                f"{name}={params[name]!r} {why}, and cut={EXEMPLARS!r} has one object of each class; {cure}"
+            )
 
 
 def problem(method: Method, data: Data, params: Params, seed: int, passes: Passes | None = None) -> Bound:
@@ -512,7 +544,11 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
     draw, on_missing = method.draw(data, source, params, seed), _rule_for_missing(data, source, params)
     search = search_of(source, criterion)
     held = 1 if isinstance(source, SparseFeatures) and search is not judge_and_cut else None
-    growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing, held=held)
+    growth: Growth
+    if isinstance(draw, Exemplars):
+        growth = ChainGrowth(source, draw, criterion, limits, seed, search, held=draw.most)
+    else:
+        growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing, held=held)
     if isinstance(data.rows, Features) and data.rows.n_categories:
         growth = _with_categories(method, growth, data)
     meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)

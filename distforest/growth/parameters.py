@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
-from distforest.forest.chosen_cut import BEST, CUTS
+from distforest.forest.chosen_cut import BEST, CUTS, EXEMPLARS
 from distforest.forest.leaf_kinds import NEAREST, SHARE
 from distforest.forest.missing import RULES
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, DEEPEST_CELL, VOTINGS
@@ -305,8 +305,9 @@ SIMFOREST_PARAMETERS = (
         "cut",
         BEST,
         "where the difference of an object's similarities to a pair is cut: at the best place, or at zero, so that it "
-        "goes to the nearer of the two; 'auto': whichever of these errs less out of bag in a trial",
-        words=(*CUTS, AUTO),
+        "goes to the nearer of the two; 'auto': whichever of these errs less out of bag in a trial; 'exemplars': a "
+        "candidate is one object of each class, and an object goes to the nearest of them",
+        words=(*CUTS, EXEMPLARS, AUTO),
         later=True,
     ),
     Parameter(

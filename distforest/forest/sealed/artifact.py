@@ -103,7 +103,7 @@ LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregati
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows", "unobserved", "object_starts", INDPTR), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes", "sample_weight"), "int32"),
-    **dict.fromkeys(("category_size", "object_columns", INDICES), "int32"),
+    **dict.fromkeys(("category_size", "chain_head", "object_columns", INDICES), "int32"),
     "category_codes": "uint16",
     **dict.fromkeys(
         ("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate", "scores"), "float64"

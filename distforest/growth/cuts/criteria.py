@@ -185,14 +185,14 @@ class Gini(BestSoFar):
 
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
         """See `cut_gini`."""
-        cut_gini(frontier.nodes, values, self.codes, self._weights, min_leaf, self.places_missing, cuts)
+        cut_gini(frontier.nodes, values, self.codes, self.weights, min_leaf, self.places_missing, cuts)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_classes`."""
-        rank_by_classes(frontier.nodes, self.codes, self._weights, n_codes, which, values)
+        rank_by_classes(frontier.nodes, self.codes, self.weights, n_codes, which, values)
 
     @property
-    def _weights(self) -> Ints:
+    def weights(self) -> Ints:
         """The weight of each class, shape (n_classes,)."""
         return np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights
 

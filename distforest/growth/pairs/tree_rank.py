@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
-from distforest.growth.grower import Growth, LevelWatch, Limits, grow_levels, unwatched
+from distforest.growth.grower import Growth, LevelWatch, Limits, grow_levels, numbered, unwatched
 from distforest.growth.pairs.sparse_search import growth_over
 from distforest.growth.rng import streams
 from distforest.jit import kernel
@@ -269,9 +269,9 @@ class _Cells:
         of = (np.cumsum(parts.is_parted) - 1)[of[kept]]  # number of the cell among those that are cut
         is_root = kept == np.repeat(table.tree_start[:-1][parts.is_parted], np.bincount(of, minlength=len(cells)))
         tree = frontier.tree[cells]
-        below = self._numbers(tree[of], (~is_root).astype(np.int64))
+        below = numbered(self.next_node, tree[of], (~is_root).astype(np.int64))
         number = np.where(is_root, frontier.node[cells][of].astype(np.int64), below)
-        left = self._numbers(tree, np.full(len(cells), 2)).astype(np.int32)
+        left = numbered(self.next_node, tree, np.full(len(cells), 2)).astype(np.int32)
         self._write_leaves(frontier, scores, ~is_cut)
         pointers = np.zeros(len(table.left), np.int64)
         pointers[kept] = number
@@ -328,15 +328,6 @@ class _Cells:
         self.tree.append(tree)
         for name, values in {"number": number, **columns}.items():
             self.columns.setdefault(name, []).append(values)
-
-    def _numbers(self, tree: Ints, wanted: Ints) -> Ints:
-        """Reserve ``wanted`` numbers of nodes for each entry, whose trees ascend; return the first of each."""
-        total = offsets(wanted)[:-1]
-        first = np.searchsorted(tree, np.arange(self.n_trees))
-        begin = np.append(total, wanted.sum())[first]
-        numbers = self.next_node[tree] + total - begin[tree]
-        self.next_node += np.bincount(tree, wanted, self.n_trees).astype(np.int64)
-        return numbers
 
     def table(self) -> tuple[NodeTable, Floats]:
         """Assemble the node table, with ``n_rows`` still 0, and the scores of its cells."""
@@ -433,13 +424,8 @@ class _PartingCells:
         merge_verdicts(table.tree_start, table.left, table.right, verdicts)
         return CellSplits(verdicts[table.tree_start[:-1]] == MIXED, side, verdicts, table)
 
-    def write(
-        self,
-        is_parted: NDArray[np.bool_],
-        frontier: Frontier,  # noqa: ARG002  (cells that are leaves are written, too)
-        side: NDArray[np.int8],  # noqa: ARG002  (every pair has one)
-    ) -> Int32s:
+    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Frontier:
         """Write the cells of the level, each with the small tree that parts it; see `_Cells.add`."""
         left = self.written.add(self.cells, self.scores, is_parted, self.parts)
         self.before, self.scores = self.before[is_parted], self.scores[is_parted]
-        return left
+        return frontier.descend(side, left, left + np.int32(1))
