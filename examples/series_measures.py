@@ -6,10 +6,10 @@
     python examples/series_measures.py                  GunPoint and ArrowHead, on the archive's partitions
     python examples/series_measures.py --quick --picture shares.png
 
-It prints the accuracy on new series of forests of one distance and of ten, cut at the best place and at zero (a series
-goes to the nearer of two others), and as each forest chooses by itself, out of bag, with the standard error over the
-seeds; beside them the nearest neighbour. Then it prints the share of each distance in the gain of all cuts, and how
-many distances a forest asks for by itself.
+It prints the accuracy on new series of forests of one distance and of ten, cut at the best place, at zero (a series
+goes to the nearer of two others) and by exemplars (it goes to the nearest of one series a class), and as each forest
+chooses by itself, out of bag, with the standard error over the seeds; beside them the nearest neighbour. Then it prints
+the share of each distance in the gain of all cuts, and how many distances a forest asks for by itself.
 """
 
 from __future__ import annotations
@@ -137,16 +137,16 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{name}: {len(y)} known series, {len(new)} new ones, accuracy on these\n")
         alone = [measure.name for measure in MEASURES].index("DTW 5%")
         nearest = np.mean(y[new[:, :, alone].argmin(axis=1)] == task.y[~task.is_known])
-        print(f"  {'1-NN, DTW 5%':<32}{nearest:>7.3f}")
+        print(f"  {'1-NN, DTW 5%':<36}{nearest:>7.3f}")
         for title, own in (("DTW 5%", distances[:, :, [alone]]), (f"{len(MEASURES)} distances", distances)):
-            for cut in ("best", "zero", "auto"):
+            for cut in ("best", "zero", "exemplars", "auto"):
                 found = accuracies(task, own, cut, n_seeds)
-                print(f"  {f'forest, {title}, cut={cut}':<32}{found.mean():>7.3f} ± {found.std() / n_seeds**0.5:.3f}")
+                print(f"  {f'forest, {title}, cut={cut}':<36}{found.mean():>7.3f} ± {found.std() / n_seeds**0.5:.3f}")
         forest, n_pairs = asked_by_itself(task)
         print(f"\n  asked for {forest.n_evaluations_:,} of {n_pairs:,} distances; their shares in the gain:")
         shares[name] = forest.feature_importances_
         for measure, share in zip(MEASURES, shares[name], strict=True):
-            print(f"  {measure.name:<32}{share:>7.1%}")
+            print(f"  {measure.name:<36}{share:>7.1%}")
         print()
     if options.picture:
         draw(shares, options.picture)

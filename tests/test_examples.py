@@ -71,8 +71,9 @@ def test_several_distances_are_ahead_of_one(tmp_path):
     picture = tmp_path / "shares.png"
     printed = ran("series_measures", picture)
     found = {title: float(accuracy) for title, accuracy in FORESTS.findall(printed)}
-    assert len(found) == 6
-    assert found["10 distances, cut=zero"] > max(found["DTW 5%, cut=best"], found["DTW 5%, cut=zero"])
+    assert len(found) == 8
+    for cut in ("zero", "exemplars"):
+        assert found[f"10 distances, cut={cut}"] > max(found["DTW 5%, cut=best"], found[f"DTW 5%, cut={cut}"])
     ((asked, all_of_them),) = re.findall(r"asked for ([\d,]+) of ([\d,]+) distances", printed)
     assert 0 < number(asked) <= number(all_of_them)
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -35,7 +35,7 @@ from distforest.estimators.similarity_lists import (
     weights_of,
 )
 from distforest.forest import scoring
-from distforest.forest.chosen_cut import BEST, CUTS, ChosenCut
+from distforest.forest.chosen_cut import BEST, ChosenCut
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
 from distforest.jobs.lockstep import (
@@ -425,17 +425,17 @@ class _SimForest(OnSimilarities):
 
     @property
     def cut_(self) -> str:
-        """Where candidates are cut, ``"best"`` or ``"zero"``: as the parameters say, or as a trial has chosen."""
+        """The cut, ``"best"``, ``"zero"`` or ``"exemplars"``: as the parameters say, or as a trial has chosen."""
         check_is_fitted(self)
         return str(self.forest_.meaning.params.get("cut", BEST))
 
     @property
     def cut_errors_(self) -> dict[str, float]:
-        """The mean squared error out of bag of the trial with each cut."""
+        """The error out of bag of the trial with each cut that was tried: see `distforest.forest.chosen_cut`."""
         check_is_fitted(self)
         if (chosen := ChosenCut.of(self.forest_.provenance)) is None:
             raise AttributeError("cut_errors_: the forest was fitted without cut='auto'")
-        return dict(zip(CUTS, chosen.errors, strict=True))
+        return chosen.errors
 
     @property
     def feature_importances_(self) -> Floats:
@@ -520,10 +520,9 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         fit has paid for; and the number of nodes that were not split, or trees that were not begun, because the budget
         was spent.
     cut_ : str
-        Where candidates are cut: ``"best"`` or ``"zero"``, which a trial chooses with ``cut="auto"``.
+        How candidates are cut: ``"best"``, ``"zero"`` or ``"exemplars"``, which a trial chooses with ``cut="auto"``.
     cut_errors_ : dict
-        With ``cut="auto"``: the mean squared error out of bag of a trial forest with each cut, of class shares or
-        targets.
+        With ``cut="auto"``: the share of objects that the vote of a trial forest gets wrong at most, for each cut.
     feature_importances_ : ndarray of shape (n_similarities,)
         For a list of similarities: the share of each in the gain of all cuts.
     classes_ : ndarray of shape (n_classes,)
@@ -604,8 +603,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     cut_ : str
         Where candidates are cut: ``"best"`` or ``"zero"``, which a trial chooses with ``cut="auto"``.
     cut_errors_ : dict
-        With ``cut="auto"``: the mean squared error out of bag of a trial forest with each cut, of class shares or
-        targets.
+        With ``cut="auto"``: the mean squared error out of bag of a trial forest with each cut.
     feature_importances_ : ndarray of shape (n_similarities,)
         For a list of similarities: the share of each in the gain of all cuts.
     oob_prediction_ : ndarray of shape (n,)

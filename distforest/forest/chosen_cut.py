@@ -1,4 +1,4 @@
-"""Where candidates of two objects are cut: at the best place or at zero; and the choice between the two, as told."""
+"""How candidates part a node: two objects at the best place or at zero, or one object a class; the choice, as told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ BEST, ZERO, EXEMPLARS = "best", "zero", "exemplars"
 class, see `distforest.growth.draws.exemplars`."""
 
 CUTS = (BEST, ZERO)
-"""The cuts that are tried; the first is chosen if both err equally."""
+"""The cuts of two objects, which are always tried."""
+
+TRIED = (*CUTS, EXEMPLARS)
+"""All cuts that may be tried, in the order in which one is chosen of those that err equally."""
 
 CHOSEN_CUT = "chosen_cut"
 """The entry of the choice in a forest's provenance."""
@@ -27,42 +30,52 @@ class ChosenCut:
 
     Attributes
     ----------
-    errors
-        The mean squared error out of bag with each of `CUTS`: of targets, or of class shares (Brier, 1950).
+    of_tried
+        The error out of bag of each cut that was tried, in the order of `TRIED`: the mean squared error of targets; of
+        labels the share of objects that the vote gets wrong at most (`distforest.forest.margins.most_errors`).
     evaluations
         Pairs that the trials have paid for, if a function evaluates the similarities.
 
     Examples
     --------
-    >>> ChosenCut((0.25, 0.125)).cut, ChosenCut((0.25, 0.25)).cut
-    ('zero', 'best')
+    >>> ChosenCut((0.25, 0.125)).cut, ChosenCut((0.25, 0.25)).cut, ChosenCut((0.25, 0.125, 0.1)).cut
+    ('zero', 'best', 'exemplars')
     """
 
-    errors: tuple[float, float]
+    of_tried: tuple[float, ...]
     evaluations: int = 0
 
     @property
+    def errors(self) -> dict[str, float]:
+        """The errors by cut."""
+        return dict(zip(TRIED, self.of_tried, strict=False))
+
+    @property
     def cut(self) -> str:
-        """The cut that errs less."""
-        of_best, of_zero = self.errors
-        return ZERO if of_zero < of_best * (1.0 - EQUAL_ERRORS) else BEST
+        """The cut that errs least, the first of equals."""
+        errors = self.errors
+        chosen, *others = errors
+        for cut in others:
+            if errors[cut] < errors[chosen] * (1.0 - EQUAL_ERRORS):
+                chosen = cut
+        return chosen
 
     @property
     def entry(self) -> dict[str, object]:
         """The choice as the provenance of a forest holds it."""
-        return {CHOSEN_CUT: {"cut": self.cut, "errors": dict(zip(CUTS, self.errors, strict=True))}}
+        return {CHOSEN_CUT: {"cut": self.cut, "errors": self.errors}}
 
     @classmethod
     def of(cls, provenance: Mapping[str, object]) -> Self | None:
         """Read the choice from the provenance of a forest; None if there was none, or the entry cannot be one."""
         entry = provenance.get(CHOSEN_CUT)
         errors = entry.get("errors") if isinstance(entry, Mapping) else None
-        if not isinstance(errors, Mapping) or set(errors) != set(CUTS):
+        if not isinstance(errors, Mapping) or set(errors) not in (set(CUTS), set(TRIED)):
             return None
-        found = [errors[cut] for cut in CUTS]
+        found = [errors[cut] for cut in TRIED[: len(errors)]]
         if not all(isinstance(error, float) and math.isfinite(error) for error in found):
             return None
-        return cls((found[0], found[1]))
+        return cls(tuple(found))
 
     def told(self) -> str:
         """The choice in words.
@@ -70,12 +83,10 @@ class ChosenCut:
         Examples
         --------
         >>> ChosenCut((0.25, 0.125)).told()
-        "cut='zero': mean squared error out of bag 0.125, with cut='best' 0.25"
+        "cut='zero': error out of bag 0.125, with cut='best' 0.25"
         """
-        errors = dict(zip(CUTS, self.errors, strict=True))
-        other = next(cut for cut in CUTS if cut != self.cut)
-        found = f"mean squared error out of bag {errors[self.cut]:.4g}"
-        return f"cut={self.cut!r}: {found}, with cut={other!r} {errors[other]:.4g}"
+        others = (f"cut={cut!r} {error:.4g}" for cut, error in self.errors.items() if cut != self.cut)
+        return f"cut={self.cut!r}: error out of bag {self.errors[self.cut]:.4g}, with {', '.join(others)}"
 
     def into(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters with this cut."""

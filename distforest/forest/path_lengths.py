@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.forest.same_leaf import SameLeaf
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints
+
+if TYPE_CHECKING:
+    from distforest.forest.table import NodeTable
 
 EULER = 0.5772156649
 """Euler's constant to as many places as Liu, Ting and Zhou give."""
@@ -50,10 +54,9 @@ class PathLengths(SameLeaf):
     @cached_property
     def lengths(self) -> Floats:
         """Depth + c(completed rows) of each node, shape (N,)."""
-        depth, rows = np.zeros(len(self.table.left), np.int64), self.table.n_rows / self.unit
-        add_depths(self.table.tree_start, self.table.left, self.table.right, depth)
+        rows = self.table.n_rows / self.unit
         complete_rows(self.table.tree_start, self.table.left, self.table.right, rows)
-        lengths: Floats = depth + usual_length(rows)
+        lengths: Floats = depths_of(self.table) + usual_length(rows)
         return lengths
 
     def shares(self, tree: int, nodes: Ints) -> Floats:
@@ -63,15 +66,23 @@ class PathLengths(SameLeaf):
         return self.lengths[start + nodes] / usual if usual else np.ones(len(nodes))
 
 
+def depths_of(table: NodeTable) -> Ints:
+    """How often the rows of each node were parted before, shape (N,): a chain parts them once."""
+    depth = np.zeros(len(table.left), np.int64)
+    own = (np.arange(len(depth)) - np.repeat(table.tree_start[:-1], table.tree_size)).astype(np.int32)
+    add_depths(table.tree_start, table.left, table.right, own if table.chain_head is None else table.chain_head, depth)
+    return depth
+
+
 @kernel
-def add_depths(tree_start: Ints, left: Int32s, right: Int32s, depth: Ints) -> None:
-    """depth[child] = depth[parent] + 1, parents first."""
+def add_depths(tree_start: Ints, left: Int32s, right: Int32s, chain_head: Int32s, depth: Ints) -> None:
+    """depth[child] = depth[parent] + 1, parents first; all nodes of a chain have the depth of its head."""
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
         for node in range(root, tree_start[tree + 1]):
             if left[node] >= 0:
-                depth[root + left[node]] = depth[node] + 1
-                depth[root + right[node]] = depth[node] + 1
+                for child in (left[node], right[node]):
+                    depth[root + child] = depth[root + chain_head[node]] + (chain_head[root + child] == child)
 
 
 @kernel

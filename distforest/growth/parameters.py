@@ -305,8 +305,8 @@ SIMFOREST_PARAMETERS = (
         "cut",
         BEST,
         "where the difference of an object's similarities to a pair is cut: at the best place, or at zero, so that it "
-        "goes to the nearer of the two; 'auto': whichever of these errs less out of bag in a trial; 'exemplars': a "
-        "candidate is one object of each class, and an object goes to the nearest of them",
+        "goes to the nearer of the two; 'exemplars': a candidate is one object of each class, and an object goes to "
+        "the nearest of them; 'auto': whichever of these errs least out of bag in a trial",
         words=(*CUTS, EXEMPLARS, AUTO),
         later=True,
     ),

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from distforest.forest.chosen_cut import CUTS, ChosenCut
-from distforest.growth.cuts.trial_cuts import error_out_of_bag, is_to_choose, trial_params
+from distforest.forest.chosen_cut import ChosenCut
+from distforest.growth.cuts.trial_cuts import cuts_to_try, error_out_of_bag, is_to_choose, trial_params
 from distforest.growth.methods import over_rows, problem
 from distforest.growth.problem import Problem
 from distforest.jobs.cluster import Cluster, Work
@@ -80,12 +80,12 @@ def with_chosen_cut(
     if not is_to_choose(inputs.params) or inputs.chosen_cut:
         return inputs
     errors, evaluations = [], 0
-    for cut in CUTS:
+    for cut in cuts_to_try(inputs.params, inputs.rows, inputs.classes):
         trial = replace(inputs, params=trial_params(inputs.params, cut))
         shards, receipts = grow(trial)
         errors += cluster.each(try_forest, [TrialTask(trial, shards)], work)
         evaluations += sum(receipt.evaluations for receipt in receipts)
-    return replace(inputs, chosen_cut=ChosenCut((errors[0], errors[1]), evaluations))
+    return replace(inputs, chosen_cut=ChosenCut(tuple(errors), evaluations))
 
 
 def chosen_cut(
@@ -95,7 +95,7 @@ def chosen_cut(
     if not is_to_choose(params):
         return None
     errors = []
-    for cut in CUTS:
+    for cut in cuts_to_try(params, data.rows, data.classes):
         bound = over_rows(problem(method, data, trial_params(params, cut), seed))
         errors.append(error_out_of_bag(bound, grown(bound)))
-    return ChosenCut((errors[0], errors[1]))
+    return ChosenCut(tuple(errors))

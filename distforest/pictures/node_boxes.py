@@ -38,6 +38,11 @@ HOW_READ = {
 }
 """How a tree over pairs, and any other, is read."""
 
+OF_CHAINS = (
+    "boxes of equal numbers of rows compare exemplars two by two: the nearest is found at the end of their lines"
+)
+"""How the nodes of a chain are read."""
+
 
 def drawn_nodes(forest: Any, tree: int, depth: int, names: Sequence[str]) -> DrawnTree:
     """Draw the nodes of a tree as boxes, down to some depth.
@@ -72,7 +77,8 @@ def drawn_nodes(forest: Any, tree: int, depth: int, names: Sequence[str]) -> Dra
         level = [child for node, place in level for child in nodes.children(node, place)]
     which = f"tree {tree} of {own.n_trees:,}" if own.n_trees > 1 else "one tree"
     title = f"{type(forest).__name__}, {which}: {counted(int(n_leaves[0]), 'leaf', 'leaves')}"
-    return DrawnTree(boxes, title, (HOW_READ[is_over_pairs(own)],))
+    lines = (HOW_READ[is_over_pairs(own)], *((OF_CHAINS,) if own.table.chain_head is not None else ()))
+    return DrawnTree(boxes, title, lines)
 
 
 def _named_columns(forest: Any, names: Sequence[str]) -> list[str]:
@@ -119,12 +125,20 @@ class _Nodes:
         return [(int(table.left[own]), 2 * place), (int(table.right[own]), 2 * place + 1)]
 
     def leaves_below(self) -> Ints:
-        """Number of leaves below each node, shape (tree_size,); children come after their parents."""
+        """Number of leaves below each node, shape (tree_size,); children come after their parents.
+
+        Nodes of a chain may share children, each of which counts once.
+        """
         table, n = self.forest.table, int(self.forest.table.tree_size[self.tree])
-        left, right = (child[self.start : self.start + n] for child in (table.left, table.right))
-        n_leaves = np.ones(n, np.int64)
-        for node in np.flatnonzero(left != LEAF)[::-1]:
-            n_leaves[node] = n_leaves[left[node]] + n_leaves[right[node]]
+        left, right = (child[self.start : self.start + n].tolist() for child in (table.left, table.right))
+        heads = np.arange(n) if table.chain_head is None else table.chain_head[self.start : self.start + n]
+        n_leaves, below = np.ones(n, np.int64), [{node} for node in range(n)]
+        for node in reversed(range(n)):
+            if left[node] != LEAF:
+                parted = below[left[node]] | below[right[node]]
+                n_leaves[node] = sum(n_leaves[child] for child in parted)
+                if heads[node] != node:
+                    below[node] = parted
         return n_leaves
 
     def cut(self, node: int) -> str:

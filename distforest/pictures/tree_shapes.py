@@ -9,7 +9,7 @@ import numpy as np
 
 from distforest.forest.pairs.cells import Cells
 from distforest.forest.pairs.pair_leaves import Ranks
-from distforest.forest.path_lengths import add_depths
+from distforest.forest.path_lengths import depths_of
 from distforest.forest.table import LEAF
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class TreeShapes:
         if isinstance(forest.leaf_table, Ranks):
             depths = np.concatenate([_depths_of_cells(forest.leaf_table, tree) for tree in range(forest.n_trees)])
         else:
-            depths = np.zeros(len(table.left), np.int64)
-            add_depths(table.tree_start, table.left, table.right, depths)
+            depths = depths_of(table)
         return cls(depths[table.is_leaf], table.n_rows[table.is_leaf])
 
     def depths_told(self, most: int | None = None) -> list[tuple[str, int]]:

@@ -13,7 +13,8 @@ from sklearn.datasets import load_iris
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
 from distforest.command_line.cli import main
 from distforest.errors import InputError, SpecError
-from distforest.forest.chosen_cut import BEST, ZERO, ChosenCut
+from distforest.forest.chosen_cut import BEST, EXEMPLARS, TRIED, ZERO, ChosenCut
+from distforest.forest.margins import Margins, most_errors
 from distforest.growth.cuts.trial_cuts import TRIAL_TREES
 from distforest.jobs.cluster import Here
 from distforest.jobs.preview import check_and_stage
@@ -42,15 +43,56 @@ def apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def test_the_errors_are_those_of_forests_with_each_cut(weights: Any, class_weight: Any) -> None:
     chosen = classifier(class_weight=class_weight).fit(EUCLID, Y, weights)
     expected = {}
-    for cut in (BEST, ZERO):
+    for cut in TRIED:
         own = classifier(cut, n_estimators=TRIAL_TREES, oob_score=True, class_weight=class_weight)
-        shares = own.fit(EUCLID, Y, weights).oob_decision_function_
         of_rows = np.ones(len(Y)) if weights is None else SIZES.astype(float)
         of_rows = of_rows * np.where((Y == 1) & (class_weight is not None), 2.0, 1.0)
-        squares = [sum((shares[i, c] - (Y[i] == c)) ** 2 for c in range(3)) for i in range(len(Y))]
-        expected[cut] = sum(w * s for w, s in zip(of_rows, squares, strict=True)) / of_rows.sum()
+        expected[cut] = wrong_at_most(own.fit(EUCLID, Y, weights), of_rows)
     assert chosen.cut_errors_ == pytest.approx(expected)
     assert chosen.cut_ == min(expected, key=lambda cut: expected[cut])
+
+
+def wrong_at_most(forest: SimForestClassifier, weights: np.ndarray) -> float:
+    """V / (V + s^2) by the definitions, object by object and tree by tree."""
+    found, factors = forest.forest_, np.array(forest.forest_.meaning.leaf.class_weights or (1, 1, 1))  # type: ignore[union-attr]
+    margins, noise, kept = [], [], []
+    for i, label in enumerate(Y):
+        votes = []
+        for tree in range(TRIAL_TREES):
+            if found.in_bag[tree, i] == 0:
+                node = found.table.tree_start[tree] + found.training_nodes[tree, i]
+                counts = found.leaf_table.class_counts[node] * factors  # type: ignore[union-attr]
+                votes.append(counts / counts.sum())
+        if len(votes) > 1:
+            mean = np.mean(votes, axis=0)
+            other = max((c for c in range(3) if c != label), key=lambda c: (mean[c], -c))
+            of_trees = [vote[label] - vote[other] for vote in votes]
+            margins.append(np.mean(of_trees))
+            noise.append(np.var(of_trees, ddof=1) / len(votes))
+            kept.append(weights[i])
+    s = np.average(margins, weights=kept)
+    spread = np.average((np.array(margins) - s) ** 2 - np.array(noise), weights=kept)
+    return float(spread / (spread + s**2))
+
+
+def test_the_vote_of_a_hopeless_forest_may_always_be_wrong() -> None:
+    margins = Margins(np.array([-0.5, 0.25]), np.array([0.1, 0.1]), np.array([9, 9]))
+    assert most_errors(margins, np.ones(2)) == 1.0
+    assert most_errors(Margins(np.array([0.5, 0.5]), np.array([0.1, 0.1]), np.array([9, 9])), np.ones(2)) == 0.0
+
+
+def test_what_comes_of_few_trees_is_taken_away() -> None:
+    rng = np.random.default_rng(0)
+    of_objects = rng.normal(0.3, 0.2, 20_000)
+    found = {}
+    for n_trees in (10, 1000):
+        mean = of_objects + rng.normal(0.0, 0.8, len(of_objects)) / np.sqrt(n_trees)
+        variance = 0.64 * rng.chisquare(n_trees - 1, len(of_objects)) / (n_trees - 1)
+        margins = Margins(mean, variance, np.full(len(of_objects), n_trees))
+        found[n_trees] = most_errors(margins, np.ones(len(of_objects)))
+    expected = 0.2**2 / (0.2**2 + 0.3**2)
+    assert list(found.values()) == pytest.approx([expected] * 2, rel=0.05)
+    assert np.mean(of_objects < 0.0) < expected
 
 
 def test_errors_of_targets_are_squared_distances() -> None:
@@ -73,9 +115,9 @@ def test_the_forest_is_the_one_with_the_chosen_cut(bootstrap: bool, several: boo
     assert classifier(**own, n_jobs=3).fit(rows, Y).cut_errors_ == chosen.cut_errors_
 
 
-def test_the_seed_decides_where_both_cuts_are_about_as_good() -> None:
+def test_the_seed_decides_where_cuts_are_about_as_good() -> None:
     noisy = np.where(np.eye(len(Y)), 0.0, CITY + np.random.default_rng(0).uniform(0, 6, CITY.shape))
-    assert {classifier(random_state=seed).fit(noisy, Y).cut_ for seed in range(6)} == {BEST, ZERO}
+    assert len({classifier(random_state=seed).fit(noisy, Y).cut_ for seed in range(6)}) > 1
 
 
 def test_functions_choose_as_matrices_do() -> None:
@@ -101,23 +143,41 @@ def test_trees_that_are_added_have_the_same_cut() -> None:
 def test_what_cannot_choose_is_refused() -> None:
     with pytest.raises(InputError, match="no vote out of bag, by which cut='auto' could choose"):
         classifier(voting="nearest").fit(EUCLID, Y)
-    with pytest.raises(InputError, match="cut must be 'best' or 'zero' or 'auto', found 'nearest'"):
+    with pytest.raises(InputError, match="cut must be 'best' or 'zero' or 'exemplars' or 'auto', found 'nearest'"):
         classifier("nearest").fit(EUCLID, Y)
     with pytest.raises(AttributeError, match="without cut='auto'"):
         _ = classifier("zero").fit(EUCLID, Y).cut_errors_
 
 
 def test_equal_errors_choose_the_best_place() -> None:
-    assert ChosenCut((0.3, 0.3)).cut == ChosenCut((0.3, 0.3 * (1 - 1e-12))).cut == BEST
-    assert ChosenCut((0.0, 0.0)).cut == BEST
-    for entry in ({}, {"chosen_cut": 3}, {"chosen_cut": {"errors": {"best": 1.0}}}):
+    assert errors(0.3, 0.3).cut == errors(0.3, 0.3 * (1 - 1e-12), 0.3 * (1 - 1e-12)).cut == BEST
+    assert errors(0.0, 0.0).cut == BEST
+    assert errors(0.3, 0.2, 0.2).cut == ZERO
+    assert errors(0.3, 0.2, 0.1).cut == EXEMPLARS
+    wrong = ({"best": 1.0}, {"best": 1.0, "zero": 1.0, "half": 1.0}, {"best": 1.0, "zero": None})
+    for entry in ({}, {"chosen_cut": 3}, *({"chosen_cut": {"errors": found}} for found in wrong)):
         assert ChosenCut.of(entry) is None
-    assert ChosenCut.of(ChosenCut((0.5, 0.25)).entry) == ChosenCut((0.5, 0.25))
+    for chosen in (errors(0.5, 0.25), errors(0.5, 0.25, 0.125)):
+        assert ChosenCut.of(chosen.entry) == chosen
+
+
+def errors(*of_cuts: float) -> ChosenCut:
+    return ChosenCut(of_cuts)
+
+
+@pytest.mark.parametrize(
+    "params", [{"n_columns": 2}, {"on_missing": "larger"}, {"similarity": "feature_subsets", "kind": "similarity"}]
+)
+def test_exemplars_are_tried_where_they_may_be_chosen(params: dict[str, Any]) -> None:
+    rows = X if "similarity" in params else EUCLID
+    assert set(classifier(**params).fit(rows, Y).cut_errors_) == {BEST, ZERO}
+    assert set(classifier().fit(EUCLID, Y == 1).cut_errors_) == {BEST, ZERO}
+    assert set(classifier().fit(EUCLID, Y).cut_errors_) == set(TRIED)
 
 
 def test_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = classifier(verbose=1).fit(EUCLID, Y)
-    assert f"distforest: cut={chosen.cut_!r}: mean squared error out of bag" in capsys.readouterr().err
+    assert f"distforest: cut={chosen.cut_!r}: error out of bag" in capsys.readouterr().err
 
 
 def job(store: str, name: str, similarity: object, **params: Any) -> Spec:
@@ -167,7 +227,7 @@ def test_a_job_chooses_as_the_estimator_does(store: str) -> None:
     assert [one.evaluations > 0 for one in done] == [False, True, True]
     assert [run(spec).digest for spec in specs] == [expected.digest_] * 3  # sealed already
     told = CliRunner().invoke(main, ["inspect", specs[0].output]).output
-    assert f"cut={expected.cut_!r}: mean squared error out of bag" in " ".join(told.split())
+    assert f"cut={expected.cut_!r}: error out of bag" in " ".join(told.split())
     with pytest.raises(SpecError, match="would spend the budget"):
         run(job(store, "poor", {**function, "budget": 900}))
 

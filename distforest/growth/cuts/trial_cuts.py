@@ -1,4 +1,6 @@
-"""Trials of where candidates of two objects are cut: at the best place or at zero, whichever errs less out of bag.
+"""Trials of how candidates part a node: two objects at the best place or at zero, or one object a class.
+
+The cut that errs least out of bag is chosen.
 
 ::
 
@@ -15,14 +17,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
+from distforest.forest.chosen_cut import CUTS, TRIED
 from distforest.forest.leaf_kinds import KeepsCounts
+from distforest.forest.margins import most_errors, out_of_bag_margins
 from distforest.forest.scoring import out_of_bag
 from distforest.growth.parameters import AUTO
+from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from distforest.forest.forest import Forest, Params
     from distforest.growth.problem import Problem
+    from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Floats
 
 TRIAL_TREES = 50
@@ -35,6 +45,16 @@ TRIAL_SHARE = 0.632
 def is_to_choose(params: Params) -> bool:
     """Whether the parameters leave the cut to a choice."""
     return params.get("cut") == AUTO
+
+
+def cuts_to_try(params: Params, rows: RowKind, classes: Sequence[object] | None) -> tuple[str, ...]:
+    """The cuts that are tried: both cuts of two objects, and exemplars if there are more than two classes.
+
+    Of two classes exemplars are pairs that are cut at zero, drawn a little otherwise. They are left out, too, where a
+    parameter needs the two sides of a pair, or features are no objects.
+    """
+    are_sides = params["n_columns"] > 1 or params["on_missing"] != "stop" or isinstance(rows, Features)
+    return CUTS if are_sides or len(classes or ()) < 3 else TRIED
 
 
 def trial_params(params: Params, cut: str) -> Params:
@@ -54,35 +74,40 @@ def trial_params(params: Params, cut: str) -> Params:
 def check_unbounded(params: Params, budgets: tuple[int | None, ...]) -> None:
     """Refuse a choice of the cut within a budget, which the trials would spend; raises InputError."""
     if is_to_choose(params) and any(budget is not None for budget in budgets):
-        cure = "name the cut ('best' or 'zero'), or leave the budget out"
-        raise InputError(f"cut={AUTO!r} grows two forests first, which would spend the budget; {cure}")
+        cure = "name the cut ('best', 'zero' or 'exemplars'), or leave the budget out"
+        raise InputError(f"cut={AUTO!r} grows a forest for each cut first, which would spend the budget; {cure}")
 
 
 def error_out_of_bag(bound: Problem, forest: Forest) -> float:
-    """The mean over objects i, weighted by w_i, of the squared length of (estimate of i out of bag - truth of i).
+    """How a forest errs out of bag, by weights w_i, those of the objects times those of their classes.
 
-    The truth of a label is 1 in its class and 0 in the others. w_i is the weight of the object times that of its class.
+    Of labels `most_errors`, the share of objects that the vote gets wrong at most as trees are added: class shares of a
+    trial tell neither that nor which vote gains more by further trees. Of targets the mean of w_i (estimate - target)^2
+    over the sum of the w_i.
 
     Raises
     ------
     InputError
-        No tree left any object out.
+        No tree left any object out; or no two trees, of labels.
     """
+    if bound.data.truth_kind == TruthKind.LABELS:
+        margins = out_of_bag_margins(forest, bound.data.truth)
+        weights = _weights(bound, margins.n_trees > 1)
+        return most_errors(margins, weights)
     estimate, count = out_of_bag(forest)
     known = count > 0
+    weights = _weights(bound, known)[known]
+    truth = bound.data.truth.astype(np.float64).reshape(bound.n_rows, -1)
+    return float(np.average(np.square(estimate[known] - truth[known]).sum(axis=1), weights=weights))
+
+
+def _weights(bound: Problem, known: NDArray[np.bool_]) -> Floats:
+    """The weight of each object, 0 where its error is not known; raises InputError if none is."""
     weights = np.ones(len(known)) if bound.data.sample_weight is None else bound.data.sample_weight.astype(np.float64)
-    truth, leaf = _truth(bound), bound.meaning.leaf
+    leaf = bound.meaning.leaf
     if isinstance(leaf, KeepsCounts) and leaf.class_weights is not None:
         weights *= np.array(leaf.class_weights)[bound.data.truth]
     weights = np.where(known, weights, 0.0)
     if not weights.any():
-        raise InputError(f"cut={AUTO!r}: no tree of a trial left any of the objects out; name the cut")
-    squares = np.square(estimate[known] - truth[known]).sum(axis=1)
-    return float(np.average(squares, weights=weights[known]))
-
-
-def _truth(bound: Problem) -> Floats:
-    """The truth as a forest predicts it, shape (n_rows, n_outputs)."""
-    if bound.data.truth_kind == TruthKind.LABELS:
-        return np.eye(len(bound.data.classes or ()))[bound.data.truth]
-    return bound.data.truth.astype(np.float64).reshape(bound.n_rows, -1)
+        raise InputError(f"cut={AUTO!r}: too few trees of a trial left an object out; name the cut")
+    return weights
