@@ -69,7 +69,7 @@ def go_to_nearest(
     """child[r] = argmax_c values[c, r] over the exemplars of the row's node, the first of equals, and the gain.
 
     An exemplar to which rows of less weight than ``min_leaf`` go is not kept, and they go to the nearest that is. A
-    node has no cut if fewer than two are kept, or if two rows of no two classes are parted.
+    node has no cut if fewer than two are kept.
     """
     starts, _, weights = nodes
     most, n_classes = values.shape[0], class_weights.shape[0]
