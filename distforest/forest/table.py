@@ -331,6 +331,15 @@ class NodeTable(PickledWithoutCaches):
         _check_all(head[own] == head, "chain_head", "a head belongs to no other chain")
         _check_all((head == number) | ~self.is_leaf, "chain_head", "a leaf belongs to no chain")
         _check_all(self.n_rows[own] == self.n_rows, "n_rows", "the nodes of a chain hold what its head holds")
+        inner = np.flatnonzero(~self.is_leaf)
+        root, above = inner - number[inner], np.full(len(number), -1)
+        for child in (self.left, self.right):
+            above[root + child[inner]] = own[inner]
+        for name in ("left", "right"):
+            is_only = np.ones(len(number), np.bool_)
+            is_only[inner] = above[root + getattr(self, name)[inner]] == own[inner]
+            _check_all(is_only, name, "the parents of a child are of one chain")
+        _check_all((head == number) | (above == own), "chain_head", "a chain goes on below its head")
 
     def _check_categories(self, size: int, n_categories: Ints) -> None:
         """Refuse lists of categories that do not belong to the nodes; ``size`` is the number of nodes."""

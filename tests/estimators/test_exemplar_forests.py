@@ -16,6 +16,7 @@ from distforest.errors import InputError
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.forest.table import route
+from distforest.pictures.tree_shapes import TreeShapes
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.growth.test_chains import Asked, assert_nested
@@ -107,12 +108,16 @@ def test_forests_of_built_in_similarities_answer_as_nested_nodes(name: str, simi
 
 def test_a_chain_is_one_level_of_depth() -> None:
     S, y = similarities_of("digits", 0.0), SETS["digits"][1]
-    table = forest(max_depth=1, min_samples_leaf=1).fit(S, y).forest_.table
-    for tree in range(table.n_trees):
-        own = table.tree(tree)
+    flat = forest(max_depth=1, min_samples_leaf=1).fit(S, y).forest_
+    for tree in range(flat.n_trees):
+        own = flat.table.tree(tree)
         n_leaves = int(own.is_leaf.sum())
         assert n_leaves > 5
         assert own.tree_size[0] == n_leaves * (n_leaves - 1) // 2 + n_leaves
+    assert set(TreeShapes.of(flat).depths.tolist()) == {1}
+    deep = forest(min_samples_leaf=1).fit(S, y).forest_
+    leaves = [node for root in nested_trees(deep, S, y) for node in sorted(root.all(), key=lambda node: node.own)]
+    assert TreeShapes.of(deep).depths.tolist() == [node.depth for node in leaves if not node.children]
 
 
 def test_forests_of_two_classes_and_of_an_object_a_class() -> None:

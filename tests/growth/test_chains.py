@@ -318,6 +318,10 @@ def test_a_table_with_broken_chains_is_refused() -> None:
         r"chain_head\[2\]: a head belongs to no other chain": with_entry(table, "chain_head", 2, 1),
         rf"chain_head\[{leaf}\]: a leaf belongs to no chain": with_entry(table, "chain_head", leaf, 0),
         r"n_rows\[1\]: the nodes of a chain hold what its head holds": with_entry(table, "n_rows", 1, 3),
+        r"left\[1\]: the parents of a child are of one chain": with_entry(table, "left", 1, 7),
+        r"left\[5\]: the parents of a child are of one chain": with_entry(table, "right", 2, 6),
+        r"right\[0\]: the parents of a child are of one chain": with_entry(table, "right", 0, 7),
+        r"chain_head\[2\]: a chain goes on below its head": with_entry(table, "right", 0, 1),
     }
     for message, broken in refused.items():
         with pytest.raises(ArtifactError, match=message):
