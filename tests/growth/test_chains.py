@@ -231,6 +231,36 @@ def test_slabs_of_chains_change_nothing(cells: int, monkeypatch: pytest.MonkeyPa
     assert samples.bits(bound.grow(np.arange(3))) == samples.bits(whole)
 
 
+@pytest.mark.parametrize("seed", range(4 if numba.config.DISABLE_JIT else 40))
+def test_of_candidates_that_part_alike_the_first_is_chosen(seed: int) -> None:
+    """Groups of equal objects, so that candidates have the same sides in other orders: gains differ by rounding."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat([0, 1, 2], [7, 10, 19])
+    y = np.where(rng.random(36) < 0.3, rng.integers(0, 3, 36), group)
+    S = (group[:, None] == group).astype(np.float32)
+    params = {"n_pairs": 8, "n_landmarks": None, "min_samples_leaf": 1, "min_samples_split": 2, "max_depth": None}
+    params |= {"pairing": ["kept", "fresh"][seed % 2], "bootstrap": True}
+    case = Case(S, [(1.0, "similarity")], y, (1, 3, 7), np.ones(36, int), seed, params)
+    bound = case.problem()
+    weights = case.weights(bound)
+    assert_nested(bound.growth.grow(TREES, weights)[0], case.roots(weights))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_of_candidates_that_gain_nothing_the_first_is_chosen(seed: int) -> None:
+    """Both groups of equal objects have as many of each class, so that the root's cuts gain 0."""
+    group, y = np.repeat([0, 1], 12), np.tile([0, 1, 2], 8)
+    S = (group[:, None] == group).astype(np.float32)
+    params = {"n_pairs": 4, "n_landmarks": None, "min_samples_leaf": 1, "min_samples_split": 2, "max_depth": None}
+    params |= {"pairing": ["kept", "fresh"][seed % 2], "bootstrap": False}
+    case = Case(S, [(1.0, "similarity")], y, (1, 1, 1), np.ones(24, int), seed, params)
+    bound = case.problem()
+    weights = case.weights(bound)
+    roots = case.roots(weights)
+    assert [(root.gain, len(root.children)) for root in roots] == [(0.0, 2)] * 2
+    assert_nested(bound.growth.grow(TREES, weights)[0], roots)
+
+
 # --- chains -----------------------------------------------------------------------------------------------
 
 
