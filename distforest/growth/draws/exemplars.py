@@ -121,8 +121,8 @@ def draw_exemplars(
                     least[c] = NONE_YET
                     for row in landmarks_near(float(c), group, landmarks, targets, True):
                         take_first(order, row, c, least, exemplar)
-            sort_by(least, present[:n])
             size[node * width + k] = min(n, most)
+            sort_first(least, present[:n], min(n, most))
             for c in present[: min(n, most)]:
                 columns[filled], weights[filled] = exemplar[c], 1.0
                 filled += 1
@@ -140,11 +140,11 @@ def take_first(order: np.uint64, row: int, c: int, least: Floats, exemplar: Int3
 
 
 @borrowing
-def sort_by(values: Floats, places: Ints) -> None:
-    """Sort places by ascending ``values[place]``, by insertion: there are few."""
-    for t in range(1, places.shape[0]):
-        place, before = places[t], t
-        while before > 0 and values[places[before - 1]] > values[place]:
-            places[before] = places[before - 1]
-            before -= 1
-        places[before] = place
+def sort_first(values: Floats, places: Ints, n: int) -> None:
+    """Bring the ``n`` places with the least ``values[place]`` to the front, in ascending order."""
+    for t in range(n):
+        least = t
+        for other in range(t + 1, places.shape[0]):
+            if values[places[other]] < values[places[least]]:
+                least = other
+        places[t], places[least] = places[least], places[t]
