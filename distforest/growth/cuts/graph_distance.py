@@ -10,7 +10,8 @@ node's rows and the node's links, whatever the number of pairs. The integers are
 for bit.
 
 Each level has its own links: of those of the level above, the ones whose rows are still in one node. A row of a node is
-named by its place among the node's rows::
+named by its place among the node's rows, so a node's links are about its own rows alone, and a small node's sums read
+little memory, wherever its rows are among all::
 
     rows of the node     3  5  6  9           links of row 3: to 5 and 9        place  1  3
     place                0  1  2  3           links of row 5: to 3              place  0
@@ -25,17 +26,20 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.earlier_links import CANDIDATE_LANES, add_earlier
 from distforest.growth.cuts.mean_distance import (
+    NEARBY_ROWS,
+    ROWS_AHEAD,
     FixedPoint,
     SumRoom,
     digits,
     distance_bits,
     in_fixed_point,
-    rank_rows,
     scale_of,
     scan_distances,
 )
-from distforest.jit import borrowing, kernel
+from distforest.growth.cuts.ordering import order_values
+from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
@@ -141,10 +145,8 @@ class GraphDistance(Steady):
         sums = SumRoom.of(len(values), longest, longest)._replace(places_missing=self.places_missing)
         absent = np.float32(self.absent)
         pattern = np.int64(absent.view(np.int32) & 0x7FFFFFFF)
-        room = GraphRoom(
-            *(sums, np.arange(longest, dtype=np.int32), np.empty(most, np.int64), np.empty(longest + 1, np.int64)),
-            *(absent, pattern, self.exponent),
-        )
+        lanes, found = np.zeros((longest + 1, CANDIDATE_LANES), np.int32), np.empty(CANDIDATE_LANES, np.int64)
+        room = GraphRoom(sums, np.empty(most, np.int64), lanes, found, absent, pattern, self.exponent)
         cut_graph(frontier.starts, first, self.level.links, frontier.weights, values, min_leaf, room, cuts)
         return cuts
 
@@ -156,12 +158,10 @@ class GraphRoom(NamedTuple):
     ----------
     sums
         The sums of each row and candidate.
-    places
-        0, 1, 2 ...: every row is gathered from its own place.
     terms
         w_j (z_ij - a) of each link of a node, in fixed point.
-    before
-        The weight of the rows that come before each one in a candidate's order.
+    lanes, found
+        Ranks and sums of some candidates, side by side, as `add_earlier` takes them.
     absent, pattern
         The distance a of rows without a link, and its bits without the sign.
     exponent
@@ -169,9 +169,9 @@ class GraphRoom(NamedTuple):
     """
 
     sums: SumRoom
-    places: Int32s
     terms: Ints
-    before: Ints
+    lanes: Int32s
+    found: Ints
     absent: np.float32
     pattern: np.int64
     exponent: int
@@ -329,7 +329,7 @@ def cut_graph(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size, of_node = last - first, weights[first:last]
-        rank_rows(room.places[:size], of_node, values, first, room.sums)
+        rank_all(values, first, size, room.sums)
         begin = links.begin[first_rows[node] : first_rows[node] + size + 1]
         most = digits(of_node)
         bits = distance_bits(room.exponent, guessed_exponent(begin, links, room.pattern), most)
@@ -405,26 +405,71 @@ def sum_links(begin: Ints, links: GraphLinks, weights: Int32s, fixed: FixedPoint
             if j == i:
                 own = value
         sums.itself[i], sums.whole[i] = np.int32(weights[i] * own), absent * m + whole
-    for k in range(sums.n_observed.shape[0]):
-        sum_candidate(k, begin, links.place, weights, absent, room)
+    place = links.place[start : begin[size]]
+    for first in range(0, sums.n_observed.shape[0], CANDIDATE_LANES):
+        last = min(first + CANDIDATE_LANES, sums.n_observed.shape[0])
+        sum_candidates(first, last, begin, place, room)
+        for k in range(first, last):
+            add_absent(k, weights, absent, room)
     return fits
 
 
 @borrowing
-def sum_candidate(k: int, begin: Ints, place: Int32s, weights: Int32s, absent: np.int64, room: GraphRoom) -> None:
-    """c_i = a sum of w_j + sum of terms over the rows j before i in the order of candidate k; r_i over all observed."""
-    size, start, n = begin.shape[0] - 1, begin[0], room.sums.n_observed[k]
-    rank, order, before = room.sums.rank[k, :size], room.sums.order[k], room.before
-    before[0] = 0
-    for e in range(n):
-        before[e + 1] = before[e] + weights[order[e]]
+def rank_all(values: Floats, first: int, size: int, sums: SumRoom) -> None:
+    """`rank_rows` for a node whose rows stand at their own places; unobserved rows come last, in any order."""
+    for k in range(values.shape[0]):
+        rank, order = sums.rank[k], sums.order[k]
+        sums.n_observed[k] = order_values(values[k, first : first + size], order, sums.keys, sums.spare)
+        for e in range(size):
+            rank[order[e]] = e
+
+
+@borrowing
+def sum_candidates(first: int, last: int, begin: Ints, place: Int32s, room: GraphRoom) -> None:
+    """c_i = sum of terms over the rows j before i in the order of each candidate first to last - 1; r_i over all.
+
+    Both without what rows without a link add: see `add_absent`.
+    """
+    size, start, sums, lanes, found = begin.shape[0] - 1, begin[0], room.sums, room.lanes, room.found
+    all_observed = True
+    for k in range(first, last):
+        for i in range(size):
+            lanes[i, k - first] = sums.rank[k, i]
+        lanes[size, k - first] = sums.n_observed[k]
+        all_observed = all_observed and sums.n_observed[k] == size
     for i in range(size):
-        own, earlier, across = rank[i], np.int64(0), np.int64(0)
-        for e in range(begin[i], begin[i + 1]):
-            earlier += room.terms[e - start] if rank[place[e]] < own else np.int64(0)
-        room.sums.earlier[k, i] = absent * before[min(np.int64(own), n)] + earlier
-        room.sums.across[k, i] = room.sums.whole[i]
-        if n < size:
-            for e in range(begin[i], begin[i + 1]):
-                across += room.terms[e - start] if rank[place[e]] < n else np.int64(0)
-            room.sums.across[k, i] = absent * before[n] + across
+        if size > NEARBY_ROWS:
+            fetch_lanes(min(i + ROWS_AHEAD, size - 1), begin, place, lanes)
+        add_earlier(lanes, i, place, room.terms, begin[i] - start, begin[i + 1] - start, found)
+        for k in range(first, last):
+            sums.earlier[k, i] = found[k - first]
+        if not all_observed:
+            add_earlier(lanes, size, place, room.terms, begin[i] - start, begin[i + 1] - start, found)
+            for k in range(first, last):
+                sums.across[k, i] = found[k - first]
+
+
+@borrowing
+def fetch_lanes(i: int, begin: Ints, place: Int32s, lanes: Int32s) -> None:
+    """Fetch the ranks of the rows to which row i is linked."""
+    for e in range(begin[i] - begin[0], begin[i + 1] - begin[0]):
+        fetch(lanes, np.int64(place[e]) * CANDIDATE_LANES)
+
+
+@borrowing
+def add_absent(k: int, weights: Int32s, absent: np.int64, room: GraphRoom) -> None:
+    """Add a sum of w_j over the rows j before i in the order of candidate k to c_i, and over all observed to r_i."""
+    sums, before = room.sums, np.int64(0)
+    n, order = sums.n_observed[k], sums.order[k]
+    earlier, is_far = sums.earlier[k], weights.shape[0] > NEARBY_ROWS
+    for e in range(n):
+        if is_far:
+            ahead = order[min(e + ROWS_AHEAD, n - 1)]
+            fetch(earlier, ahead)
+            fetch(weights, ahead)
+        i = order[e]
+        earlier[i] += absent * before
+        before += weights[i]
+    if n < weights.shape[0]:
+        for i in range(weights.shape[0]):
+            sums.across[k, i] += absent * before
