@@ -59,8 +59,8 @@ ONLY_IN = {
     "matplotlib": {f"pictures.{name}" for name in DRAWN},
     "pyarrow": {f"sources.files.{name}" for name in ARROW},
     "click": {*COMMANDS, "command_line.commands", "service"},
-    "numba": {"jit", "sources.lanes"},
-    "llvmlite": {"jit", "sources.lanes"},
+    "numba": {"jit", "sources.lanes", "growth.cuts.earlier_links"},
+    "llvmlite": {"jit", "sources.lanes", "growth.cuts.earlier_links"},
 }
 INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {

@@ -20,7 +20,7 @@ from distforest.estimators.on_tables import OnTables
 from distforest.evaluation.roc import roc_curve
 from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
-from distforest.forest.pairs import pair_scores
+from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
@@ -323,7 +323,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         """
         points, threads = self._points(X), n_threads(self.n_jobs)
         numbers = np.arange(points.shape[0]) if X is None else None
-        distances, indices = pair_scores.kneighbors(self.forest_, points, n_neighbors, numbers, threads)
+        distances, indices = pair_neighbors.kneighbors(self.forest_, points, n_neighbors, numbers, threads)
         return (distances, indices) if return_distance else indices
 
     def _pair_columns(self, params: dict[str, Value]) -> PairColumns:

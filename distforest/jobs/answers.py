@@ -199,11 +199,11 @@ def _neighbors(asked: Asked) -> tuple[np.ndarray, ...]:
 
 
 def _neighbors_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
-    from distforest.forest.pairs import pair_scores
+    from distforest.forest.pairs import pair_neighbors
 
     points, question = asked.points("queries", asked.span), asked.question
     numbers = asked.numbers if question.without_self else None
-    distances, indices = pair_scores.kneighbors(asked.forest, points, question.n_neighbors, numbers)
+    distances, indices = pair_neighbors.kneighbors(asked.forest, points, question.n_neighbors, numbers)
     return indices, distances
 
 

@@ -6,7 +6,7 @@ order, so that an answer does not depend on the size of a block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from distforest.errors import InputError
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.pairs.pair_walks import Walks, blocks_of, on_used
-from distforest.forest.proximities import check_n_neighbors
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 from distforest.sources.sparse_pairs import SparsePairs
@@ -81,19 +80,24 @@ def pair_answers(forest: Forest, pairs: PairsOfPoints, threads: int = 1) -> Floa
         Shape (n_pairs,), from 0 to 1.
     """
     answers = np.empty(len(pairs.left))
-    forest, pairs = _read_by(forest, pairs)
+    forest, pairs = read_by(forest, pairs)
 
     def answer(block: slice) -> None:
         answers[block] = _answers(forest, pairs.of_pairs(pairs.left[block], pairs.right[block]))
 
-    blocks = list(_blocks(len(answers), PAIRS_PER_TURN))
-    if threads == 1 or len(blocks) == 1:
-        for block in blocks:
-            answer(block)
+    in_turns(answer, len(answers), threads)
+    return answers
+
+
+def in_turns(work: Callable[[slice], None], n_pairs: int, threads: int) -> None:
+    """Call ``work`` with runs of pairs, which threads share."""
+    turns = list(runs_of(n_pairs, PAIRS_PER_TURN))
+    if threads == 1 or len(turns) == 1:
+        for turn in turns:
+            work(turn)
     else:
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(answer, blocks))
-    return answers
+            list(pool.map(work, turns))
 
 
 def _answers(forest: Forest, pairs: PairsOfPoints) -> Floats:
@@ -110,7 +114,11 @@ def _answers(forest: Forest, pairs: PairsOfPoints) -> Floats:
 
 def pair_distance(forest: Forest, pairs: PairsOfPoints, threads: int = 1) -> Floats:
     """The forest's distance of the two points of each pair, shape (n_pairs,)."""
-    answers = pair_answers(forest, pairs, threads)
+    return distances_from(forest, pair_answers(forest, pairs, threads))
+
+
+def distances_from(forest: Forest, answers: Floats) -> Floats:
+    """The distances that a forest's answers say, in their place."""
     return answers if node_scores(forest).dissimilar else np.subtract(1.0, answers, out=answers)
 
 
@@ -119,56 +127,13 @@ def distance(forest: Forest, points: Points, others: Points, threads: int = 1) -
     shape = (points.shape[0], others.shape[0])
     distances = np.empty(shape)
     step = max(1, (threads * PAIRS_PER_TURN) // max(1, shape[1]))
-    forest, all_pairs = _read_by(forest, pairs_of(columns_of(forest), points, others))
-    for rows in _blocks(shape[0], step):
+    forest, all_pairs = read_by(forest, pairs_of(columns_of(forest), points, others))
+    for rows in runs_of(shape[0], step):
         size = rows.stop - rows.start
         numbers = np.arange(rows.start, rows.stop, dtype=np.int32)
         left, right = np.repeat(numbers, shape[1]), np.tile(np.arange(shape[1], dtype=np.int32), size)
         distances[rows] = pair_distance(forest, all_pairs.of_pairs(left, right), threads).reshape(size, shape[1])
     return distances
-
-
-def kneighbors(
-    forest: Forest, points: Points, n_neighbors: int, own: Ints | None, threads: int = 1
-) -> tuple[Floats, Ints]:
-    """The nearest training points of each of ``points``, block by block.
-
-    Parameters
-    ----------
-    forest
-        A forest over pairs.
-    points
-        Shape (n, columns.width), float32, or sparse if the training points are.
-    n_neighbors
-        Number of neighbours of each point.
-    own
-        Number of the training point that each of ``points`` is, shape (n,), which is not its own neighbour; None: the
-        points are new.
-    threads
-        Number of threads that share the work.
-
-    Returns
-    -------
-    distances, indices : ndarray
-        Shape (n, n_neighbors), nearest first; equal distances in the order of the index.
-
-    Raises
-    ------
-    InputError
-        There are fewer than ``n_neighbors`` neighbours.
-    """
-    training, n = training_points(forest), points.shape[0]
-    check_n_neighbors(n_neighbors, training.shape[0], own is not None)
-    distances = np.empty((n, n_neighbors))
-    indices = np.empty((n, n_neighbors), np.int64)
-    for rows in _blocks(n, max(1, (1 << 20) // training.shape[0])):
-        some = points_at(points, np.arange(rows.start, rows.stop))
-        near = distance(forest, some, training, threads)
-        if own is not None:
-            near[np.arange(len(near)), own[rows]] = np.inf
-        indices[rows] = np.argsort(near, axis=1, kind="stable")[:, :n_neighbors]
-        distances[rows] = np.take_along_axis(near, indices[rows], axis=1)
-    return distances, indices
 
 
 def training_points(forest: Forest) -> Points:
@@ -199,7 +164,7 @@ def training_pairs(forest: Forest, pairs: Int32s) -> PairsOfPoints:
     return pairs_of(columns_of(forest), points, points).of_pairs(left, right)
 
 
-def _read_by(forest: Forest, pairs: PairsOfPoints) -> tuple[Forest, PairsOfPoints]:
+def read_by(forest: Forest, pairs: PairsOfPoints) -> tuple[Forest, PairsOfPoints]:
     """The forest and the pairs with the features alone that the trees read, if they are sparse."""
     if not isinstance(pairs, SparsePairs):
         return forest, pairs
@@ -217,7 +182,7 @@ def out_of_bag(forest: Forest, pairs: PairsOfPoints) -> tuple[Floats, Ints]:
     count : ndarray
         Number of such trees for each pair, shape (n_pairs,).
     """
-    forest, pairs = _read_by(forest, pairs)
+    forest, pairs = read_by(forest, pairs)
     table, n = node_scores(forest), len(pairs.left)
     parts, wholes, count = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
     for tree in range(forest.n_trees):
@@ -248,6 +213,7 @@ def tallied(table: NodeTable, tree: int, pairs: PairsOfPoints, codes: NDArray[np
     return counts
 
 
-def _blocks(n: int, step: int) -> Iterator[slice]:
+def runs_of(n: int, step: int) -> Iterator[slice]:
+    """Runs of ``step`` consecutive numbers below ``n``; the last one may be shorter."""
     for first in range(0, n, step):
         yield slice(first, min(n, first + step))

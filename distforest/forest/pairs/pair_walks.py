@@ -116,13 +116,18 @@ class Walks:
 
     def sums(self, parts: Floats, block: Block) -> Floats:
         """Sum over the trees the ``parts``, shape (N,), of the nodes in which each pair of a block ends, shape (n,)."""
-        sums, (steps, values) = np.zeros(len(block.values)), self._steps_on(block)
-        if steps is not None:
-            add_walks(steps, values, parts, sums)
-            return sums
-        for tree in range(self.table.n_trees):
-            sums += parts[self.ends(tree, block)]
+        sums = np.zeros(len(block.values))
+        self.add(parts, block, slice(0, self.table.n_trees), sums)
         return sums
+
+    def add(self, parts: Floats, block: Block, trees: slice, sums: Floats) -> None:
+        """Add to ``sums``, shape (n,), what some consecutive trees add to `sums`."""
+        steps, values = self._steps_on(block)
+        if steps is not None:
+            add_walks(steps._replace(starts=steps.starts[trees]), values, parts, sums)
+            return
+        for tree in range(trees.start, trees.stop):
+            sums += parts[self.ends(tree, block)]
 
     def tally(self, tree: int, block: Block, codes: NDArray[np.uint8], weights: Int32s, counts: Ints) -> None:
         """Add the weights of a block's pairs, by class, to the ``counts`` of the nodes passed, shape (tree_size, 2)."""
@@ -243,9 +248,8 @@ def read_categories(a: Float32s, b: Float32s, how: ColumnReading, of_pair: Float
 
 @kernel
 def add_walks(steps: WalkSteps, values: Float32s, parts: Floats, sums: Floats) -> None:
-    """sums[r] = sum over the trees, in their order, of parts[the leaf at which pair r arrives]."""
+    """sums[r] += parts[the leaf at which pair r arrives], for one tree after another."""
     rows, ends = np.arange(values.shape[0]).astype(np.int32), np.empty(values.shape[0], np.int64)
-    sums[:] = 0.0
     for tree in range(steps.starts.shape[0]):
         walk_lanes(steps.nodes, steps.starts[tree], values, rows, steps.sets, ends)
         for r in range(values.shape[0]):

@@ -10,7 +10,8 @@ node's rows and the node's links, whatever the number of pairs. The integers are
 for bit.
 
 Each level has its own links: of those of the level above, the ones whose rows are still in one node. A row of a node is
-named by its place among the node's rows::
+named by its place among the node's rows, so a node's links are about its own rows alone, and a small node's sums read
+little memory, wherever its rows are among all::
 
     rows of the node     3  5  6  9           links of row 3: to 5 and 9        place  1  3
     place                0  1  2  3           links of row 5: to 3              place  0
@@ -25,17 +26,20 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.earlier_links import CANDIDATE_LANES, add_earlier
 from distforest.growth.cuts.mean_distance import (
+    NEARBY_ROWS,
+    ROWS_AHEAD,
     FixedPoint,
     SumRoom,
     digits,
     distance_bits,
     in_fixed_point,
-    rank_rows,
     scale_of,
     scan_distances,
 )
-from distforest.jit import borrowing, kernel
+from distforest.growth.cuts.ordering import order_values
+from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
@@ -110,20 +114,19 @@ class GraphDistance(Steady):
 
     def at(self, frontier: Frontier) -> Self:
         """The criterion with the links of this level."""
-        begin = np.zeros(len(frontier.rows) + 1, np.int64)
-        here = LevelRows(frontier.starts, frontier.rows, frontier.tree)
-        room = np.full((3, len(self.of_graph.begin) - 1), -1, np.int32)
+        here, begin = LevelRows.of(frontier), np.zeros(len(frontier.rows) + 1, np.int64)
         if self.level is None:
-            count_root_links(here, self.of_graph, room[0], begin)
-        else:
-            above = self.level.frontier
-            count_links(here, LevelRows(above.starts, above.rows, above.tree), self.level.links, room, begin)
-        begin = offsets(begin[:-1])
-        links = GraphLinks(begin, np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32))
-        if self.level is None:
-            take_root_links(here, self.of_graph, room[0], links)
-        else:
-            take_links(here, LevelRows(above.starts, above.rows, above.tree), self.level.links, room, links)
+            place = np.full(len(self.of_graph.begin) - 1, -1, np.int32)
+            count_root_links(here, self.of_graph, place, begin)
+            begin = offsets(begin[:-1])
+            links = GraphLinks(begin, np.empty(begin[-1], np.int32), np.empty(begin[-1], np.float32))
+            take_root_links(here, self.of_graph, place, links)
+            return replace(self, level=LevelLinks(links, frontier))
+        above, n_links = self.level, len(self.level.links.place)
+        moved = np.empty(len(above.frontier.rows), np.int32)
+        taken = GraphLinks(begin, np.empty(n_links + 1, np.int32), np.empty(n_links + 1, np.float32))
+        follow_links(here, LevelRows.of(above.frontier), above.links, moved, taken)
+        links = GraphLinks(begin, taken.place[: begin[-1]], taken.distance[: begin[-1]])
         return replace(self, level=LevelLinks(links, frontier))
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
@@ -142,10 +145,8 @@ class GraphDistance(Steady):
         sums = SumRoom.of(len(values), longest, longest)._replace(places_missing=self.places_missing)
         absent = np.float32(self.absent)
         pattern = np.int64(absent.view(np.int32) & 0x7FFFFFFF)
-        room = GraphRoom(
-            *(sums, np.arange(longest, dtype=np.int32), np.empty(most, np.int64), np.empty(longest + 1, np.int64)),
-            *(absent, pattern, self.exponent),
-        )
+        lanes, found = np.zeros((longest + 1, CANDIDATE_LANES), np.int32), np.empty(CANDIDATE_LANES, np.int64)
+        room = GraphRoom(sums, np.empty(most, np.int64), lanes, found, absent, pattern, self.exponent)
         cut_graph(frontier.starts, first, self.level.links, frontier.weights, values, min_leaf, room, cuts)
         return cuts
 
@@ -157,12 +158,10 @@ class GraphRoom(NamedTuple):
     ----------
     sums
         The sums of each row and candidate.
-    places
-        0, 1, 2 ...: every row is gathered from its own place.
     terms
         w_j (z_ij - a) of each link of a node, in fixed point.
-    before
-        The weight of the rows that come before each one in a candidate's order.
+    lanes, found
+        Ranks and sums of some candidates, side by side, as `add_earlier` takes them.
     absent, pattern
         The distance a of rows without a link, and its bits without the sign.
     exponent
@@ -170,9 +169,9 @@ class GraphRoom(NamedTuple):
     """
 
     sums: SumRoom
-    places: Int32s
     terms: Ints
-    before: Ints
+    lanes: Int32s
+    found: Ints
     absent: np.float32
     pattern: np.int64
     exponent: int
@@ -187,6 +186,11 @@ class LevelRows(NamedTuple):
     starts: Ints
     rows: Int32s
     tree: Ints
+
+    @classmethod
+    def of(cls, frontier: Frontier) -> LevelRows:
+        """The nodes of a frontier."""
+        return cls(frontier.starts, frontier.rows, frontier.tree)
 
 
 @kernel
@@ -223,84 +227,75 @@ def take_root_links(here: LevelRows, graph: GraphLinks, place: Int32s, links: Gr
             place[rows[r]] = -1
 
 
-@borrowing
-def enter_tree(tree: int, level: LevelRows, first_node: int, own: Int32s, begin: Int32s) -> int:
-    """Note the place in its level of each row of a tree, and where its node begins; returns the tree's next node.
-
-    ``first_node`` is the first node of the tree, or one of an earlier tree.
-    """
-    node = first_node
-    while node < level.tree.shape[0] and level.tree[node] < tree:
-        node += 1
-    while node < level.tree.shape[0] and level.tree[node] == tree:
-        for r in range(level.starts[node], level.starts[node + 1]):
-            own[level.rows[r]] = r
-            begin[level.rows[r]] = level.starts[node]
-        node += 1
-    return node
-
-
-@borrowing
-def note_places(tree: int, here: LevelRows, first_node: int, at: Int32s) -> int:
-    """at[row] = place in the level of each row of a tree, whose first node is given; returns the next tree's first."""
-    node = first_node
-    while node < here.tree.shape[0] and here.tree[node] == tree:
-        for r in range(here.starts[node], here.starts[node + 1]):
-            at[here.rows[r]] = r
-        node += 1
-    return node
-
-
-@borrowing
-def leave_tree(here: LevelRows, first_node: int, node: int, place: Int32s) -> None:
-    """place[row] = -1 for the rows of some nodes."""
-    for r in range(here.starts[first_node], here.starts[node]):
-        place[here.rows[r]] = -1
-
-
 @kernel
-def count_links(here: LevelRows, above: LevelRows, links: GraphLinks, room: NDArray[np.int32], count: Ints) -> None:
-    """count[r] = number of links of row r, among ``links`` of the level above, to rows that are in its node.
+def follow_links(here: LevelRows, above: LevelRows, links: GraphLinks, moved: Int32s, taken: GraphLinks) -> None:
+    """Fill ``taken`` with the ``links`` of the level above whose two rows are still in one node.
 
-    A tree's rows are in at most one node of a level. ``room``, shape (3, n_rows), has -1 in its first row.
+    Nodes come in the order of those that they were cut from, and rows keep theirs, so no row is looked up by its
+    number: a node's children are found by walking down its rows. ``taken`` has room for one link more than there are
+    above: links that were cut are written at the next free place, without a branch that could be mispredicted.
+
+    ::
+
+        above     3  5  6  9      here    5  9 | 3  6       moved    2  0  3  1      places in the level
     """
-    last_above, node, n_nodes = 0, 0, here.starts.shape[0] - 1
-    at, own, begin = room[0], room[1], room[2]
-    while node < n_nodes:
-        tree, first_node = here.tree[node], node
-        last_above = enter_tree(tree, above, last_above, own, begin)
-        node = note_places(tree, here, node, at)
-        for one in range(first_node, node):
-            first, last = here.starts[one], here.starts[one + 1]
-            for r in range(first, last):
-                row, found = here.rows[r], 0
-                for e in range(links.begin[own[row]], links.begin[own[row] + 1]):
-                    found += first <= at[above.rows[begin[row] + links.place[e]]] < last
-                count[r] = found
-        leave_tree(here, first_node, node, at)
+    node, filled, n_nodes = 0, np.int64(0), here.starts.shape[0] - 1
+    for parent in range(above.starts.shape[0] - 1):
+        first_child = node
+        moved[above.starts[parent] : above.starts[parent + 1]] = -1
+        while node < n_nodes and is_child(node, here, parent, above):
+            follow_rows(node, here, parent, above, moved)
+            node += 1
+        for child in range(first_child, node):
+            filled = follow_child(child, here, parent, above, links, moved, filled, taken)
 
 
-@kernel
-def take_links(
-    here: LevelRows, above: LevelRows, links: GraphLinks, room: NDArray[np.int32], taken: GraphLinks
-) -> None:
-    """Fill ``taken``, whose ``begin`` is known, with the links of the level above that `count_links` counts."""
-    last_above, node, n_nodes = 0, 0, here.starts.shape[0] - 1
-    at, own, begin = room[0], room[1], room[2]
-    while node < n_nodes:
-        tree, first_node = here.tree[node], node
-        last_above = enter_tree(tree, above, last_above, own, begin)
-        node = note_places(tree, here, node, at)
-        for one in range(first_node, node):
-            first, last = here.starts[one], here.starts[one + 1]
-            for r in range(first, last):
-                row, filled = here.rows[r], taken.begin[r]
-                for e in range(links.begin[own[row]], links.begin[own[row] + 1]):
-                    other = at[above.rows[begin[row] + links.place[e]]]
-                    if first <= other < last:
-                        taken.place[filled], taken.distance[filled] = other - first, links.distance[e]
-                        filled += 1
-        leave_tree(here, first_node, node, at)
+@borrowing
+def is_child(node: int, here: LevelRows, parent: int, above: LevelRows) -> bool:
+    """Whether the rows of a node are rows of a node above; of a node without rows nobody needs to know."""
+    if here.starts[node] == here.starts[node + 1]:
+        return True
+    first = here.rows[here.starts[node]]
+    if here.tree[node] == above.tree[parent]:
+        for r in range(above.starts[parent], above.starts[parent + 1]):
+            if above.rows[r] == first:
+                return True
+    return False
+
+
+@borrowing
+def follow_rows(node: int, here: LevelRows, parent: int, above: LevelRows, moved: Int32s) -> None:
+    """moved[place above] = place here, of the rows of a node."""
+    place = above.starts[parent]
+    for r in range(here.starts[node], here.starts[node + 1]):
+        while above.rows[place] != here.rows[r]:
+            place += 1
+        moved[place] = r
+
+
+@borrowing
+def follow_child(
+    node: int,
+    here: LevelRows,
+    parent: int,
+    above: LevelRows,
+    links: GraphLinks,
+    moved: Int32s,
+    filled: np.int64,
+    taken: GraphLinks,
+) -> np.int64:
+    """Write the links of a node's rows, from the place ``filled`` on; returns the place after the last one."""
+    first, last, start = here.starts[node], here.starts[node + 1], above.starts[parent]
+    place = start
+    for r in range(first, last):
+        while above.rows[place] != here.rows[r]:
+            place += 1
+        for e in range(links.begin[place], links.begin[place + 1]):
+            other = moved[start + links.place[e]]
+            taken.place[filled], taken.distance[filled] = other - first, links.distance[e]
+            filled += first <= other < last
+        taken.begin[r + 1] = filled
+    return filled
 
 
 @kernel
@@ -334,7 +329,7 @@ def cut_graph(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size, of_node = last - first, weights[first:last]
-        rank_rows(room.places[:size], of_node, values, first, room.sums)
+        rank_all(values, first, size, room.sums)
         begin = links.begin[first_rows[node] : first_rows[node] + size + 1]
         most = digits(of_node)
         bits = distance_bits(room.exponent, guessed_exponent(begin, links, room.pattern), most)
@@ -410,26 +405,71 @@ def sum_links(begin: Ints, links: GraphLinks, weights: Int32s, fixed: FixedPoint
             if j == i:
                 own = value
         sums.itself[i], sums.whole[i] = np.int32(weights[i] * own), absent * m + whole
-    for k in range(sums.n_observed.shape[0]):
-        sum_candidate(k, begin, links.place, weights, absent, room)
+    place = links.place[start : begin[size]]
+    for first in range(0, sums.n_observed.shape[0], CANDIDATE_LANES):
+        last = min(first + CANDIDATE_LANES, sums.n_observed.shape[0])
+        sum_candidates(first, last, begin, place, room)
+        for k in range(first, last):
+            add_absent(k, weights, absent, room)
     return fits
 
 
 @borrowing
-def sum_candidate(k: int, begin: Ints, place: Int32s, weights: Int32s, absent: np.int64, room: GraphRoom) -> None:
-    """c_i = a sum of w_j + sum of terms over the rows j before i in the order of candidate k; r_i over all observed."""
-    size, start, n = begin.shape[0] - 1, begin[0], room.sums.n_observed[k]
-    rank, order, before = room.sums.rank[k, :size], room.sums.order[k], room.before
-    before[0] = 0
-    for e in range(n):
-        before[e + 1] = before[e] + weights[order[e]]
+def rank_all(values: Floats, first: int, size: int, sums: SumRoom) -> None:
+    """`rank_rows` for a node whose rows stand at their own places; unobserved rows come last, in any order."""
+    for k in range(values.shape[0]):
+        rank, order = sums.rank[k], sums.order[k]
+        sums.n_observed[k] = order_values(values[k, first : first + size], order, sums.keys, sums.spare)
+        for e in range(size):
+            rank[order[e]] = e
+
+
+@borrowing
+def sum_candidates(first: int, last: int, begin: Ints, place: Int32s, room: GraphRoom) -> None:
+    """c_i = sum of terms over the rows j before i in the order of each candidate first to last - 1; r_i over all.
+
+    Both without what rows without a link add: see `add_absent`.
+    """
+    size, start, sums, lanes, found = begin.shape[0] - 1, begin[0], room.sums, room.lanes, room.found
+    all_observed = True
+    for k in range(first, last):
+        for i in range(size):
+            lanes[i, k - first] = sums.rank[k, i]
+        lanes[size, k - first] = sums.n_observed[k]
+        all_observed = all_observed and sums.n_observed[k] == size
     for i in range(size):
-        own, earlier, across = rank[i], np.int64(0), np.int64(0)
-        for e in range(begin[i], begin[i + 1]):
-            earlier += room.terms[e - start] if rank[place[e]] < own else np.int64(0)
-        room.sums.earlier[k, i] = absent * before[min(np.int64(own), n)] + earlier
-        room.sums.across[k, i] = room.sums.whole[i]
-        if n < size:
-            for e in range(begin[i], begin[i + 1]):
-                across += room.terms[e - start] if rank[place[e]] < n else np.int64(0)
-            room.sums.across[k, i] = absent * before[n] + across
+        if size > NEARBY_ROWS:
+            fetch_lanes(min(i + ROWS_AHEAD, size - 1), begin, place, lanes)
+        add_earlier(lanes, i, place, room.terms, begin[i] - start, begin[i + 1] - start, found)
+        for k in range(first, last):
+            sums.earlier[k, i] = found[k - first]
+        if not all_observed:
+            add_earlier(lanes, size, place, room.terms, begin[i] - start, begin[i + 1] - start, found)
+            for k in range(first, last):
+                sums.across[k, i] = found[k - first]
+
+
+@borrowing
+def fetch_lanes(i: int, begin: Ints, place: Int32s, lanes: Int32s) -> None:
+    """Fetch the ranks of the rows to which row i is linked."""
+    for e in range(begin[i] - begin[0], begin[i + 1] - begin[0]):
+        fetch(lanes, np.int64(place[e]) * CANDIDATE_LANES)
+
+
+@borrowing
+def add_absent(k: int, weights: Int32s, absent: np.int64, room: GraphRoom) -> None:
+    """Add a sum of w_j over the rows j before i in the order of candidate k to c_i, and over all observed to r_i."""
+    sums, before = room.sums, np.int64(0)
+    n, order = sums.n_observed[k], sums.order[k]
+    earlier, is_far = sums.earlier[k], weights.shape[0] > NEARBY_ROWS
+    for e in range(n):
+        if is_far:
+            ahead = order[min(e + ROWS_AHEAD, n - 1)]
+            fetch(earlier, ahead)
+            fetch(weights, ahead)
+        i = order[e]
+        earlier[i] += absent * before
+        before += weights[i]
+    if n < weights.shape[0]:
+        for i in range(weights.shape[0]):
+            sums.across[k, i] += absent * before

@@ -52,6 +52,9 @@ LARGEST_FLOAT = float(np.finfo(np.float32).max)
 CELLS_OF_32_BITS = 64
 """Cells of a row that are added in 32 bits if their sum fits, as it does unless nearly all are the largest."""
 
+NEARBY_ROWS, ROWS_AHEAD = 1 << 12, 24
+"""Most rows of a node whose sums stay near the processor; and how many rows before it is read a row's are fetched."""
+
 NEAR_CELLS = 1 << 17
 """Most cells of a matrix that fits the processor's cache as a whole, so that packing gains nothing."""
 
@@ -547,33 +550,41 @@ def scan_distance_order(
     - M on the left: P(M and L) = P(M) + P(L) + 2 sum w_i (s_i - r_i), with P(M) = sum over M of w_i (s_i - r_i)
     """
     candidate, k = which
-    n, order, before = room.n_observed[k], room.order[k], cuts.gain[node]
-    m, total = 0, 0
-    for e in range(n):
-        i = order[e]
-        m += weights[i]
-        total += weights[i] * room.across[k, i]
+    n, size, order, before = room.n_observed[k], values.shape[0], room.order[k], cuts.gain[node]
+    across, m, total = room.whole if n == size else room.across[k], 0, 0
+    for i in range(size):  # in the order of memory; what follows looks up rows in the candidate's order
+        weight = weights[i] if values[i] == values[i] else 0
+        m += weight
+        total += weight * across[i]
     all_of_them, m_left, on_left = total, 0, 0
     if missing != STAY:
         m_observed, m, all_of_them, of_missing = m, 0, 0, 0
-        for i in range(values.shape[0]):
+        for i in range(size):
             m += weights[i]
             all_of_them += weights[i] * room.whole[i]
-            of_missing += weights[i] * (room.whole[i] - room.across[k, i]) if np.isnan(values[i]) else 0
+            of_missing += weights[i] * (room.whole[i] - across[i]) if np.isnan(values[i]) else 0
         if missing == RIGHT:
             total = all_of_them
         else:
             m_left, on_left = m - m_observed, of_missing
     left, moved = 0, 0
     whole = all_of_them / m if m else 0.0
+    earlier, itself, is_far = room.earlier[k], room.itself, size > NEARBY_ROWS
     for e in range(n if missing == RIGHT else n - 1):
+        if is_far:
+            ahead = order[min(e + ROWS_AHEAD, n - 1)]
+            fetch(values, ahead)
+            fetch(weights, ahead)
+            fetch(earlier, ahead)
+            fetch(itself, ahead)
+            fetch(across, ahead)
         i = order[e]
         value, after = values[i], values[order[e + 1]] if e + 1 < n else np.inf
         m_left += weights[i]
-        left += weights[i] * (2 * room.earlier[k, i] + room.itself[i])
-        moved += weights[i] * (room.whole[i] if missing == RIGHT else room.across[k, i])
+        left += weights[i] * (2 * earlier[i] + itself[i])
+        moved += weights[i] * (room.whole[i] if missing == RIGHT else across[i])
         if missing == LEFT:
-            on_left += 2 * weights[i] * (room.whole[i] - room.across[k, i])
+            on_left += 2 * weights[i] * (room.whole[i] - across[i])
         if value == after or m_left < min_leaf or m - m_left < min_leaf:
             continue
         inside_left, inside_right = (on_left + left) / m_left, (total - 2 * moved + left) / (m - m_left)

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distforest import RFD, TreeRank
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.forest import Forest
-from distforest.forest.pairs import pair_scores, pair_walks
+from distforest.forest.pairs import pair_neighbors, pair_scores, pair_walks
 from distforest.forest.pairs.pair_leaves import VOTINGS, Votes
 from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.methods import METHODS, problem
@@ -105,10 +106,10 @@ def test_points_of_any_size_end_in_a_leaf_in_either_order(family: str, rows: lis
 @pytest.mark.parametrize("block", [1, 5, 1 << 14])
 def test_blocks_and_threads_change_nothing(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     forest, X, Y = forest_of_family("difference_mean", "mean"), queries(), queries(6, 10)
-    expected = [pair_scores.distance(forest, X, Y), *pair_scores.kneighbors(forest, X, 5, None)]
+    expected = [pair_scores.distance(forest, X, Y), *pair_neighbors.kneighbors(forest, X, 5, None)]
     monkeypatch.setattr(pair_scores, "PAIRS_PER_TURN", block)
     monkeypatch.setattr(pair_walks, "block_rows", lambda n_columns: block)
-    found = [pair_scores.distance(forest, X, Y, threads), *pair_scores.kneighbors(forest, X, 5, None, threads)]
+    found = [pair_scores.distance(forest, X, Y, threads), *pair_neighbors.kneighbors(forest, X, 5, None, threads)]
     for own, other in zip(found, expected, strict=True):
         assert own.tobytes() == other.tobytes()
     place = np.indices((7, 6)).reshape(2, -1).astype(np.int32)
@@ -133,15 +134,68 @@ def test_neighbours_are_the_nearest_of_all(n_neighbors: int) -> None:
         if own is not None:
             apart[np.arange(len(own)), own] = np.inf
         order = np.argsort(apart, axis=1, kind="stable")[:, :n_neighbors]
-        distances, indices = pair_scores.kneighbors(forest, points, n_neighbors, own)
+        distances, indices = pair_neighbors.kneighbors(forest, points, n_neighbors, own)
         assert indices.tolist() == order.tolist()
         assert distances.tolist() == np.take_along_axis(apart, order, axis=1).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["majority", "mean"]),
+    st.sampled_from([5, 12, 40]),
+    st.integers(1, 5),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_points_that_left_were_none_of_the_nearest(voting: str, trees: int, k: int, is_own: bool, seed: int) -> None:
+    """With many equal distances too, as votes of few trees and points that are there twice have them."""
+    forest = forest_of_family("difference_mean", voting, seed % 3, n_estimators=trees)
+    assert pair_neighbors.can_leave(forest)
+    points = forest.points if is_own else queries(5, seed).round()
+    apart = pair_scores.distance(forest, points, forest.points)
+    if is_own:
+        np.fill_diagonal(apart, np.inf)
+    order = np.argsort(apart, axis=1, kind="stable")[:, :k]
+    distances, indices = pair_neighbors.kneighbors(forest, points, k, np.arange(N) if is_own else None)
+    assert indices.tolist() == order.tolist()
+    assert distances.tobytes() == np.take_along_axis(apart, order, axis=1).tobytes()
+
+
+def test_most_points_leave_before_most_trees_have_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two groups far apart: those of the other group leave, and their pairs are walked no further."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (60, P)), rng.normal(9, 1, (60, P))]).astype(np.float32)
+    forest = RFD(40, random_state=0).fit(X, np.repeat([0, 1], 60)).forest_
+    steps, add = 0, Walks.add
+
+    def counted(walks: Walks, parts: Any, block: Any, trees: slice, sums: Any) -> None:
+        nonlocal steps
+        steps += len(sums) * (trees.stop - trees.start)
+        add(walks, parts, block, trees, sums)
+
+    monkeypatch.setattr(Walks, "add", counted)
+    pair_neighbors.kneighbors(forest, X[:4], 3, None)
+    assert steps < 0.8 * 4 * 120 * 40
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "median"])
+def test_a_ranking_forest_has_the_nearest_of_all(aggregation: str) -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(80, P)).astype(np.float32), np.arange(80) % 4
+    X[:, 0] += y
+    forest = TreeRank(12, aggregation=aggregation, random_state=0).fit(X, y).forest_
+    assert pair_neighbors.can_leave(forest) == (aggregation == "mean")
+    apart = pair_scores.distance(forest, X[:9], X)
+    order = np.argsort(apart, axis=1, kind="stable")[:, :4]
+    distances, indices = pair_neighbors.kneighbors(forest, X[:9], 4, None)
+    assert indices.tolist() == order.tolist()
+    assert distances.tobytes() == np.take_along_axis(apart, order, axis=1).tobytes()
 
 
 @pytest.mark.parametrize(("n_neighbors", "own", "most"), [(0, None, N), (N + 1, None, N), (N, np.arange(7), N - 1)])
 def test_neighbours_that_there_are_not_are_refused(n_neighbors: int, own: np.ndarray | None, most: int) -> None:
     with pytest.raises(InputError, match=rf"n_neighbors must be in 1\.\.{most}"):
-        pair_scores.kneighbors(forest_of_family("difference_mean"), queries(), n_neighbors, own)
+        pair_neighbors.kneighbors(forest_of_family("difference_mean"), queries(), n_neighbors, own)
 
 
 @pytest.mark.parametrize("voting", VOTINGS)

@@ -17,7 +17,7 @@ import pytest
 from distforest.errors import ArtifactError, InputError
 from distforest.forest import scoring
 from distforest.forest.forest import FOREST_FORMAT, NOT_ROUTED, Forest, array_entry
-from distforest.forest.pairs import pair_scores
+from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.forest.sealed.artifact import open_forest, prepare, write_rows
 from tests import samples
@@ -93,7 +93,7 @@ def score_pairs(forest: Forest) -> None:
     """The same of a forest over pairs."""
     points = forest.points[:4]
     assert pair_scores.distance(forest, points, forest.points).shape == (4, forest.n_training)
-    pair_scores.kneighbors(forest, points, 1, np.arange(len(points)))
+    pair_neighbors.kneighbors(forest, points, 1, np.arange(len(points)))
     pair_scores.out_of_bag(forest, pair_scores.training_pairs(forest, np.array([[0, 1], [2, 0]], np.int32)))
     scoring.feature_importances(forest)
 

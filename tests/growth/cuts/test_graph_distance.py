@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.graph_distance import GraphDistance
-from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.cuts.mean_distance import NEARBY_ROWS, MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.sources.graph_distances import GraphDistances
 from distforest.sources.source import offsets
@@ -106,6 +106,17 @@ def test_a_larger_node_too(n: int, seed: int, outlier: float, absent: float, lac
     values[:, : n // 5 * lacks] = np.nan
     rows = np.sort(rng.permutation(2 * n)[:n])
     assert_same(*both(z, absent), Search(2 * n, [rows.tolist()], [rng.integers(1, 300, n).tolist()], values, 1))
+
+
+@pytest.mark.parametrize(("n_candidates", "lacks"), [(1, False), (8, True), (9, False), (19, True)])
+def test_many_candidates_too(n_candidates: int, lacks: bool) -> None:
+    """More than are summed at once, of a node whose sums are fetched ahead; one candidate lacks values."""
+    n, rng = 40 if numba.config.DISABLE_JIT else NEARBY_ROWS + 4, np.random.default_rng(n_candidates)
+    z = np.where(rng.random((n, n), np.float32) < 0.9, np.float32(1.0), rng.random((n, n), np.float32))
+    z = np.tril(z) + np.tril(z, -1).T
+    values = rng.integers(0, n, (n_candidates, n)).astype(np.float64)
+    values[-1, : n // 3 * lacks] = np.nan
+    assert_same(*both(z, 1.0), Search(n, [list(range(n))], [rng.integers(1, 4, n).tolist()], values, 1))
 
 
 @settings(max_examples=30, deadline=None)
