@@ -100,10 +100,17 @@ class Frontier:
         """The frontier of the nodes that are True in ``which``, and an index that selects their rows."""
         if which.all():
             return self, slice(None)
-        inside = np.repeat(which, self.sizes)
+        taken = self.of_nodes(which)
+        return taken, np.repeat(which, self.sizes)
+
+    def of_nodes(self, which: NDArray[np.bool_]) -> Frontier:
+        """The frontier of the nodes that are True in ``which``."""
+        if which.all():
+            return self
         starts = offsets(self.sizes[which])
-        taken = Frontier(self.tree[which], self.node[which], starts, self.rows[inside], self.weights[inside])
-        return taken, inside
+        rows, weights = np.empty((2, starts[-1]), np.int32)
+        gather_nodes(which, self.nodes, rows, weights)
+        return Frontier(self.tree[which], self.node[which], starts, rows, weights)
 
     def slice(self, first: int, last: int) -> Frontier:
         """The frontier of the nodes ``first`` to ``last - 1``."""
@@ -165,6 +172,21 @@ def gather_positive(weights: NDArray[np.int32], rows: Int32s, positive: Int32s) 
         for r in range(weights.shape[1]):
             rows[filled], positive[filled] = r, weights[tree, r]
             filled += weights[tree, r] > 0
+
+
+@kernel
+def gather_nodes(which: NDArray[np.bool_], nodes: Nodes, rows: Int32s, weights: Int32s) -> None:
+    """Copy the rows of some nodes and their weights, node after node."""
+    filled = 0
+    for node in range(which.shape[0]):
+        if not which[node]:
+            continue
+        first, last = nodes.starts[node], nodes.starts[node + 1]
+        own, own_weights = nodes.rows[first:last], nodes.weights[first:last]
+        to_rows, to_weights = rows[filled:], weights[filled:]
+        for r in range(own.shape[0]):
+            to_rows[r], to_weights[r] = own[r], own_weights[r]
+        filled += last - first
 
 
 @kernel

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
 UNCUT = {"surrogate": np.nan, "missing_right": False, "category_size": 0}
 """What an array that not all tables have holds for a node without a cut."""
+
+DRAWN_AT_ONCE = 1 << 14
+"""Largest number of candidates that are drawn for all attempts of some nodes at once: few nodes are drawn for faster
+than an attempt takes in Python."""
 
 SLAB_CELLS = 1 << 22
 """Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
@@ -93,6 +98,34 @@ def judge_and_cut(
         return project_and_cut(source, criterion, frontier, projections, limits)
     cuts = criterion.cut(some, source.project(some.rows, some.starts, projections), limits.min_samples_leaf)
     return cuts, values_on(source, frontier, projections, cuts)
+
+
+class Windows(NamedTuple):
+    """Nodes and the candidates of several attempts: ``width`` for each attempt, of the last one maybe fewer."""
+
+    frontier: Frontier
+    projections: Projections
+    width: int
+
+
+@runtime_checkable
+class DrawsOn(Protocol):
+    """A draw whose candidates of several attempts may be drawn at once."""
+
+    @property
+    def n_columns(self) -> int:
+        """Candidates of a node in all attempts."""
+
+    def rest(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """The candidates of this attempt and of all later ones, in their order."""
+
+
+@runtime_checkable
+class SearchesOn(Protocol):
+    """A search that tries the candidates of several attempts until a node has a cut, as if each were a level."""
+
+    def in_turn(self, source: Any, criterion: Any, windows: Windows, limits: Limits) -> tuple[Cuts, Floats]:
+        """The cuts, and the value of each row on the chosen candidate."""
 
 
 def values_on(source: Source, frontier: Frontier, projections: Projections, cuts: Cuts) -> Floats:
@@ -195,7 +228,7 @@ def descend_level(frontier: Frontier, depth: int, parting: Parting, watch: Level
     then numbered as if the level were parted at once, so they draw the same.
     """
     is_open = parting.open(frontier, depth)
-    frontier, _ = frontier.take(is_open)  # rows of leaves are not kept
+    frontier = frontier.of_nodes(is_open)  # rows of leaves are not kept
     is_parted, side = parting.part(frontier)
     watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(is_parted.sum())))
     is_open[is_open] = is_parted
@@ -286,6 +319,29 @@ class Growth:
         ]
         return _joined(parts)
 
+    def _drawn(self, frontier: Frontier, keys: Keys, attempt: int) -> tuple[Projections, bool]:
+        """The candidates of an attempt, or of all that are left where nodes are few; also whether none are left."""
+        on = self._draws_on
+        if on is not None and frontier.n_nodes * on.n_columns <= DRAWN_AT_ONCE:
+            return on.rest(frontier, keys, attempt), True
+        return self.draw(frontier, keys, attempt), False
+
+    def _tried(self, criterion: Criterion, windows: Windows) -> tuple[Cuts, Floats]:
+        """The cuts by the first candidates that have one, and the values on these."""
+        if self._searches_on is not None:
+            return self._searches_on.in_turn(self.source, criterion, windows, self.limits)
+        return self.search(self.source, criterion, windows.frontier, windows.projections, self.limits)
+
+    @cached_property
+    def _searches_on(self) -> SearchesOn | None:
+        """The search, if it takes the candidates of several attempts."""
+        return self.search if isinstance(self.search, SearchesOn) else None
+
+    @cached_property
+    def _draws_on(self) -> DrawsOn | None:
+        """The draw, if it and the search take several attempts at once."""
+        return self.draw if self._searches_on is not None and isinstance(self.draw, DrawsOn) else None
+
     def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64], criterion: Criterion) -> Splits:
         is_cut = np.zeros(frontier.n_nodes, np.bool_)
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
@@ -296,17 +352,18 @@ class Growth:
             if not uncut.n_nodes:
                 break
             places = np.flatnonzero(~is_cut)
-            projections = self.draw(uncut, keys[places], attempt)
+            projections, is_last = self._drawn(uncut, keys[places], attempt)
             if not projections.width:
                 break
-            cuts, values = self.search(
-                self.source, criterion.attempted(keys[places], attempt), uncut, projections, self.limits
-            )
+            judge = criterion.attempted(keys[places], attempt)
+            cuts, values = self._tried(judge, Windows(uncut, projections, self.draw.width))
             side[rows] = uncut.sides(values, cuts.threshold)  # of no meaning in nodes without a cut
             has = cuts.candidate >= 0
             threshold[places], gain[places], missing[places] = cuts.threshold, cuts.gain, cuts.missing
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
             is_cut[places] = has
+            if is_last:
+                break
         width, columns, weights = in_order(chosen, frontier.n_nodes)
         return Splits(is_cut, threshold, gain, width, columns, weights, side, missing)
 

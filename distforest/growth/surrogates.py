@@ -68,11 +68,27 @@ def place_learned(frontier: Frontier, learned: NDArray[np.int8], side: NDArray[n
     ndarray
         Whether such rows go right, shape (n_nodes,); they do if both sides have the same weight, as in scikit-learn.
     """
-    left_is_larger = np.empty(frontier.n_nodes, np.bool_)
-    compare_sides(frontier.starts, frontier.weights, RIGHT + LEFT - side, left_is_larger)
-    goes_right = np.where(learned == STAY, ~left_is_larger, learned == RIGHT)
-    send_on(frontier.starts, goes_right, side)
+    goes_right = np.empty(frontier.n_nodes, np.bool_)
+    send_as_learned(frontier.starts, frontier.weights, learned, side, goes_right)
     return goes_right
+
+
+@kernel
+def send_as_learned(
+    starts: Ints, weights: Int32s, learned: NDArray[np.int8], side: NDArray[np.int8], goes_right: NDArray[np.bool_]
+) -> None:
+    """Send each row that stays to the learned side of its node, or to the side of more weight, or to the right."""
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        goes_right[node] = learned[node] == RIGHT
+        if learned[node] == STAY:
+            balance = 0
+            for r in range(first, last):
+                balance += weights[r] * (np.int64(side[r] == RIGHT) - np.int64(side[r] == LEFT))
+            goes_right[node] = balance >= 0
+        own = np.int8(RIGHT if goes_right[node] else LEFT)
+        for r in range(first, last):  # without a branch, which would be mispredicted
+            side[r] = own if side[r] == STAY else side[r]
 
 
 @kernel

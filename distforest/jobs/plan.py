@@ -31,7 +31,7 @@ MAX_BATCH = 128
 """Most trees of a task."""
 
 TASKS_PER_SLOT = 4
-"""Least number of tasks for each thread, so that the last ones end together."""
+"""Least number of tasks for each of several threads, so that the last ones end together."""
 
 MERGES_PER_SLOT = 2
 """Least number of merge tasks for each thread; it is smaller, because each of them opens many shards."""
@@ -128,6 +128,8 @@ class Size:
         Most parts of a worker.
     room
         What a row takes if trees grow by passes over features as they are; None: over codes of bins.
+    n_pairs
+        Pairs that a tree is likely to draw, each counted once, if rows are pairs of points; ``n_rows`` are at most.
     """
 
     n_rows: int
@@ -144,6 +146,7 @@ class Size:
     n_parts: int | None = None
     parts_of_worker: int = 1
     room: RowRoom | None = None
+    n_pairs: int | None = None
 
     @property
     def passes_distances(self) -> bool:
@@ -327,15 +330,16 @@ def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
 
     Long tasks do not end together without help, so their last round is cut into halves and quarters.
     """
-    by_size = LOCKSTEP_CELLS // size.n_rows**2 if size.dense else LOCKSTEP_ROWS // size.n_rows
+    by_size = LOCKSTEP_CELLS // size.n_rows**2 if size.dense else LOCKSTEP_ROWS // (size.n_pairs or size.n_rows)
     if size.passes_distances:
         by_size = size.lockstep
     if size.link_bytes:
         by_size = min(by_size, LOCKSTEP_LINK_BYTES // size.link_bytes)
-    by_load = -(-n_missing // (slots if size.passes_distances else TASKS_PER_SLOT * slots))
+    is_alone = slots == 1  # no other thread is waited for
+    by_load = -(-n_missing // (slots if size.passes_distances or is_alone else TASKS_PER_SLOT * slots))
     most = max(1, min(by_size, by_load, MAX_BATCH))
     n_tasks = min(n_missing, -(-n_missing // (most * slots)) * slots)
-    if 2 * n_missing < by_size * n_tasks:
+    if is_alone or 2 * n_missing < by_size * n_tasks:
         return [4] * n_tasks
     return [4] * (n_tasks - slots) + [2] * slots + [1] * (2 * slots)
 

@@ -403,6 +403,7 @@ def size_of(problem: Bound) -> Size:
         None if passes is None else passes.budget,
         problem.sampling.n_distinct if isinstance(problem, Problem) else 1,
         room=problem.room if isinstance(problem, Problem) else None,
+        n_pairs=None if isinstance(problem, Problem) else problem.sampling.n_distinct,
     )
 
 

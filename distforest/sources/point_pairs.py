@@ -49,6 +49,9 @@ REDUCTIONS = ("dot", "same")
 MAX_MIN = 2
 """Place of ``"max_min"`` in `FAMILIES`."""
 
+WORD_BITS = 64
+"""Features of which one word says whether a point has them."""
+
 OF_NUMBERS, PAIRED, UNPAIRED = np.arange(3, dtype=np.uint8)
 """Kinds of features: numbers; categories whose unordered pairs are a column; categories of which there are too many."""
 
@@ -93,6 +96,19 @@ class PairReading(NamedTuple):
     right: Int32s
     columns: ColumnReading
     is_complete: bool
+
+
+class ObservedBits(NamedTuple):
+    """Which features points have, as kernels take it: bit c % 64 of word c // 64 is set if a point does not lack c.
+
+    Attributes
+    ----------
+    points, others
+        The words of the points of `PairReading`, shapes (n, n_words) and (n', n_words); without rows if all are there.
+    """
+
+    points: NDArray[np.uint64]
+    others: NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -209,8 +225,8 @@ class PointPairs:
 
     def __post_init__(self) -> None:
         if self.is_complete is None:
-            lacks_none = is_complete(self.points) and (self.others is self.points or is_complete(self.others))
-            object.__setattr__(self, "is_complete", lacks_none)
+            is_never_missing = is_complete(self.points) and (self.others is self.points or is_complete(self.others))
+            object.__setattr__(self, "is_complete", is_never_missing)
 
     @classmethod
     def of(
@@ -247,6 +263,15 @@ class PointPairs:
         reading = self.columns.column_reading
         return PairReading(self.points, self.others, self.left, self.right, reading, bool(self.is_complete))
 
+    @cached_property
+    def observed(self) -> ObservedBits:
+        """Which features each point has; of complete points nothing is written down."""
+        if self.is_complete:
+            return ALL_OBSERVED_BITS
+        bits = bits_of_observed(self.points, self.columns.n_features)
+        same = self.others is self.points
+        return ObservedBits(bits, bits if same else bits_of_observed(self.others, self.columns.n_features))
+
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
@@ -262,6 +287,23 @@ class PointPairs:
         values = np.empty((projections.width, len(rows)))
         project_point_pairs(self.reading, rows, starts, projections, values)
         return values
+
+
+ALL_OBSERVED_BITS = ObservedBits(np.empty((0, 0), np.uint64), np.empty((0, 0), np.uint64))
+"""What `PointPairs.observed` is where no point lacks a value."""
+
+
+def bits_of_observed(points: Float32s, n_features: int) -> NDArray[np.uint64]:
+    """The words of `ObservedBits` for some points, shape (n, n_words).
+
+    Examples
+    --------
+    >>> bits_of_observed(np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, 0.0]], np.float32), 3).tolist()
+    [[5], [4]]
+    """
+    bits = np.zeros((len(points), -(-n_features // WORD_BITS)), np.uint64)
+    mark_observed(points, n_features, bits)
+    return bits
 
 
 def _readable(points: np.ndarray) -> Float32s:
@@ -509,6 +551,14 @@ def read_column(
         for r in range(rows.shape[0]):
             a, b = points[left[rows[r]]], others[right[rows[r]]]
             values[r] = pair_value(a, b, column, how)
+
+
+@kernel
+def mark_observed(points: Float32s, n_features: int, bits: NDArray[np.uint64]) -> None:
+    """Set the bit of each feature that a point has."""
+    for i in range(points.shape[0]):
+        for c in range(n_features):
+            bits[i, c // WORD_BITS] |= np.uint64(points[i, c] == points[i, c]) << np.uint64(c % WORD_BITS)
 
 
 @kernel

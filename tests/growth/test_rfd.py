@@ -14,6 +14,7 @@ from distforest.errors import InputError
 from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
 from distforest.forest.table import NodeTable
+from distforest.growth import grower
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Axis, axis_columns
 from distforest.growth.grower import Growth, Limits
@@ -255,6 +256,21 @@ def test_trees_do_not_know_of_each_other() -> None:
     together = {name: np.concatenate([part[name] for part in parts]) for name in whole}
     assert samples.bits(together) == samples.bits(whole)
     assert bound.forest(parts).digest == bound.forest([whole]).digest
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+@pytest.mark.parametrize("max_bins", [None, 8])
+def test_it_does_not_matter_how_many_attempts_are_drawn_at_once(
+    max_bins: int | None, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, labels = points(40, 5)
+    X[np.random.default_rng(1).random(X.shape) < share] = np.nan
+    params = {"n_constraints": 60, "max_features": 2, "max_bins": max_bins, "min_samples_leaf": 4}
+    found = []
+    for cells in (0, 30, grower.DRAWN_AT_ONCE):
+        monkeypatch.setattr(grower, "DRAWN_AT_ONCE", cells)
+        found.append(samples.bits(bound_to(data_of(X, labels), **params).grow(np.arange(3))))
+    assert found[0] == found[1] == found[2]
 
 
 def test_repeated_and_turned_pairs_weigh_as_often_as_they_are_given() -> None:

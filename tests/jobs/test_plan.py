@@ -73,7 +73,7 @@ def test_a_slab_bounds_what_is_projected(size: Size, batch: int) -> None:
 
 
 def test_large_forests_grow_in_small_tasks_and_small_ones_in_lockstep() -> None:
-    assert plan(SMALL, (), 1).tasks == tuple((first, first + 14) for first in range(0, 60, 15))
+    assert plan(SMALL, (), 1).tasks == ((0, 59),)
     assert sizes_of(plan(SMALL, (), 4)) == [3, 4, 4, 4] * 4
     large = replace(SMALL, n_rows=module.LOCKSTEP_ROWS)
     assert plan(large, (), 1).tasks == tuple((tree, tree) for tree in range(60))
@@ -84,6 +84,7 @@ def test_large_forests_grow_in_small_tasks_and_small_ones_in_lockstep() -> None:
 def test_tasks_are_dealt_out_in_whole_rounds() -> None:
     planned = plan(replace(SMALL, n_rows=10, n_trees=520), (), 1)
     assert sizes_of(planned) == [104] * 5  # not 128, 128, 128, 128, 8
+    assert sizes_of(plan(replace(SMALL, n_rows=module.LOCKSTEP_ROWS // 8, n_trees=20), (), 1)) == [6, 7, 7]
     planned = plan(replace(SMALL, n_rows=10, n_trees=260), (), 3)
     assert sizes_of(planned) == [21, 22, 22] * 4  # all end together
 
@@ -92,6 +93,12 @@ def test_the_last_round_of_long_tasks_is_cut_so_that_they_end_together() -> None
     dense = replace(SMALL, n_rows=2000, n_trees=1000, dense=True)
     assert sizes_of(plan(dense, (), 2)) == [62, 63] * 7 + [31, 31, 16, 15, 16, 16]
     assert sizes_of(plan(replace(dense, n_rows=10_000, n_trees=16), (), 2)) == [2] * 6 + [1] * 4
+
+
+def test_of_pairs_those_count_that_a_tree_is_likely_to_draw() -> None:
+    pairs = replace(SMALL, n_rows=module.LOCKSTEP_ROWS, n_pairs=module.LOCKSTEP_ROWS // 4)
+    assert sizes_of(plan(pairs, (), 1)) == [4] * 15
+    assert plan(pairs, (), 1).projected_bytes == projected_bytes(replace(pairs, n_pairs=None), 4, 1)
 
 
 def test_nothing_missing_is_no_task() -> None:

@@ -93,9 +93,14 @@ def even_costs(counts: Ints) -> Floats:
 def count_classes(nodes: Nodes, codes: Codes, counts: Ints) -> None:
     """counts[f, s] = sum of the weights of the rows of node f whose class is s."""
     starts, rows, weights = nodes
+    places = rows.view(np.uint32)  # see `distforest.jit`
     for node in range(starts.shape[0] - 1):
+        whole, of_one = np.int64(0), np.int64(0)
         for r in range(starts[node], starts[node + 1]):
-            counts[node, codes[rows[r]]] += weights[r]
+            whole += weights[r]
+            of_one += np.int64(weights[r]) * np.int64(codes[places[r]])
+        counts[node, 0] += whole - of_one
+        counts[node, 1] += of_one
 
 
 @borrowing
@@ -168,25 +173,24 @@ def cut_candidate(
 ) -> None:
     """Scan the order of one candidate's values, shape (n,): with the missing ones on the right, then on the left.
 
-    On the right they are parted from all others by a last cut, whose mirror image gains the same.
+    On the right they are parted from all others by a last cut, whose mirror image gains the same. Missing is all that
+    ``judged`` counts in the node and the scan does not meet: rows without a value may be left out of ``of_node``.
     """
-    weights, kinds = of_node
     n, at_start = order_values(values, room.order, room.keys, room.spare), cuts.gain[node]
-    observed, missing = room.order[:n], room.order[n : values.shape[0]]
+    observed = room.order[:n]
     left[0], left[1] = 0, 0
     last = scan_two_classes(node, candidate, values, observed, of_node, judged, left, cuts)
-    if missing.shape[0] == 0:
+    counts, costs = judged.counts[node], judged.costs[node]
+    missing_0, missing_1 = counts[0] - left[0], counts[1] - left[1]
+    if missing_0 + missing_1 == 0:
         note_missing(node, at_start, STAY, cuts)
         return
-    counts, costs = judged.counts[node], judged.costs[node]
     gain = gain_of_counts(whole_of(counts, costs), left, counts, costs, judged.min_leaf)
     if gain > cuts.gain[node]:
         keep_best(node, candidate, last, np.inf, gain, cuts)
     note_missing(node, at_start, RIGHT, cuts)
     at_start = cuts.gain[node]
-    left[0], left[1] = 0, 0
-    for place in missing:
-        left[kinds[place]] += weights[place]
+    left[0], left[1] = missing_0, missing_1
     scan_two_classes(node, candidate, values, observed, of_node, judged, left, cuts)
     note_missing(node, at_start, LEFT, cuts)
 

@@ -76,7 +76,15 @@ class Axis:
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """Entries attempt * width, ... of each node's order of the columns."""
         first = attempt * self.width
-        width = min(self.width, self.n_columns - first)
+        return self._entries(frontier, keys, first, min(self.width, self.n_columns - first))
+
+    def rest(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """The candidates of this attempt and of all later ones, in their order."""
+        first = attempt * self.width
+        return self._entries(frontier, keys, first, self.n_columns - first)
+
+    def _entries(self, frontier: Frontier, keys: Keys, first: int, width: int) -> Projections:
+        """So many entries of each node's order of the columns, from the one numbered ``first`` on."""
         columns = np.empty((frontier.n_nodes, width), np.int32)
         axis_columns(keys, self.n_columns, first, columns)
         n = frontier.n_nodes * width

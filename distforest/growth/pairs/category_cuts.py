@@ -8,6 +8,7 @@ Friedman, Olshen, Stone, Classification and regression trees, 1984, theorem 4.5)
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from distforest.forest.frontier import LEFT, STAY
 from distforest.growth.cuts.category_orders import Tally, number_categories, rank_by_means, tally_for, write_ranks
 from distforest.growth.cuts.two_classes import read_codes
-from distforest.growth.pairs.histograms import cut_bins
+from distforest.growth.pairs.histograms import WalkRoom, cut_bins
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import PAIRED, ColumnReading, read_column
 from distforest.sources.source import Floats, Int32s, Ints
@@ -45,8 +46,8 @@ class CategoryRoom(NamedTuple):
         The same by rank; at last the weight of missing pairs, shape (c + 1, 2).
     edges
         Between each rank and the next, shape (c,).
-    sides
-        The sides of a cut, shape (2,).
+    bins
+        Room for a walk over the ranks.
     """
 
     tally: Tally
@@ -55,18 +56,29 @@ class CategoryRoom(NamedTuple):
     held: Int32s
     filled: Int32s
     edges: Floats
-    sides: Ints
+    bins: WalkRoom
 
     @classmethod
     def of(cls, columns: PairColumns, sizes: Ints) -> CategoryRoom:
         """Allocate room for nodes of some sizes; none if no column has categories."""
-        n_codes = max(columns.categories_of_columns, default=0)
-        longest = int(sizes.max(initial=0)) if n_codes else 0
+        if not columns.n_categories:
+            return no_categories()
+        return cls.for_codes(max(columns.categories_of_columns), int(sizes.max(initial=0)))
+
+    @classmethod
+    def for_codes(cls, n_codes: int, longest: int) -> CategoryRoom:
+        """Allocate room for nodes of up to ``longest`` pairs and columns of up to ``n_codes`` categories."""
         most = min(n_codes, longest)
         held, filled = np.empty((most, 2), np.int32), np.empty((most + 1, 2), np.int32)
         values, kinds = np.empty(longest), np.empty(longest, np.uint8)
-        edges, sides = np.arange(most, dtype=np.float64) + 0.5, np.empty(2, np.int64)
-        return cls(tally_for(n_codes, longest, 1), values, kinds, held, filled, edges, sides)
+        edges = np.arange(most, dtype=np.float64) + 0.5
+        return cls(tally_for(n_codes, longest, 1), values, kinds, held, filled, edges, WalkRoom.of(most + 1))
+
+
+@cache
+def no_categories() -> CategoryRoom:
+    """No room, for columns of which none has categories."""
+    return CategoryRoom.for_codes(0, 0)
 
 
 @borrowing
@@ -114,7 +126,7 @@ def cut_sets_of_pairs(node: int, candidate: int, level: PairLevel, room: Categor
         if tally.local[r] < 0:
             filled[n, room.kinds[r]] += level.nodes.weights[first + r]
     begins = STAY if level.pairs.is_complete else LEFT
-    cut_bins(node, candidate, filled[: n + 1], room.edges, level.judged, begins, room.sides, cuts)
+    cut_bins(node, candidate, filled[: n + 1], room.edges, level.judged, begins, room.bins, cuts)
 
 
 @kernel

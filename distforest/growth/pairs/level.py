@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier, Nodes
     from distforest.growth.cuts.two_classes import Judged, TwoClasses
     from distforest.growth.grower import Limits
-    from distforest.sources.point_pairs import PairReading, PointPairs
+    from distforest.sources.point_pairs import ObservedBits, PairReading, PointPairs
     from distforest.sources.source import Int32s, Projections
 
     Codes = NDArray[np.uint8]
@@ -31,6 +31,8 @@ class PairLevel(NamedTuple):
         The class of each pair, shape (n_pairs,).
     pairs
         How the columns of a pair are read.
+    observed
+        Which features each point has.
     judged
         Counts and costs of the two classes in each node, and the least weight of a side.
     """
@@ -39,6 +41,7 @@ class PairLevel(NamedTuple):
     columns: Int32s
     codes: Codes
     pairs: PairReading
+    observed: ObservedBits
     judged: Judged
 
     @classmethod
@@ -48,4 +51,4 @@ class PairLevel(NamedTuple):
         """Collect the level of a search of pairs of two classes."""
         columns = projections.columns.reshape(frontier.n_nodes, projections.width)
         judged = criterion.judged(frontier, limits.min_samples_leaf)
-        return cls(frontier.nodes, columns, criterion.codes, source.reading, judged)
+        return cls(frontier.nodes, columns, criterion.codes, source.reading, source.observed, judged)

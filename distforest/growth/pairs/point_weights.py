@@ -117,6 +117,11 @@ class WeighedPairs:
         return self.sampling.n_rows
 
     @property
+    def n_distinct(self) -> int:
+        """How many pairs a tree is likely to draw, each counted once."""
+        return self.sampling.n_distinct
+
+    @property
     def unit(self) -> int:
         """The weight that counts as one pair: of its own, times the product of those of its points."""
         return self.sampling.unit * self.weights.unit

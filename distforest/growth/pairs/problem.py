@@ -28,13 +28,12 @@ from distforest.growth.pairs.sampling import PairSampling
 from distforest.growth.pairs.sparse_search import growth_over
 from distforest.growth.problem import Contents, Data, put_together
 from distforest.sources.point_pairs import PointPairs
-from distforest.sources.source import offsets
+from distforest.sources.source import Int32s, Ints, offsets
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_pairs import SparsePairs
 
 if TYPE_CHECKING:
     from distforest.growth.grower import LevelWatch
-    from distforest.sources.source import Ints
 
 SPARSE_POINTS = {"objects": "point_values", "object_starts": "point_starts", "object_columns": "point_columns"}
 """The arrays in which a forest keeps sparse points, each with the name of the staged input that holds it."""
@@ -46,7 +45,10 @@ class PairGrowth(Protocol):
     def grow(
         self, trees: Ints, pairs: PointPairs | SparsePairs, codes: NDArray[np.uint8], roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
-        """Grow trees over the pairs of their roots; also return further arrays with an entry for each node."""
+        """Grow trees over the pairs of their roots; also return further arrays with an entry for each node.
+
+        ``class_counts``, the weight of each class in each node, is among them where the growth has counted it.
+        """
 
     def watched(self, watch: LevelWatch) -> PairGrowth:
         """Return a copy that calls ``watch`` for every level."""
@@ -61,10 +63,13 @@ class Classifiers:
     def grow(
         self, trees: Ints, pairs: PointPairs | SparsePairs, codes: NDArray[np.uint8], roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
-        """Grow the trees; there are no further arrays."""
+        """Grow the trees; also return the weight of each class in each node, which is counted level by level."""
         criterion = TwoClasses(codes, np.ones((len(trees), 2)))
-        growth = growth_over(self.growth, pairs, criterion)
-        return growth.grow_from(trees, roots, lambda _frontier: None), {}
+        growth, levels = growth_over(self.growth, pairs, criterion), list[tuple[Ints, Ints]]()
+        table = growth.grow_from(trees, roots, lambda level: levels.append((level.tree, criterion.counts(level))))
+        by_level = np.concatenate([counts for _, counts in levels])
+        order = np.argsort(np.concatenate([tree for tree, _ in levels]), kind="stable")  # as of the table
+        return table, {"class_counts": by_level[order]}
 
     def watched(self, watch: LevelWatch) -> Classifiers:
         """Return a copy that calls ``watch`` for every level."""
@@ -116,10 +121,10 @@ class PairProblem:
         roots = Frontier(np.arange(n), np.zeros(n, np.int32), starts, np.arange(starts[-1], dtype=np.int32), weights)
         table, further = self.growth.grow(trees, pairs, codes, roots)
         counts = np.empty((len(table.left), 2), np.int32)
-        for tree in range(n):
-            rows, nodes = slice(*starts[tree : tree + 2]), slice(*table.tree_start[tree : tree + 2])
-            of_tree = pairs.of_pairs(pairs.left[rows], pairs.right[rows])
-            counts[nodes] = tallied(table, tree, of_tree, codes[rows], weights[rows])
+        if "class_counts" in further:
+            counts[:] = further.pop("class_counts")
+        else:
+            tally_trees(table, pairs, codes, roots, counts)
         table = replace(table, n_rows=counts.sum(axis=1, dtype=np.int64))
         return {**table.arrays(), "in_bag": in_bag, "class_counts": counts, **further}
 
@@ -139,6 +144,16 @@ class PairProblem:
         if self.data.sample_weight is not None:
             arrays["sample_weight"] = self.data.sample_weight
         return Forest.of(self.meaning, arrays)
+
+
+def tally_trees(
+    table: NodeTable, pairs: PointPairs | SparsePairs, codes: NDArray[np.uint8], roots: Frontier, counts: Int32s
+) -> None:
+    """counts[node, s] = weight of class s in a node, as the pairs of each tree's root walk down; shape (N, 2)."""
+    for tree in range(roots.n_nodes):
+        rows, nodes = slice(*roots.starts[tree : tree + 2]), slice(*table.tree_start[tree : tree + 2])
+        of_tree = pairs.of_pairs(pairs.left[rows], pairs.right[rows])
+        counts[nodes] = tallied(table, tree, of_tree, codes[rows], roots.weights[rows])
 
 
 def of_points(data: Data, points: Ints) -> Data:

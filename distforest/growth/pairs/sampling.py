@@ -6,6 +6,7 @@ A pair is unordered and has two distinct points. Its class is 0 if it is similar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -67,6 +68,10 @@ class PairSampling(Protocol):
         """Number of pairs of a tree, about."""
 
     @property
+    def n_distinct(self) -> int:
+        """How many pairs a tree is likely to draw, each counted once, rounded up."""
+
+    @property
     def unit(self) -> int:
         """The weight that counts as one pair."""
 
@@ -110,6 +115,13 @@ class GivenPairs:
     def n_rows(self) -> int:
         """Number of pairs of a tree, at most."""
         return len(self.pairs) if self.by_points else min(self.n_draws, len(self.pairs))
+
+    @property
+    def n_distinct(self) -> int:
+        """How many pairs a tree is likely to draw: with both points, if it draws points."""
+        total = self.n_points if self.by_points else len(self.pairs)
+        share = -math.expm1(-self.n_draws / total) if self.replace else self.n_draws / total
+        return math.ceil(len(self.pairs) * min(1.0, share**2 if self.by_points else share))
 
     @property
     def unit(self) -> int:
@@ -164,6 +176,11 @@ class LabelledPairs:
         """Number of pairs of a tree, at most."""
         total = self.n_draws * (self.n_draws - 1) // 2
         return total if self.rule == "all" else min(self.n_pairs, total)
+
+    @property
+    def n_distinct(self) -> int:
+        """The same: no pair is drawn twice."""
+        return self.n_rows
 
     @property
     def unit(self) -> int:

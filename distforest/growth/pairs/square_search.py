@@ -34,14 +34,24 @@ from distforest.growth.cuts.two_classes import (
 )
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.category_cuts import CategoryRoom, cut_sets_of_pairs, holds_pairs, rank_chosen
-from distforest.growth.pairs.histograms import cut_bins
+from distforest.growth.pairs.histograms import WalkRoom, cut_bins
 from distforest.growth.pairs.level import PairLevel
-from distforest.growth.pairs.search import CODED_PAIRS, OrderedNode, code_one, cut_level, few_pairs
+from distforest.growth.pairs.search import CODED_PAIRS, OrderedNode, few_pairs
 from distforest.jit import borrowing, kernel
-from distforest.sources.point_pairs import OF_NUMBERS, PAIRED, ColumnReading, PairColumns, PointPairs, read_column
+from distforest.sources.point_pairs import (
+    OF_NUMBERS,
+    PAIRED,
+    ColumnReading,
+    PairColumns,
+    PairReading,
+    PointPairs,
+    read_column,
+)
 from distforest.sources.source import Float32s, Floats, Int32s, Projections
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distforest.forest.frontier import Frontier
     from distforest.growth.cuts.two_classes import TwoClasses
     from distforest.growth.grower import Limits
@@ -67,6 +77,20 @@ def square_candidates(columns: PairColumns) -> Int32s:
 def is_square(column: int, how: ColumnReading) -> bool:
     """Whether a candidate is a coordinate, which is cut into squares."""
     return column < how.n_features and (how.kinds.shape[0] == 0 or how.kinds[column] == OF_NUMBERS)
+
+
+def cut_level(few: Bools, cuts: Cuts, at_values: Callable[[Bools], None], at_edges: Callable[[Bools], None]) -> None:
+    """Cut nodes of few pairs at any value, and the others at the edges of bins, or at any value if no edge gains.
+
+    The bins are those of all pairs: pairs of a node may differ and still be in one bin.
+    """
+    at_values(few)
+    if few.all():
+        return
+    at_edges(~few)
+    in_vain = ~few & (cuts.gain <= 0.0)
+    if in_vain.any():
+        at_values(in_vain)
 
 
 @dataclass(frozen=True)
@@ -100,7 +124,7 @@ class SquareSearch:
         sizes, bins, room = frontier.sizes, self.bins, CategoryRoom.of(source.columns, frontier.sizes)
 
         def at_values(nodes: Bools) -> None:
-            cut_squares_at_values(level, nodes, OrderedNode.of(2 * sizes[nodes]), room, cuts)
+            cut_squares_at_values(level, nodes, OrderedNode.of(2 * int(sizes[nodes].max(initial=0))), room, cuts)
 
         def at_edges(nodes: Bools) -> None:
             assert bins is not None  # noqa: S101  (without bins every node is cut at any value)
@@ -119,7 +143,7 @@ def cut_squares_at_values(
     level: PairLevel, wanted: Bools, room: OrderedNode, of_categories: CategoryRoom, cuts: Cuts
 ) -> None:
     """Cut the ``wanted`` nodes at any value: a threshold t separates a pair if lesser end <= t < greater end."""
-    (starts, rows, weights), columns, codes, pairs, judged = level
+    (starts, rows, weights), columns, codes, pairs, _, judged = level
     points, others, left, right, how, is_complete = pairs
     ends, orders, kinds, separated = room
     for node in range(starts.shape[0] - 1):
@@ -201,10 +225,11 @@ def cut_squares_at_edges(
     Then cut the ``wanted`` nodes. The code of the lesser end of a pair is the lesser code of its two points. The last
     bin holds the weight of missing pairs, if there are any.
     """
-    (starts, rows, weights), columns, codes, pairs, judged = level
+    (starts, rows, weights), columns, codes, pairs, _, judged = level
     is_complete = pairs.is_complete
     changed = np.empty((columns.shape[1], bins.edges.shape[1], 2), np.int32)
-    sides, coded, values = np.empty(2, np.int64), np.empty(CODED_PAIRS, np.uint8), np.empty(CODED_PAIRS)
+    room = WalkRoom(np.empty(2, np.int64), np.empty(changed.shape[1], np.int32))
+    coded, values = np.empty(CODED_PAIRS, np.uint8), np.empty(CODED_PAIRS)
     for node in range(starts.shape[0] - 1):
         last = starts[node + 1]
         if not wanted[node]:
@@ -229,7 +254,27 @@ def cut_squares_at_edges(
                 continue
             if not is_square(c, pairs.columns):
                 begins = STAY if is_complete else LEFT
-            cut_bins(node, k, changed[k], bins.edges[c], judged, begins, sides, cuts)
+            cut_bins(node, k, changed[k], bins.edges[c], judged, begins, room, cuts)
+
+
+@borrowing
+def code_one(
+    c: int,
+    rows: Int32s,
+    pairs: PairReading,
+    bins: PairBins,
+    values: Floats,
+    coded: Codes,
+) -> None:
+    """coded[r] = code of pair rows[r] in column c; ``values`` is room for those of the column."""
+    read_column(c, rows, pairs, values)
+    low, scale, code, edges = bins.low[c], bins.scale[c], bins.code[c], bins.edges[c]
+    for r in range(rows.shape[0]):
+        coded[r] = code_of(values[r], low, scale, code, edges)
+    if not pairs.is_complete:
+        for r in range(rows.shape[0]):
+            if np.isnan(values[r]):
+                coded[r] = edges.shape[0] - 1
 
 
 @borrowing

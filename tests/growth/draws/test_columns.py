@@ -39,6 +39,9 @@ def test_axis_walks_the_reference_permutation(seed: int, n_columns: int, width: 
             own.extend(columns)
     expected = [naive.axis_permutation(seed, t, v, n_columns) for t, v in zip(tree, node, strict=True)]
     assert found == expected
+    for attempt in range(draw.attempts):
+        rest = draw.rest(one_row_each(n_nodes), keys, attempt)
+        assert rest.columns.reshape(n_nodes, -1).tolist() == [own[attempt * draw.width :] for own in expected]
 
 
 @given(SEEDS, st.integers(1, 7), st.integers(1, 9), st.floats(1.0, 6.0), st.integers(1, 3), st.integers(0, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
@@ -14,7 +14,7 @@ from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.forest.missing import ALL_OBSERVED
 from distforest.growth.cuts.criteria import Cuts
 from distforest.growth.cuts.two_classes import TwoClasses
-from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.grower import Limits, Windows, project_and_cut
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
 from distforest.growth.pairs.square_search import SquareSearch, square_candidates
@@ -170,6 +170,64 @@ def test_a_large_node_is_cut_at_the_best_edge_of_a_bin(square: bool, data: st.Da
         own = next(one for one in allowed if one.cut[:2] == place and one.side == expected.side)
         assert float(own.cut.gain) == pytest.approx(float(expected.cut.gain), rel=1e-9)
         assert_values(level, f, own, float(cuts.threshold[f]), values[f])
+
+
+@st.composite
+def wide_levels(draw: st.DrawFn) -> Level:
+    """The same with up to 70 features, so that one word does not say which of them a point has."""
+    level, n_more = draw(levels(LARGE, square=False)), draw(st.sampled_from([0, 60, 67]))
+    rng, columns = np.random.default_rng(n_more), level.pairs.columns
+    more = rng.integers(0, 3, (len(level.pairs.points), n_more)).astype(float)
+    more[rng.random(more.shape) < 0.4] = GONE
+    points = np.hstack([more, level.pairs.points])
+    wide = PairColumns(columns.family, columns.n_features + n_more, columns.blocks)
+    pairs = PointPairs.of(wide, points, np.stack([level.pairs.left, level.pairs.right], axis=1))
+    return replace(level, pairs=pairs)
+
+
+def searched(search: PairSearch, level: Level, columns: np.ndarray, width: int) -> tuple[Cuts, Floats]:
+    """The cuts by so many of the given columns of each node, shape (n_nodes, n), at a time."""
+    projections = samples.projections([[[(c, 1.0)] for c in own] for own in columns.tolist()])
+    windows = Windows(level.frontier, projections, width)
+    return search.in_turn(level.pairs, TwoClasses(level.codes, level.costs), windows, Limits(2, level.min_leaf))
+
+
+@settings(max_examples=EXAMPLES // 2)
+@given(wide_levels(), st.sampled_from([None, 2, 16, 256]))
+def test_a_column_is_cut_alone_as_it_is_among_all(level: Level, max_bins: int | None) -> None:
+    """All columns are coded side by side, and values tell which pairs are missing; some columns only where they are."""
+    search = PairSearch(None if max_bins is None else PairBins.of(level.pairs, max_bins))
+    every = np.tile(np.arange(level.pairs.shape[1]), (len(level.rows), 1))
+    cuts, values = searched(search, level, every, every.shape[1])
+    alone, own_values = searched(search, level, cuts.candidate.clip(0)[:, None], 1)
+    assert (cuts.candidate[alone.candidate >= 0] >= 0).all()
+    for f in np.flatnonzero(cuts.gain > 0):
+        assert [part[f] for part in alone[1:]] == [part[f] for part in cuts[1:]]
+        own = slice(*level.frontier.starts[f : f + 2])
+        assert own_values[own].tobytes() == values[own].tobytes()
+
+
+@settings(max_examples=EXAMPLES // 2)
+@given(wide_levels(), st.sampled_from([None, 2, 16]), st.integers(1, 4), st.integers(0, 2**32))
+def test_attempts_in_turn_are_attempts_one_after_another(
+    level: Level, max_bins: int | None, width: int, seed: int
+) -> None:
+    search, rng = (
+        PairSearch(None if max_bins is None else PairBins.of(level.pairs, max_bins)),
+        np.random.default_rng(seed),
+    )
+    columns = np.array([rng.permutation(level.pairs.shape[1]) for _ in level.rows])
+    found, values = searched(search, level, columns, width)
+    own_values = np.split(values, level.frontier.starts[1:-1])
+    for f, own in enumerate(columns):
+        node = replace(level, rows=[level.rows[f]], weights=[level.weights[f]], costs=level.costs[f : f + 1])
+        for first in range(0, len(own), width):
+            expected, picked = searched(search, node, own[None, first : first + width], width)
+            if expected.candidate[0] >= 0:
+                break
+        assert found.candidate[f] == (expected.candidate[0] + first if expected.candidate[0] >= 0 else -1)
+        assert [part[f] for part in found[1:]] == [part[0] for part in expected[1:]]
+        assert found.candidate[f] < 0 or own_values[f].tobytes() == picked.tobytes()
 
 
 @pytest.mark.parametrize("square", [False, True])

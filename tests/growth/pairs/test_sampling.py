@@ -239,6 +239,18 @@ def test_pairs_are_drawn_and_all_points_are_known(n_draws: int, replace: bool) -
     assert sampling.typical(0) is sampling.pairs
 
 
+@pytest.mark.parametrize("by_points", [True, False])
+@pytest.mark.parametrize(("share", "replace"), [(1.0, True), (0.4, True), (0.4, False), (1.0, False)])
+def test_about_as_many_pairs_are_drawn_as_is_said(share: float, replace: bool, by_points: bool) -> None:
+    numbers = np.array(list(combinations(range(80), 2)), np.int32)
+    codes, total = np.zeros(len(numbers), np.uint8), 80 if by_points else len(numbers)
+    sampling = GivenPairs(numbers, codes, 80, round(share * total), replace, by_points)
+    mean = np.mean([len(sampling.sample(0, tree).pairs) for tree in range(20)])
+    assert mean == pytest.approx(sampling.n_distinct, rel=0.06)
+    if share == 1.0 and not replace:
+        assert sampling.n_distinct == sampling.n_rows == len(numbers)
+
+
 def test_a_tree_that_drew_both_points_of_no_pair_learns_from_all() -> None:
     one = {"pairs": np.array([[0, 11]], np.int32), "codes": np.zeros(1, np.uint8)}
     sampling = given_pairs(**one, n_draws=3, replace=False, by_points=True)
@@ -265,7 +277,7 @@ def test_labelled_points_are_paired_anew_for_each_tree(
         assert ((labels[found.pairs[:, 0]] != labels[found.pairs[:, 1]]) == (found.codes == DISSIMILAR)).all()
         assert found.weights.tolist() == [1] * len(found.pairs)
         if rule != "balanced":
-            assert len(found.pairs) == sampling.n_rows
+            assert len(found.pairs) == sampling.n_rows == sampling.n_distinct
             continue
         here = [KINDS[kind][0](ByClass.of(labels, np.flatnonzero(inside))).total for kind in ("alike", "unlike")]
         wanted = n_pairs // 2, n_pairs - n_pairs // 2
