@@ -176,7 +176,7 @@ def read_objects(address: str) -> np.ndarray:
 
 
 def _filled(path: Path, values: Matrix, reading: Reading, onlooker: Onlooker | None) -> tuple[str, Reading]:
-    """Fill a file by `read_level`, which needs the whole matrix; returns the digest, and the reading with its offset."""
+    """Fill a file by `read_level`, on the whole matrix; returns the digest, and the reading with its offset."""
     out = np.lib.format.open_memmap(path, mode="r+")
     _, reading = read_level(values, reading, out, onlooker)
     out.flush()  # everything is on the disk before the file gets its name
