@@ -152,19 +152,22 @@ def _tree(
 ) -> Generator[_OwnAnswer, Any, Receipt]:
     """The course of one tree."""
     began, rows_of_pack = time.perf_counter(), _parts_of(task.inputs).rows_of_pack
-    drawn = [calls.alone(draw_part, part, rowless, task.tree) for part in parts]
-    rows = [calls.alone(rows_of_root, part, of_part) for part, of_part in zip(parts, drawn, strict=True)]
+    drawn = [calls.alone(draw_part, part, rowless, task.tree, near=number) for number, part in enumerate(parts)]
+    rows = [
+        calls.alone(rows_of_root, part, of_part, near=number)
+        for number, (part, of_part) in enumerate(zip(parts, drawn, strict=True))
+    ]
     packs: dict[int, _OwnAnswer] = {}
     decisions: list[_OwnAnswer] = []
     level = LevelOfTree.root(task.tree, len(parts))
     while level.nodes:
-        of_packs = [calls.shared(pack, answer_of_pack, packs[pack]) for pack in level.packs]
+        of_packs = [calls.shared(pack, answer_of_pack, packs[pack], near=pack) for pack in level.packs]
         answers: list[list[_OwnAnswer]] = []
         asked = level.large
         while True:
             if asked:
                 of_parts = [
-                    calls.shared(number, sums_of_part, part, rowless, task.tree, own, asked, len(answers))
+                    calls.shared(number, sums_of_part, part, rowless, task.tree, own, asked, len(answers), near=number)
                     for number, (part, own) in enumerate(zip(parts, rows, strict=True))
                 ]
                 answers.append(_joined(calls, of_parts))
@@ -176,7 +179,7 @@ def _tree(
         decisions.append(decided)
         if level.large:
             rows = [
-                calls.shared(number, move_rows, part, own, decided)
+                calls.shared(number, move_rows, part, own, decided, near=number)
                 for number, (part, own) in enumerate(zip(parts, rows, strict=True))
             ]
         level = decision.level
@@ -186,16 +189,19 @@ def _tree(
             break
         for pack in level.packs:
             packets = [
-                calls.shared((pack, number), packet_of, part, own, pack)
+                calls.shared((pack, number), packet_of, part, own, pack, near=number)
                 for number, (part, own) in enumerate(zip(parts, rows, strict=True))
                 if pack in (decision.begun or {})
             ]
-            near = pack if packets else None
-            packs[pack] = calls.shared(pack, descend_pack, packs.get(pack), rowless, decided, pack, packets, near=near)
+            given = packs.get(pack), rowless, decided, pack, packets
+            packs[pack] = calls.shared(pack, descend_pack, *given, near=pack)
     written = [calls.alone(written_of_pack, packs[pack]) for pack in sorted(packs)]
     table = calls.alone(table_of_tree, decisions, written)
     rows, decisions, packs = [], [], {}
-    walked = [calls.alone(walk_part, part, rowless, table, of_part) for part, of_part in zip(parts, drawn, strict=True)]
+    walked = [
+        calls.alone(walk_part, part, rowless, table, of_part, near=number)
+        for number, (part, of_part) in enumerate(zip(parts, drawn, strict=True))
+    ]
     receipt: Receipt = yield calls.alone(commit_tree, task, rowless, table, drawn, walked)
     return replace(receipt, seconds=time.perf_counter() - began)
 
@@ -252,9 +258,9 @@ class _SharedCalls:
         call.near = call.near if near is None else near
         return _OwnAnswer(call, len(call.arguments) - 1)
 
-    def alone(self, function: Callable[..., object], *arguments: object) -> _OwnAnswer:
+    def alone(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> _OwnAnswer:
         """Call a function for a tree in a task of its own."""
-        return self.shared(object(), function, *arguments)
+        return self.shared(object(), function, *arguments, near=near)
 
     def make(self) -> None:
         """Make all calls."""
