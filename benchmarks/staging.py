@@ -33,7 +33,7 @@ from distforest.sources.scratch import ScratchFolder
 from distforest.sources.staging import stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 BUCKET = "staging"
 KEYS = {
@@ -121,25 +121,31 @@ def read(address: str) -> None:
         array[first : first + step]
 
 
-def staged(address: str, folder: Path) -> None:
-    """Stage an array into an empty folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    stage(address, FEATURES, ScratchFolder(folder))
+class Taken(NamedTuple):
+    """Seconds that have gone by, and those of this process's threads on processors."""
+
+    elapsed: float
+    processor: float
+
+
+def taken_by(call: Callable[[], object]) -> Taken:
+    """What a call takes."""
+    start, busy = time.perf_counter(), time.process_time()
+    call()
+    return Taken(time.perf_counter() - start, time.process_time() - busy)
 
 
 def measured(address: str, folder: Path, n_bytes: int, repeats: int) -> list[str]:
-    """The rates of reading and of staging, and the ratio of each pair."""
-    rates: list[tuple[float, float]] = []
+    """The rates of reading and of staging, and the share of each pair; that of the best of each; that of processors."""
+    plain, own = list[Taken](), list[Taken]()
     for _ in range(repeats):
-        taken = []
-        for call in (lambda: read(address), lambda: staged(address, folder)):
-            start = time.perf_counter()
-            call()
-            taken.append(n_bytes / (time.perf_counter() - start) / 1e6)
-        rates.append((taken[0], taken[1]))
-    shares = [own / plain for plain, own in rates]
-    of_each = [f"{median(side):,.0f}" for side in zip(*rates, strict=True)]
-    return [*of_each, f"{median(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})"]
+        shutil.rmtree(folder, ignore_errors=True)
+        plain.append(taken_by(lambda: read(address)))
+        own.append(taken_by(lambda: stage(address, FEATURES, ScratchFolder(folder))))
+    rates = [f"{median(n_bytes / one.elapsed / 1e6 for one in side):,.0f}" for side in (plain, own)]
+    shares = [one.elapsed / other.elapsed for one, other in zip(plain, own, strict=True)]
+    best = [min(getattr(one, kind) for one in plain) / min(getattr(one, kind) for one in own) for kind in Taken._fields]
+    return [*rates, f"{median(shares):.2f} ({min(shares):.2f} to {max(shares):.2f})", *(f"{one:.2f}" for one in best)]
 
 
 def main() -> None:
@@ -168,7 +174,9 @@ def main() -> None:
                     write(address, layout, given.rows, given.columns)
                     table.append([where, layout.name, *measured(address, folder / "s", n_bytes, given.repeats)])
                     print(table[-1], flush=True)
-    print_table(["store", "layout", "Zarr reads, MB/s", "staged, MB/s", "share"], table)
+    print_table(
+        ["store", "layout", "Zarr reads, MB/s", "staged, MB/s", "share", "of the best", "of the processor"], table
+    )
 
 
 if __name__ == "__main__":

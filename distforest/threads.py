@@ -1,13 +1,14 @@
-"""A call in a thread that nobody has to wait for."""
+"""Calls in threads: one that nobody has to wait for, and items that are made before they are asked for."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from itertools import islice
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 R = TypeVar("R")
 
@@ -32,3 +33,27 @@ def in_thread(call: Callable[[], R], name: str) -> Future[R]:
 
     Thread(target=run, name=name, daemon=True).start()
     return future
+
+
+def ahead(items: Iterator[R], name: str) -> Iterator[R]:
+    """Yield the items of an iterator, each of which is made in a thread of this name while the one before is in use.
+
+    An error of the iterator is raised where its item is asked for. No thread is left at work when the items end, or
+    when nobody wants more of them.
+
+    Examples
+    --------
+    >>> list(ahead(iter("abc"), "spelling"))
+    ['a', 'b', 'c']
+    """
+
+    def following() -> list[R]:
+        return list(islice(items, 1))
+
+    coming = in_thread(following, name)
+    try:
+        while made := coming.result():
+            coming = in_thread(following, name)
+            yield made[0]
+    finally:
+        wait([coming])

@@ -20,7 +20,7 @@ from distforest.forest.held_nodes import HeldNodes
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
 from distforest.forest.lean_table import LeanTable
-from distforest.forest.leaves import LeafDistances, LeafTable, Means, Members, expect
+from distforest.forest.leaves import LaidMeans, LeafDistances, LeafTable, Means, Members, expect
 from distforest.forest.missing import LACKING, count_unlearned
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.table import NodeTable, PickledWithoutCaches
@@ -316,6 +316,14 @@ class Forest(PickledWithoutCaches):
     def held_nodes(self) -> HeldNodes:
         """The nodes in which training rows lie, made once; raises InputError as `training_nodes`."""
         return HeldNodes.of(self.training_nodes, self.table.tree_start)
+
+    @cached_property
+    def laid_means(self) -> LaidMeans | None:
+        """What training rows' leaves have of targets, side by side, made once; None without them, or where it is much.
+
+        Raises InputError as `training_nodes`.
+        """
+        return self.leaf_table.laid(self.training_nodes) if isinstance(self.leaf_table, Means) else None
 
     @classmethod
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:

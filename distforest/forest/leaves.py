@@ -44,6 +44,9 @@ InBag = NDArray[np.uint8]
 COSTS = "costs"
 """The array of the distances of classes, in forests for which not all classes are equally far apart."""
 
+LAID_NUMBERS = 1 << 22
+"""Most numbers of `LaidMeans`, 32 MiB; of more rows or trees each leaf is read once, and looked up for each row."""
+
 MAX_CLASS_WEIGHT = 1 << 24
 """Largest weight of a class."""
 
@@ -210,6 +213,13 @@ class ClassCounts(PickledWithoutCaches):
                 raise ArtifactError(f"{COSTS}[{place}]: values are finite, symmetric, >= 0, and 0 on the diagonal")
 
 
+class LaidMeans(NamedTuple):
+    """Means and spreads of the nodes of rows, side by side: shapes (n_trees, q, n_rows) and (n_trees, n_rows)."""
+
+    means: Floats
+    spreads: Floats
+
+
 @dataclass(frozen=True)
 class Means(PickledWithoutCaches):
     """Mean target or embedding of each node, shape (N, q), and the mean squared deviation from it, shape (N,)."""
@@ -257,6 +267,17 @@ class Means(PickledWithoutCaches):
     def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
         """Factor times mean ||Y - Y'||^2 for one row's nodes."""
         spread_distances_of_row(self.table.tree_start, self.means, self.spreads, self.factor, row, held, apart)
+
+    def laid(self, nodes: Int32s) -> LaidMeans | None:
+        """What this table has of the nodes of rows, shape (n_trees, n_rows); None above `LAID_NUMBERS`."""
+        if nodes.size * (self.n_outputs + 1) > LAID_NUMBERS:
+            return None
+        places = self.table.tree_start[:-1, None] + nodes
+        return LaidMeans(np.ascontiguousarray(np.moveaxis(self.means[places], 2, 1)), self.spreads[places])
+
+    def add_from_laid(self, ends: Int32s, laid: LaidMeans, total: Floats) -> None:
+        """Add the distances of all trees from one row's nodes to ``total``, shape (n_rows,)."""
+        add_laid_distances(self.table.tree_start, self.means, self.spreads, self.factor, ends, laid, total)
 
     def add_outputs(self, nodes: Int32s, voters: Int32s, votes: Floats, total: Floats) -> None:
         """Add `outputs` of all trees, or the votes of those that vote instead: see `add_means`."""
@@ -657,6 +678,30 @@ def spread_distances_of_row(
             for q in range(means.shape[1]):
                 square += (means[end, q] - means[start + node, q]) ** 2
             apart[own + node] = factor * (square + (spreads[end] + spreads[start + node]))
+
+
+@kernel
+def add_laid_distances(
+    tree_start: Ints, means: Floats, spreads: Floats, factor: float, ends: Int32s, laid: LaidMeans, total: Floats
+) -> None:
+    """total[j] += factor (||m - m'||^2 + (s + s')), the bits of `spread_distances`, tree after tree.
+
+    Nothing is looked up, so that the processor works on several rows at once.
+    """
+    square = np.empty(total.shape[0])
+    for tree in range(ends.shape[0]):
+        end = tree_start[tree] + ends[tree]
+        spread, of_rows = spreads[end], laid.spreads[tree]
+        for q in range(means.shape[1]):
+            mean, others = means[end, q], laid.means[tree, q]
+            if q == 0:
+                for j in range(total.shape[0]):
+                    square[j] = (mean - others[j]) ** 2
+            else:
+                for j in range(total.shape[0]):
+                    square[j] += (mean - others[j]) ** 2
+        for j in range(total.shape[0]):
+            total[j] += factor * (square[j] + (spread + of_rows[j]))
 
 
 @kernel

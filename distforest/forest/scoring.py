@@ -143,6 +143,10 @@ def _goes_by_rows(forest: Forest, n_rows: int) -> bool:
 def _add_rows(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> None:
     """Add the distances of all trees, one row of ``left`` after the other, to ``total``, shape (n_left, n_right)."""
     table, trees = between_nodes(forest), telling_trees(forest)
+    if isinstance(table, Means) and right is forest.leaves and forest.laid_means is not None:
+        for ends, sums in zip(by_row(left), total, strict=True):
+            table.add_from_laid(ends, forest.laid_means, sums)
+        return
     tree_start, others = forest.table.tree_start, np.ascontiguousarray(right, np.int32)
     held = forest.held_nodes if right is forest.leaves else HeldNodes.of(others, tree_start)
     apart = np.empty(max(NODES_AT_ONCE, int(forest.table.tree_size.max())))

@@ -17,7 +17,7 @@ from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
 from distforest.sources.arrays import ArraySource
-from distforest.sources.opening import open_matrix, read_rows
+from distforest.sources.opening import open_matrix, rows_in
 from distforest.sources.point_pairs import PairColumns, check_points
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from distforest.forest.pairs.pair_scores import Points
     from distforest.jobs.own_distances import OwnDistances
     from distforest.jobs.question import Question
+    from distforest.sources.guarded import ZarrArray
     from distforest.sources.schema import Reordering
     from distforest.sources.source import Int32s, Ints, Source
+    from distforest.sources.sparse_store import SparseStore
 
 VOTERS = "voters"
 """The array beside the nodes that holds, for each routed query, the training object that votes in each tree."""
@@ -175,7 +177,7 @@ class Asked:
     def nodes_of(self, name: str, rows: slice | np.ndarray) -> Int32s:
         """The nodes of some rows of the queries, or of the reference, shape (n_trees, n)."""
         if self.routed:
-            return np.ascontiguousarray(read_rows(f"{self.routed}/{name}", rows).T)
+            return np.ascontiguousarray(rows_in(_opened_once(self.run, f"{self.routed}/{name}"), rows).T)
         return scoring.apply(self.forest, self._source(name, rows))
 
     def to_others(self, measure: Callable[[Int32s], np.ndarray]) -> np.ndarray:
@@ -207,7 +209,13 @@ class Asked:
         return recoding.rows(values)[0] if recoding else values
 
     def _read(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
-        return read_rows(self.question.arrays[name], rows)
+        return rows_in(_opened_once(self.run, self.question.arrays[name]), rows)
+
+
+@lru_cache(maxsize=4)
+def _opened_once(run: str, address: str) -> ZarrArray | SparseStore:  # noqa: ARG001  (of the key)
+    """What tasks of a run read rows of; opening it takes as long as reading a block."""
+    return open_matrix(address)
 
 
 _RECODING = Lock()

@@ -275,7 +275,7 @@ class OnDask:
         return f"{where}; if the system has ended it for its memory, {advice}"
 
 
-@dataclass
+@dataclass(eq=False)
 class _LinkedTask:
     """A task that waits until others are sent with it, and then its future."""
 
@@ -308,10 +308,10 @@ class _DaskLinks:
         return task
 
     def _send(self) -> None:
-        """Send all tasks, in one message for each run of them that has the same place."""
+        """Send all tasks, in few messages, each of tasks that have the same place."""
         unsent, self._unsent = self._unsent, []
-        for where, own in itertools.groupby(unsent, lambda task: task.where):
-            tasks = list(own)
+        for tasks in _messages(unsent):
+            where = tasks[0].where
             futures = self._cluster.client.get(
                 {task.key: tuple(map(_sent, task.call)) for task in tasks},
                 [task.key for task in tasks],
@@ -461,6 +461,27 @@ def _sent(argument: object) -> object:
     if isinstance(argument, _LinkedTask):
         return argument.future or argument.key
     return [_sent(own) for own in argument] if isinstance(argument, list) else argument
+
+
+def _messages(tasks: Sequence[_LinkedTask]) -> Iterator[list[_LinkedTask]]:
+    """Tasks that have the same place together, after those whose answers they are given; all are sent one by one."""
+    left = list(tasks)
+    while left:
+        own = list[_LinkedTask]()
+        for task in left:
+            if task.where == left[0].where and all(one.future or one in own for one in _linked_in(task.call)):
+                own.append(task)
+        left = [task for task in left if task not in own]
+        yield own
+
+
+def _linked_in(argument: object) -> Iterator[_LinkedTask]:
+    """The tasks among some arguments, also in lists of them."""
+    if isinstance(argument, _LinkedTask):
+        yield argument
+    elif isinstance(argument, (list, tuple)):
+        for own in argument:
+            yield from _linked_in(own)
 
 
 def _linked_answer(function: Callable[..., R], *arguments: object) -> R | DistforestError:

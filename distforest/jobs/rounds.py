@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from distforest.sources.parted import codes_of_part, rows_of_part
 from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from distforest.forest.table import NodeTable
     from distforest.growth.parts import OftenDrawn, Walked
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from distforest.jobs.inputs import Inputs
     from distforest.sources.parted import StagedParts
     from distforest.stores.folder import Folder
+
+R = TypeVar("R")
 
 JOINED = 8
 """Answers that a task adds up at most."""
@@ -99,10 +101,12 @@ def grow_in_parts(
     with check_linking(cluster).linked(work) as links:
         rowless = links.call(rowless_growth, inputs)
         parts = [links.call(open_part, inputs, number, near=number) for number in range(_parts_of(inputs).count)]
-        courses = (_tree(links, PartedTree(inputs, shards, tree, stop), rowless, parts) for tree in trees)
-        for receipt in links.follow(courses, at_once):
-            receipts.append(receipt)
-            clock.tick(receipt, receipt)
+        tasks = [PartedTree(inputs, shards, tree, stop) for tree in trees]
+        groups = [tasks[first : first + at_once] for first in range(0, len(tasks), at_once)]
+        for sealed in links.follow((_trees(links, group, rowless, parts) for group in groups), 1):
+            receipts += sealed
+            for receipt in sealed:
+                clock.tick(receipt, receipt)
     return receipts
 
 
@@ -118,52 +122,181 @@ def _parts_of(inputs: Inputs) -> StagedParts:
     return inputs.parts
 
 
-def _tree(links: TaskLinks, task: PartedTree, rowless: Handle, parts: Sequence[Handle]) -> Course[Receipt]:
+def _trees(
+    links: TaskLinks, tasks: Sequence[PartedTree], rowless: Handle, parts: Sequence[Handle]
+) -> Course[list[Receipt]]:
+    """The course of some trees, which go down level by level in step; a tree that is done waits for the others."""
+    calls = _SharedCalls(links)
+    courses = [_tree(calls, task, rowless, parts) for task in tasks]
+    receipts: list[Receipt] = []
+    ready: list[tuple[Course[Receipt], Any]] = [(course, None) for course in courses]
+    waiting: list[tuple[Course[Receipt], _OwnAnswer]] = []
+    while ready or waiting:
+        for course, answer in ready:
+            try:
+                waiting.append((course, course.send(answer)))
+            except StopIteration as end:
+                receipts.append(end.value)
+        ready = []
+        calls.make()
+        if waiting:
+            asked = next((own.call for _, own in waiting if own.call.function is decide_level), waiting[0][1].call)
+            answers = yield asked.handle
+            ready = [(course, answers[own.place]) for course, own in waiting if own.call is asked]
+            waiting = [(course, own) for course, own in waiting if own.call is not asked]
+    return receipts
+
+
+def _tree(
+    calls: _SharedCalls, task: PartedTree, rowless: Handle, parts: Sequence[Handle]
+) -> Generator[_OwnAnswer, Any, Receipt]:
     """The course of one tree."""
-    began, call, rows_of_pack = time.perf_counter(), _checked(links), _parts_of(task.inputs).rows_of_pack
-    drawn = [call(draw_part, part, rowless, task.tree) for part in parts]
-    rows = [call(rows_of_root, part, of_part) for part, of_part in zip(parts, drawn, strict=True)]
-    packs: dict[int, Handle] = {}
-    decisions: list[Handle] = []
+    began, rows_of_pack = time.perf_counter(), _parts_of(task.inputs).rows_of_pack
+    drawn = [calls.alone(draw_part, part, rowless, task.tree, near=number) for number, part in enumerate(parts)]
+    rows = [
+        calls.alone(rows_of_root, part, of_part, near=number)
+        for number, (part, of_part) in enumerate(zip(parts, drawn, strict=True))
+    ]
+    packs: dict[int, _OwnAnswer] = {}
+    decisions: list[_OwnAnswer] = []
     level = LevelOfTree.root(task.tree, len(parts))
     while level.nodes:
-        of_packs = [call(answer_of_pack, packs[pack]) for pack in level.packs]
-        answers: list[list[Handle]] = []
+        of_packs = [calls.shared(pack, answer_of_pack, packs[pack], near=pack) for pack in level.packs]
+        answers: list[list[_OwnAnswer]] = []
         asked = level.large
         while True:
             if asked:
                 of_parts = [
-                    call(sums_of_part, part, rowless, task.tree, own, asked, len(answers))
-                    for part, own in zip(parts, rows, strict=True)
+                    calls.shared(number, sums_of_part, part, rowless, task.tree, own, asked, len(answers), near=number)
+                    for number, (part, own) in enumerate(zip(parts, rows, strict=True))
                 ]
-                answers.append(_joined(call, of_parts))
-            decided = call(decide_level, rowless, level, answers, of_packs, rows_of_pack)
+                answers.append(_joined(calls, of_parts))
+            decided = calls.shared(0, decide_level, rowless, level, answers, of_packs, rows_of_pack)
             decision: Decision = yield decided
             if not decision.again:
                 break
             asked = decision.again
         decisions.append(decided)
         if level.large:
-            rows = [call(move_rows, part, own, decided) for part, own in zip(parts, rows, strict=True)]
+            rows = [
+                calls.shared(number, move_rows, part, own, decided, near=number)
+                for number, (part, own) in enumerate(zip(parts, rows, strict=True))
+            ]
         level = decision.level
         if decision.is_last(rows_of_pack):
-            packs[len(parts)] = call(finish_packs, [packs.pop(pack) for pack in level.packs], rowless, decided)
+            left = [calls.alone(_itself, packs.pop(pack)) for pack in level.packs]
+            packs[len(parts)] = calls.alone(finish_packs, left, rowless, decided)
             break
         for pack in level.packs:
             packets = [
-                call(packet_of, part, own, pack)
-                for part, own in zip(parts, rows, strict=True)
+                calls.shared((pack, number), packet_of, part, own, pack, near=number)
+                for number, (part, own) in enumerate(zip(parts, rows, strict=True))
                 if pack in (decision.begun or {})
             ]
-            packs[pack] = call(
-                descend_pack, packs.get(pack), rowless, decided, pack, packets, near=pack if packets else None
-            )
-    written = [call(written_of_pack, packs[pack]) for pack in sorted(packs)]
-    table = call(table_of_tree, decisions, written)
+            given = packs.get(pack), rowless, decided, pack, packets
+            packs[pack] = calls.shared(pack, descend_pack, *given, near=pack)
+    written = [calls.alone(written_of_pack, packs[pack]) for pack in sorted(packs)]
+    table = calls.alone(table_of_tree, decisions, written)
     rows, decisions, packs = [], [], {}
-    walked = [call(walk_part, part, rowless, table, of_part) for part, of_part in zip(parts, drawn, strict=True)]
-    receipt: Receipt = yield call(commit_tree, task, rowless, table, drawn, walked)
+    walked = [
+        calls.alone(walk_part, part, rowless, table, of_part, near=number)
+        for number, (part, of_part) in enumerate(zip(parts, drawn, strict=True))
+    ]
+    receipt: Receipt = yield calls.alone(commit_tree, task, rowless, table, drawn, walked)
     return replace(receipt, seconds=time.perf_counter() - began)
+
+
+def _joined(calls: _SharedCalls, answers: list[_OwnAnswer]) -> list[_OwnAnswer]:
+    """The sums of all parts, added up in a tree of tasks until they are few."""
+    while len(answers) > JOINED:
+        groups = [answers[first : first + JOINED] for first in range(0, len(answers), JOINED)]
+        lanes = [(len(groups), number) for number in range(len(groups))]
+        answers = [
+            calls.shared(lane, join_sums, group) if len(group) > 1 else group[0]
+            for lane, group in zip(lanes, groups, strict=True)
+        ]
+    return answers
+
+
+# --- tasks that several trees share -----------------------------------------------------------------------------
+
+
+class _SharedCall:
+    """A call of a function for some trees, of each of which it is given the arguments."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+        self.arguments: list[list[object]] = []
+        self.near: int | None = None
+        self.handle: Handle = None
+
+
+class _OwnAnswer(NamedTuple):
+    """What a call has answered of one of its trees."""
+
+    call: _SharedCall
+    place: int
+
+
+class _SharedCalls:
+    """Calls of several trees that go down in step: those of one function in one lane are a single task.
+
+    A task costs the scheduler and a worker the same, however many trees it is for. A lane is what is done where a part
+    lies, or a pack.
+    """
+
+    def __init__(self, links: TaskLinks) -> None:
+        self._call = _checked(links)
+        self._open: dict[object, _SharedCall] = {}
+
+    def shared(
+        self, lane: object, function: Callable[..., object], *arguments: object, near: int | None = None
+    ) -> _OwnAnswer:
+        """Call a function for a tree, and in the same task for all others that do so before the calls are made."""
+        call = self._open.setdefault((function, lane), _SharedCall(function))
+        call.arguments.append(list(arguments))
+        call.near = call.near if near is None else near
+        return _OwnAnswer(call, len(call.arguments) - 1)
+
+    def alone(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> _OwnAnswer:
+        """Call a function for a tree in a task of its own."""
+        return self.shared(object(), function, *arguments, near=near)
+
+    def make(self) -> None:
+        """Make all calls."""
+        for call in self._open.values():
+            self._make(call)
+        self._open = {}
+
+    def _make(self, call: _SharedCall) -> Handle:
+        """Make a call, after those whose answers it is given; returns its handle."""
+        if call.handle is None:
+            arguments, call.arguments = call.arguments, []
+            given = [self._given(own) for own in arguments]
+            call.handle = self._call(call.function, [_places(own) for own in arguments], given, near=call.near)
+        return call.handle
+
+    def _given(self, argument: object) -> object:
+        if isinstance(argument, _OwnAnswer):
+            return self._make(argument.call)
+        return [self._given(own) for own in argument] if isinstance(argument, list) else argument
+
+
+Places = int | None | list["Places"]
+"""Where an argument is among the answers of a task; None: it is itself one. A list has those of its entries."""
+
+
+def _places(argument: object) -> Places:
+    if isinstance(argument, _OwnAnswer):
+        return argument.place
+    return [_places(own) for own in argument] if isinstance(argument, list) else None
+
+
+def _picked(argument: Any, places: Places) -> Any:
+    """An argument, for which a tree's own answer has taken the place of those of all trees."""
+    if isinstance(places, list):
+        return [_picked(own, place) for own, place in zip(argument, places, strict=True)]
+    return argument if places is None else argument[places]
 
 
 def _checked(links: TaskLinks) -> Callable[..., Handle]:
@@ -175,18 +308,17 @@ def _checked(links: TaskLinks) -> Callable[..., Handle]:
     return call
 
 
-def of_same_growth(growth: int, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function, if this process has this version of the growth; raises JobError if not."""
+def of_same_growth(
+    growth: int, function: Callable[..., R], places: list[Places], arguments: list[list[object]]
+) -> list[R]:
+    """Call a function for each tree, if this process has this version of the growth; raises JobError if not."""
     check_own_growth(growth)
-    return function(*arguments)
+    return [function(*_picked(own, of_tree)) for own, of_tree in zip(arguments, places, strict=True)]
 
 
-def _joined(call: Callable[..., Handle], answers: list[Handle]) -> list[Handle]:
-    """The sums of all parts, added up in a tree of tasks until they are few."""
-    while len(answers) > JOINED:
-        groups = [answers[first : first + JOINED] for first in range(0, len(answers), JOINED)]
-        answers = [call(join_sums, group) if len(group) > 1 else group[0] for group in groups]
-    return answers
+def _itself(answer: R) -> R:
+    """A tree's own answer, which is not sent elsewhere with those of others."""
+    return answer
 
 
 # --- tasks that read and write --------------------------------------------------------------------------------

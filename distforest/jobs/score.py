@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Watch
     from distforest.jobs.own_distances import OwnDistances
     from distforest.jobs.question import Question
+    from distforest.sources.guarded import ZarrArray
     from distforest.sources.lazy.source import LazySource
     from distforest.stores.claims import Claim
 
@@ -359,6 +360,12 @@ def _write_starts(group: str, found: Outline) -> None:
     write_array(group, ROW_STARTS, (n,), np.dtype(np.int64), blocks)
 
 
+@lru_cache(maxsize=4)
+def _writable_once(run: str, target: str, name: str) -> ZarrArray:  # noqa: ARG001  (of the key)
+    """An array into which the tasks of a run write."""
+    return writable_array(target, name)
+
+
 class Lacking(NamedTuple):
     """Numbers of queries without any value; and how many lack a value that no training row lacked, by column."""
 
@@ -373,7 +380,7 @@ def answer_rows(task: ScoreTask) -> Lacking:
     work = row.over_pairs if over_pairs else row.work
     assert work is not None  # noqa: S101  (held by outline)
     for (name, _), values in zip(row.arrays, work(asked), strict=True):
-        array = writable_array(task.target, name)
+        array = _writable_once(task.run, task.target, name)
         if row.is_graph:
             width = values.shape[1]
             array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)

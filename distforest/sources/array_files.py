@@ -13,18 +13,20 @@ import io
 import os
 import platform
 import weakref
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from distforest.errors import DamageError, JobError
 from distforest.sources.arrays import bytes_of, row_blocks
+from distforest.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -120,9 +122,56 @@ class Mapped:
 
 def array_digest(array: np.ndarray) -> str:
     """The digest of an array's dtype, shape and values."""
-    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    digest = begun_digest(array.shape, array.dtype)
     for _, block in row_blocks(array):
         digest.update(np.ascontiguousarray(block).data)
+    return digest.hexdigest()
+
+
+def begun_digest(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> hashlib._Hash:
+    """The digest of an array of which all values are still to come."""
+    return hashlib.sha256(f"{dtype.str}{shape}".encode())
+
+
+def written_rows(path: Path, blocks: Iterable[np.ndarray], shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> str:
+    """Write blocks of rows after the header of an array file; returns the digest of the array.
+
+    The digest of a block is taken while it is written, and meanwhile what was written before goes to the disk. At the
+    end all of it is there.
+
+    Parameters
+    ----------
+    path
+        A file that has its header, as `npy_header` makes it, and room for the array.
+    blocks
+        The rows, from the first to the last; they are converted to ``dtype``.
+    shape, dtype
+        Of the whole array.
+
+    Raises
+    ------
+    OSError
+        The disk is full, or refuses a write.
+    """
+    digest, flushed = begun_digest(shape, dtype), Future[None]()
+    flushed.set_result(None)
+    with path.open("r+b") as file:
+        file.seek(len(npy_header(shape, dtype)))
+        flush = partial(os.fsync, file.fileno())
+        try:
+            for given in blocks:
+                block = np.ascontiguousarray(given, dtype).data
+                digested = in_thread(partial(digest.update, block), "distforest-digest")
+                file.write(block)
+                digested.result()
+                if flushed.done():
+                    flushed.result()  # a file system tells of an error once
+                    flushed = in_thread(flush, "distforest-flush")
+        finally:
+            wait([flushed])
+        flushed.result()
+        file.flush()
+        flush()
     return digest.hexdigest()
 
 

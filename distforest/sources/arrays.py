@@ -288,7 +288,7 @@ def row_blocks(array: Matrix, block_bytes: int | None = None) -> Iterator[tuple[
     Zarr array hold many chunks, which are decoded together. Pages of a memory map are given back after each block.
     """
     n_rows = array.shape[0]
-    chunk, most = (array.chunks[0], 1 << 26) if is_stored(array) else (1, 1 << 21)
+    chunk, most = (array.chunks[0], 1 << 25) if is_stored(array) else (1, 1 << 21)
     step = max(1, rows_of(block_bytes or most, array.shape, array.dtype) // chunk) * chunk
     for first in range(0, n_rows, step):
         yield first, np.asarray(array[first : first + step])

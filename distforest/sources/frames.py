@@ -38,7 +38,7 @@ def blosc_size(head: bytes, n_bytes: int) -> int | None:
     return int.from_bytes(head[4:8], "little")
 
 
-def zstd_size(frames: bytes) -> int | None:
+def zstd_size(frames: bytes | memoryview) -> int | None:
     """The total decoded size that frames announce (RFC 8878, 3.1.1); None if one announces none or is cut off."""
     total, begin = 0, 0
     while begin < len(frames):
@@ -50,7 +50,7 @@ def zstd_size(frames: bytes) -> int | None:
     return total if begin == len(frames) > 0 else None
 
 
-def _zstd_head(frames: bytes, begin: int) -> tuple[int | None, int, bool]:
+def _zstd_head(frames: bytes | memoryview, begin: int) -> tuple[int | None, int, bool]:
     """The size that a frame announces, or None; where its blocks begin; whether it ends in a checksum.
 
     The size has 1, 2, 4 or 8 bytes and follows a descriptor byte, an optional window byte and an optional dictionary
@@ -68,7 +68,7 @@ def _zstd_head(frames: bytes, begin: int) -> tuple[int | None, int, bool]:
     return size, first + width, bool(descriptor & _HAS_CHECKSUM)
 
 
-def _zstd_end(frames: bytes, begin: int) -> int | None:
+def _zstd_end(frames: bytes | memoryview, begin: int) -> int | None:
     """Where the blocks that start at ``begin`` end; None if they are cut off or of an unknown kind."""
     while begin + 3 <= len(frames):
         head = int.from_bytes(frames[begin : begin + 3], "little")

@@ -351,7 +351,7 @@ def check_zstd(frames: Bytes, max_bytes: int | None) -> None:
 
     Their decoder checks everything else.
     """
-    size = zstd_size(bytes(memoryview(frames).cast("B")))
+    size = zstd_size(memoryview(frames).cast("B"))
     if size is not None:
         _check_size(size, max_bytes)
 

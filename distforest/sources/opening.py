@@ -62,7 +62,11 @@ def open_matrix(address: str) -> ZarrArray | SparseStore:
 
 def read_rows(address: str, rows: slice | np.ndarray) -> np.ndarray | scipy.sparse.csr_array:
     """Read some rows of the array or the sparse matrix at an address; sparse rows are a CSR array of SciPy."""
-    matrix = open_matrix(address)
+    return rows_in(open_matrix(address), rows)
+
+
+def rows_in(matrix: ZarrArray | SparseStore, rows: slice | np.ndarray) -> np.ndarray | scipy.sparse.csr_array:
+    """Read some rows of an array or a sparse matrix that `open_matrix` has opened, as `read_rows`."""
     if isinstance(matrix, SparseStore):
         return matrix.rows(rows)
     return np.asarray(matrix[rows] if isinstance(rows, slice) else matrix.oindex[rows])

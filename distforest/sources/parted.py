@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.errors import InputError
+from distforest.sources.array_files import begun_digest
 from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.binned import Bins
 from distforest.sources.readings import check_shape
 from distforest.sources.staging import Staged
 from distforest.sources.stored import Digested
+from distforest.threads import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,11 +134,11 @@ def survey_rows(
         check_shape(stored, reading)
         shape, dtype = stored.shape, reading.dtype(stored.dtype)
         first_rows = parted(shape[0], n_parts, stored.chunks[0])
-        whole = hashlib.sha256(f"{dtype.str}{shape}".encode())  # as `array_digest` of the staged file
+        whole = begun_digest(shape, dtype)
         of_parts = [hashlib.sha256() for _ in range(n_parts)]
         lacks, kept = np.zeros(shape[1], np.bool_), list[np.ndarray]()
         for number, digest in enumerate(of_parts):
-            for first, given in _blocks(stored, first_rows[number], first_rows[number + 1]):
+            for first, given in ahead(_blocks(stored, first_rows[number], first_rows[number + 1]), "distforest-read"):
                 block = np.ascontiguousarray(reading.block(given, first))
                 if onlooker:
                     onlooker.see(given, first)

@@ -10,8 +10,9 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import held_in, release_pages, row_blocks
-from distforest.sources.given import unmasked
+from distforest.sources.given import is_stored, unmasked
 from distforest.sources.source import NUMBERS
+from distforest.threads import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -285,11 +286,24 @@ def read_level(
 
 
 def _fill(values: Matrix, reading: Reading, out: np.ndarray, onlooker: Onlooker | None = None) -> None:
-    for first, block in laid_out(values, reading):
-        out[first : first + len(block)] = reading.block(block, first)
+    for first, block in checked_blocks(values, reading, onlooker):
+        out[first : first + len(block)] = block
         release_pages(out)
+
+
+def checked_blocks(
+    values: Matrix, reading: Reading, onlooker: Onlooker | None = None
+) -> Iterator[tuple[int, np.ndarray]]:
+    """The first row of each block of rows, and its values, checked and converted by `Reading.block`.
+
+    The next block of an array on disk is read while this one is in use. Raises InputError as `read`.
+    """
+    blocks = laid_out(values, reading)
+    for first, block in ahead(blocks, "distforest-read") if is_stored(values) else blocks:
+        converted = reading.block(block, first)
         if onlooker:
             onlooker.see(block, first)
+        yield first, converted
 
 
 def laid_out(values: Matrix, reading: Reading) -> Iterator[tuple[int, np.ndarray]]:

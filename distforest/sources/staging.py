@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.array_files import Mapped, array_digest, npy_header, open_sound, untouched
+from distforest.sources.array_files import Mapped, array_digest, npy_header, open_sound, untouched, written_rows
 from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.guarded import DamagedChunkError
 from distforest.sources.laid_rows import laid_rows
-from distforest.sources.readings import Reading, check_shape, read_level
+from distforest.sources.readings import Reading, check_shape, checked_blocks, read_level
 from distforest.sources.scratch import NEW_ROOM, lock_of
 from distforest.sources.stored import OF_ANY_LENGTH, Digested
 from distforest.stores.room import told_if_full
@@ -143,10 +143,14 @@ def stage(address: str, reading: Reading, scratch: ScratchFolder, onlooker: Onlo
             values: Matrix = stored if objects is None else objects
             shape, dtype = tuple(values.shape), reading.dtype(values.dtype)
             with scratch.new_file(npy_header(shape, dtype), bytes_of(shape, dtype), why) as path:
-                out = np.lib.format.open_memmap(path, mode="r+")
-                _, reading = read_level(values, reading, out, onlooker)
+                if reading.symmetric:
+                    digest, reading = _filled(path, values, reading, onlooker)
+                else:
+                    blocks = (block for _, block in checked_blocks(values, reading, onlooker))
+                    digest = written_rows(path, blocks, shape, dtype)
                 stored.check_digest()
-                digest = _name_file(path, out, scratch)
+                if open_sound(scratch.staged(digest), digest, shape, dtype, []) is None:
+                    os.replace(path, scratch.staged(digest))  # other processes may be reading a sound one
     except DamagedChunkError:  # its message names the file
         raise
     except InputError as error:
@@ -171,14 +175,12 @@ def read_objects(address: str) -> np.ndarray:
     return np.array(values.tolist(), np.str_)
 
 
-def _name_file(path: Path, out: np.ndarray, scratch: ScratchFolder) -> str:
-    """Name a filled file by its digest, unless there is a sound file of that name; return the digest."""
-    out.flush()  # type: ignore[attr-defined]  # everything is on the disk before the file gets its name
-    digest = array_digest(out)
-    target = scratch.staged(digest)
-    if open_sound(target, digest, out.shape, out.dtype, []) is None:  # other processes may be reading a sound one
-        os.replace(path, target)
-    return digest
+def _filled(path: Path, values: Matrix, reading: Reading, onlooker: Onlooker | None) -> tuple[str, Reading]:
+    """Fill a file by `read_level`, on the whole matrix; returns the digest, and the reading with its offset."""
+    out = np.lib.format.open_memmap(path, mode="r+")
+    _, reading = read_level(values, reading, out, onlooker)
+    out.flush()  # everything is on the disk before the file gets its name
+    return array_digest(out), reading
 
 
 @contextmanager

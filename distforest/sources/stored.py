@@ -13,6 +13,7 @@ import operator
 import re
 import sys
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,9 +22,11 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import bytes_of, open_arrays
 from distforest.sources.files.bounds import allowed_bytes
 from distforest.stores.addresses import reaching, store_of
+from distforest.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Future
     from types import EllipsisType
 
     from distforest.sources.given import ChunkedArray
@@ -170,20 +173,26 @@ def sha256_of(array: ChunkedArray) -> str | None:
 
 @dataclass
 class Digested:
-    """An array on disk whose digest is taken while it is read, from the first row to the last.
+    """An array on disk that is read from the first row to the last, and compared with the digest in its attributes.
+
+    The digest is taken in a thread, while the next block is read or this one is worked on; so no block may be changed.
+    Where the attributes hold none, none is taken.
 
     Examples
     --------
     >>> import zarr
-    >>> array = Digested(zarr.array(np.arange(4.0)))
-    >>> values = array[0:3], array[3:4]
-    >>> array.sha256() == hashlib.sha256(np.arange(4.0).tobytes()).hexdigest()
-    True
+    >>> values = np.arange(4.0)
+    >>> array = zarr.array(values, attributes={"distforest": {"sha256": hashlib.sha256(values.tobytes()).hexdigest()}})
+    >>> read = Digested(array)
+    >>> read[0:3].tolist(), read[3:4].tolist()
+    ([0.0, 1.0, 2.0], [3.0])
+    >>> read.check_digest()
     """
 
     array: ChunkedArray
     _sum: hashlib._Hash = field(default_factory=hashlib.sha256)
     _next: int = 0
+    _summed: Future[None] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -200,19 +209,28 @@ class Digested:
         """Shape of the array's chunks."""
         return tuple(self.array.chunks)
 
+    @cached_property
+    def _written(self) -> str | None:
+        return sha256_of(self.array)
+
     def __getitem__(self, rows: slice | EllipsisType) -> np.ndarray:
         block = np.asarray(self.array[rows])
-        if isinstance(rows, slice) and rows.start == self._next:
-            self._sum.update(np.ascontiguousarray(block).data)
+        if self._written and isinstance(rows, slice) and rows.start == self._next:
+            self._finish()
+            self._summed = in_thread(partial(self._sum.update, np.ascontiguousarray(block).data), "distforest-digest")
             self._next += len(block)
         return block
 
-    def sha256(self) -> str | None:
-        """The digest of all values; None if some rows were not read."""
-        return self._sum.hexdigest() if self._next == self.shape[0] else None
-
     def check_digest(self) -> None:
-        """Refuse values whose digest is not the one in the array's attributes; raises InputError."""
-        written = sha256_of(self.array)
-        if written and self.sha256() != written:
+        """Refuse values whose digest is not the one in the array's attributes; raises InputError.
+
+        If some rows were not read, all values are refused.
+        """
+        self._finish()
+        if self._written and (self._next < self.shape[0] or self._sum.hexdigest() != self._written):
             raise InputError("its values are not those that were written (their SHA-256 differs); write the array anew")
+
+    def _finish(self) -> None:
+        """Wait for the digest of the last block."""
+        if self._summed is not None:
+            self._summed.result()

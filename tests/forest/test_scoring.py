@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.forest import held_nodes, scoring
+from distforest.forest import held_nodes, leaves, scoring
 from distforest.forest.forest import Forest
 from distforest.forest.leaves import ClassCounts
 from distforest.forest.path_lengths import PathLengths
@@ -180,6 +180,19 @@ def test_a_few_rows_have_the_bits_of_many(
         answers.append([whole, some, pairs, *scoring.kneighbors(forest, nodes, forest.leaves, 7, False)])
     for many, few_ones in zip(*answers, strict=True):
         assert many.tobytes() == few_ones.tobytes()
+
+
+@pytest.mark.parametrize("case", ["targets", "embedding"])
+def test_what_training_rows_have_side_by_side_has_the_bits_of_their_leaves(
+    case: str, forest_of: ForestOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, found = nodes_of(forest_of(case), case), []
+    for most, is_laid in [(leaves.LAID_NUMBERS, True), (0, False)]:
+        monkeypatch.setattr(leaves, "LAID_NUMBERS", most)
+        forest = replace(forest_of(case))
+        assert (forest.laid_means is not None) == is_laid
+        found.append(scoring.distance(forest, nodes[:, :1], forest.leaves).tobytes())
+    assert found[0] == found[1]
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, np.nan]), min_size=1, max_size=40), st.integers(1, 40), st.data())

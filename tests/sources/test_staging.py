@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gc
 import multiprocessing
@@ -16,7 +17,8 @@ import pytest
 import zarr
 
 from distforest.errors import InputError, JobError
-from distforest.sources import array_files, staging
+from distforest.sources import array_files, arrays, readings, staging
+from distforest.sources.array_files import array_digest
 from distforest.sources.readings import AS_IT_IS, DISTANCES, FEATURES, SIMILARITIES, Reading, read
 from distforest.sources.scratch import KEPT_SECONDS, PARTIAL_SECONDS, ScratchFolder, lock_of
 from distforest.sources.staging import Staged, stage
@@ -141,18 +143,72 @@ def test_asymmetric_distances_warn_where_they_are_staged(tmp_path: Path, scratch
     assert staged.open(scratch).tolist() == [[0.0, 2.0], [2.0, 0.0]]
 
 
+@pytest.mark.parametrize("reading", [FEATURES, DISTANCES])
 def test_an_error_in_the_middle_leaves_nothing_behind(
-    tmp_path: Path, scratch: ScratchFolder, monkeypatch: pytest.MonkeyPatch
+    reading: Reading, tmp_path: Path, scratch: ScratchFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = stored(tmp_path / "x.zarr", samples.features(4))
+    address = stored(tmp_path / "x.zarr", samples.distances(4))
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(staging, "read_level", interrupted)
+    monkeypatch.setattr(Reading, "block", interrupted)
     with pytest.raises(KeyboardInterrupt):
+        stage(address, reading, scratch)
+    assert left_in(scratch) == []
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", ">f4", "i2"])
+def test_blocks_that_are_written_while_others_are_read_are_the_whole_array(
+    dtype: str, tmp_path: Path, scratch: ScratchFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.arange(600.0).reshape(200, 3).astype(dtype)
+    address = stored(tmp_path / "x.zarr", values, (7, 3))
+    monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 300))
+    staged = stage(address, FEATURES, scratch)
+    assert staged.sha256 == array_digest(values.astype(np.float32))
+    assert staged.open(scratch).tolist() == values.tolist()
+
+
+def test_a_block_that_is_refused_late_leaves_nothing_behind(
+    tmp_path: Path, scratch: ScratchFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = samples.features(200)
+    values[150, 0] = np.inf
+    address = stored(tmp_path / "x.zarr", values, (7, 5))
+    monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 300))
+    with pytest.raises(InputError, match="the first at row 150, column 0"):
         stage(address, FEATURES, scratch)
     assert left_in(scratch) == []
+
+
+def test_a_disk_that_refuses_what_was_written_is_told_of(
+    tmp_path: Path, scratch: ScratchFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = stored(tmp_path / "x.zarr", samples.features(200), (7, 5))
+    told = iter([OSError(errno.EIO, "broken disk")])
+
+    def once(_: int) -> None:
+        for error in told:
+            raise error
+
+    monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 300))
+    monkeypatch.setattr(array_files.os, "fsync", once)
+    with pytest.raises(OSError, match="broken disk"):
+        stage(address, FEATURES, scratch)
+    assert left_in(scratch) == []
+
+
+def test_values_that_distforest_wrote_are_compared_with_their_digest(
+    tmp_path: Path, scratch: ScratchFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = samples.features(200)
+    arrays.write_array(str(tmp_path), "x", values.shape, values.dtype, [values], chunk_bytes=300)
+    monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 300))
+    assert stage(f"{tmp_path}/x", FEATURES, scratch).sha256 == array_digest(values)
+    zarr.open_array(tmp_path / "x", mode="r+")[199, 0] += 1.0
+    with pytest.raises(InputError, match="its values are not those that were written"):
+        stage(f"{tmp_path}/x", FEATURES, scratch)
 
 
 # --- opening on another host ------------------------------------------------------------------------------
