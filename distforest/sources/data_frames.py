@@ -125,7 +125,7 @@ def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> st
     'row 1 of X is named 1 and of y 2, but they are taken for the same row; give y.loc[X.index], or y.to_numpy() if they
     are'
     """
-    own, other = _index_of(X), _index_of(getattr(values, "values", None)) or _index_of(values)
+    own, other = _index_of(X), _index_of(values if _is_of_pandas(values) else getattr(values, "values", None))
     if not own or len(own) != len(other) or own == other or set(own) != set(other):
         return ""
     place = next(place for place, (one, another) in enumerate(zip(own, other, strict=True)) if one != another)
@@ -136,10 +136,13 @@ def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> st
 
 
 def _index_of(values: object) -> list[object]:
-    """The names of the rows of a frame or series of pandas; of anything else none."""
-    if type(values).__module__.partition(".")[0] != "pandas":
-        return []
-    return values.index.tolist()  # type: ignore[attr-defined]
+    """The names of the rows of a frame or series of pandas; of anything else, such as a `Categorical`, none."""
+    index = getattr(values, "index", None)
+    return [] if index is None or not _is_of_pandas(values) else list(index)
+
+
+def _is_of_pandas(values: object) -> bool:
+    return type(values).__module__.partition(".")[0] == "pandas"
 
 
 def _dtype(column: object) -> object:
