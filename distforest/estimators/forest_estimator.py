@@ -53,6 +53,7 @@ from distforest.sources.data_frames import (
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
+from distforest.sources.files.ids import told_of_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
@@ -415,7 +416,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _warn_of_order(X: object, **by_row: object) -> None:
         """Warn of values for each row, by their names, whose rows are named as those of ``X``, but in another order."""
         for name, values in by_row.items():
-            if warning := told_of_row_order(X, values, name):
+            if warning := told_of_row_order(X, values, name) or _told_of_addresses(X, values):
                 warn_caller(warning)
 
     @staticmethod
@@ -569,6 +570,12 @@ def data_of(
         graph=truth.graph,
         costs=truth.costs,
     )
+
+
+def _told_of_addresses(X: object, values: object) -> str:
+    """Where rows at the addresses ``X`` and ``values`` have the same names in another order; else ""."""
+    addresses = [os.fspath(own) for own in (X, values) if isinstance(own, (str, os.PathLike))]
+    return told_of_order(addresses)
 
 
 def _warning_of_roots(problem: Bound, forest: Forest) -> str:
