@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
+from distforest.forest.column_ranges import FEWEST_QUERIES, ColumnRanges
 from distforest.forest.estimates import Estimates
 from distforest.forest.exports import export_forest
 from distforest.forest.missing import told_of_unlearned
@@ -53,7 +54,7 @@ from distforest.sources.data_frames import (
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
-from distforest.sources.files.ids import told_of_order
+from distforest.sources.files.ids import told_of_named_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
     from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.schema import FeatureColumn
-    from distforest.sources.source import Float32s, Floats, Ints
+    from distforest.sources.source import Float32s, Floats, Ints, Source
     from distforest.sources.sparse_features import SparseFeatures
 
 CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
@@ -371,10 +372,22 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _warn_of_unlearned(self, queries: np.ndarray) -> None:
         """Warn of queries, shape (n, n_columns), that lack a value which no training row lacked."""
-        schema = self._schema()
-        names = None if schema is None or len(schema.names) < queries.shape[1] else schema.names
+        names = self._names_of(queries.shape[1])
         if told := told_of_unlearned(self.forest_.unlearned(queries), len(queries), names):
             warn_caller(f"X: {told}")
+
+    def _warn_of_far_queries(self, source: Source) -> None:
+        """Warn of columns of which all queries lie far beyond the training rows."""
+        training = self.forest_.ranges
+        if training is None or source.shape[0] < FEWEST_QUERIES or (found := ColumnRanges.of_source(source)) is None:
+            return
+        if told := training.told_of_far(found, self._names_of(len(found.least))):
+            warn_caller(f"X: {told}")
+
+    def _names_of(self, n_columns: int) -> tuple[str, ...] | None:
+        """The names of the columns of queries; None if they have none, or further columns beside the features."""
+        schema = self._schema()
+        return None if schema is None or len(schema.names) < n_columns else schema.names
 
     def _checked_params(self, truth: object) -> dict[str, Value]:
         """Return the method's parameters as plain values; raises InputError for all bad ones at once, or no truth."""
@@ -575,7 +588,7 @@ def data_of(
 def _told_of_addresses(X: object, values: object) -> str:
     """Where rows at the addresses ``X`` and ``values`` have the same names in another order; else ""."""
     addresses = [os.fspath(own) for own in (X, values) if isinstance(own, (str, os.PathLike))]
-    return told_of_order(addresses)
+    return told_of_named_order(addresses)
 
 
 def _warning_of_roots(problem: Bound, forest: Forest) -> str:

@@ -17,7 +17,7 @@ from distforest.sources.binned import quantile_rows
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, told_of_gamma, told_of_rounding
 from distforest.sources.factors import Labels, names_of_classes
-from distforest.sources.files.ids import told_of_order, told_of_square_order
+from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.opening import open_matrix
 from distforest.sources.parted import SurveyedRows, survey_rows
@@ -183,7 +183,7 @@ def _warn_of_order(wanted: Sequence[Wanted], kind: TruthKind) -> None:
     of_pairs = {Role.PAIRS, Role.PAIR_WEIGHT, *((Role.TRUTH,) if kind == TruthKind.LINKS else ())}
     of_rows = set(Role) - of_pairs - {Role.COSTS, Role.FEATURE_WEIGHTS}
     for roles in (of_rows, of_pairs):
-        if told := told_of_order([one.address for one in wanted if one.role in roles]):
+        if told := told_of_named_order([one.address for one in wanted if one.role in roles]):
             warn_caller(told)
     for one in wanted:
         is_square = one.reading.symmetric or one.reading in {SIMILARITIES, DISSIMILARITIES}

@@ -14,7 +14,7 @@ import pytest
 from distforest import RFD, SMERF
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.files.ids import told_of_order, told_of_square_order
+from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.files.ingest import ingest
 
 N = 40
@@ -44,7 +44,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_same_names_in_another_order_are_told(names: Sequence[Any]) -> None:
     one, other = (ingested(name, rows) for name, rows in (("a", table(names)), ("b", table(names).iloc[TURNED])))
     place = int(np.argmax(np.arange(N) != TURNED))
-    assert told_of_order([f"{one}/X", f"{one}/y", f"{other}/weights"]) == (
+    assert told_of_named_order([f"{one}/X", f"{one}/y", f"{other}/weights"]) == (
         f"row {place} of a.zarr/X is named {str(names[place])!r} and of b.zarr/weights {str(names[TURNED[place]])!r}, "
         "but they are taken for the same row; ingest both from tables in one order"
     )
@@ -61,9 +61,9 @@ def test_names_that_do_not_contradict_are_no_matter() -> None:
     }
     for name, rows in others.items():
         other = ingested(name, rows)
-        assert told_of_order([f"{one}/X", f"{other}/y"]) == "", name
+        assert told_of_named_order([f"{one}/X", f"{other}/y"]) == "", name
     without = ingested("without", table(TEXTS).drop(columns="name").iloc[TURNED], id=None)
-    assert told_of_order([f"{one}/X", f"{without}/y", "nothing.zarr/y", "a.zarr/ids"]) == ""
+    assert told_of_named_order([f"{one}/X", f"{without}/y", "nothing.zarr/y", "a.zarr/ids"]) == ""
 
 
 def job(features: str, truth: str, kind: str = "labels", weights: str | None = None) -> Spec:

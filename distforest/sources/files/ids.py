@@ -139,7 +139,7 @@ def _told_beside(address: str) -> str | None:
     return f"{group}/{IDS}" if are_there else None
 
 
-def told_of_order(addresses: Sequence[str]) -> str:
+def told_of_named_order(addresses: Sequence[str]) -> str:
     r"""Where rows at two addresses have the same names in another order; else "". Rows are paired by their places.
 
     Examples
@@ -151,7 +151,7 @@ def told_of_order(addresses: Sequence[str]) -> str:
     ...     for name, rows in (("new", "fern,1\nmoss,3"), ("old", "moss,3\nfern,1")):
     ...         _ = Path(folder, f"{name}.csv").write_text(f"plant,height\n{rows}\n")
     ...         _ = ingest(f"{folder}/{name}.csv", f"{folder}/{name}.zarr", id="plant")
-    ...     told_of_order([f"{folder}/{name}.zarr/X" for name in ("new", "old")]).replace(folder, "")
+    ...     told_of_named_order([f"{folder}/{name}.zarr/X" for name in ("new", "old")]).replace(folder, "")
     "row 0 of /new.zarr/X is named 'fern' and of /old.zarr/X 'moss', but they are taken for the same row; ingest both
     from tables in one order"
     """
