@@ -429,7 +429,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _warn_of_order(X: object, **by_row: object) -> None:
         """Warn of values for each row, by their names, whose rows are named as those of ``X``, but in another order."""
         for name, values in by_row.items():
-            if warning := told_of_row_order(X, values, name) or _told_of_addresses(X, values):
+            held = getattr(values, "adjacency", values)
+            if warning := told_of_row_order(X, held, name) or _told_of_addresses(X, held):
                 warn_caller(warning)
 
     @staticmethod
