@@ -569,7 +569,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Raises
         ------
         InputError
-            ``X`` are not the training rows, ``y`` is no ground truth for them, or no tree left two of them out.
+            ``X`` are not the training rows, ``y`` is not what they were taught, or no tree left two of them out.
 
         Examples
         --------
@@ -586,6 +586,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         if len(truth.values) != source.shape[0]:
             text = f"found {counted(source.shape[0], 'row')} of X and {len(truth.values)} of {truth.kind.noun}"
             raise InputError(f"{text}: inconsistent numbers of samples")
+        if len(truth.values) == self.forest_.n_training:  # other rows are refused below
+            check_own_distances(self.forest_, truth)
         names = self._feature_names()
         return importances.permutation_importances(self.forest_, source, truth, names, seed_of(random_state))
 

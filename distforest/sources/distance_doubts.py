@@ -16,6 +16,7 @@ import numpy as np
 from distforest.amounts import are
 from distforest.sources.arrays import diagonal_of, row_blocks
 from distforest.sources.sparse import told_of_one_direction
+from distforest.sources.zero_distances import told_of_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -297,7 +298,30 @@ def told_of_given(matrix: Float32s, reading: Reading, n_unobserved: int) -> list
     if reading.convert == "edges":  # whose distances are 0 to 1
         return [unobserved] if unobserved else []
     given = told_of_truth(matrix, reading.offset) or told_of_far_distances(matrix, reading.offset)
+    given = given or ("" if reading.offset else told_of_zeros(matrix) or told_of_equal_distances(matrix))
     return [told for told in (given, unobserved) if told]
+
+
+def told_of_equal_distances(matrix: Float32s) -> str:
+    """A doubt about distances between different rows that are all the same number, but not 0; else "".
+
+    Examples
+    --------
+    >>> told_of_equal_distances(1 - np.eye(3, dtype=np.float32))
+    'all distances between different rows are 1, so that there is nothing to learn from them; check how they were read'
+    >>> told_of_equal_distances(np.array([[0, 1, 1], [1, 0, 2], [1, 2, 0]], np.float32))
+    ''
+    """
+    if len(matrix) < 3 or not matrix[0, 1] > 0.0:
+        return ""
+    distance = float(matrix[0, 1])
+    for first, block in row_blocks(matrix):
+        differs = (block != distance) & ~np.isnan(block)
+        differs[np.arange(len(block)), np.arange(first, first + len(block))] = False
+        if differs.any():
+            return ""
+    found = f"all distances between different rows are {distance:g}, so that there is nothing to learn from them"
+    return f"{found}; check how they were read"
 
 
 def told_of_unobserved(matrix: Float32s) -> str:

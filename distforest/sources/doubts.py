@@ -17,7 +17,7 @@ import scipy.sparse
 from distforest.amounts import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -79,6 +79,12 @@ for amounts unless each value has that many rows on average."""
 ORDER, CHANCE = 0.3, 1e-3
 """The least rank correlation with a column that shows that labels are amounts; the probability that one column reaches
 the required correlation by chance."""
+
+NO_LABELS = frozenset({"", "?", "nan", "<na>", "nat", "n/a", "#n/a", "null"})
+"""Words of missing labels, in small letters: those that programs write. ``"None"`` and ``"NA"`` may be classes."""
+
+FEWEST_NAMES = 20
+"""So many rows, or fewer, may each have a label of their own."""
 
 MOST_COLUMNS = 512
 """The most columns with which the order of labels is compared."""
@@ -517,6 +523,42 @@ def told_of_spellings(words: Iterable[object], what: str) -> str:
 
 
 # --- labels -----------------------------------------------------------------------------------------------
+
+
+def told_of_classes(classes: Sequence[object], codes: NDArray[np.integer]) -> str:
+    """Say that each row has a class of its own, or that one class may be a missing label; else "".
+
+    Whole numbers are left to `told_of_amounts`.
+
+    Parameters
+    ----------
+    classes
+        The classes.
+    codes
+        The number of the class of each row, shape (n,).
+
+    Examples
+    --------
+    >>> told_of_classes(["a", "nan"], np.array([0, 0, 1]))
+    "the label 'nan' of 1 row is a class like any other; leave those rows out if it stands for a missing label"
+    >>> told_of_classes([f"plant {k}" for k in range(30)], np.arange(30))
+    'each of the 30 rows has a label of its own, so that no two rows are alike; labels that name rows teach nothing, so
+    give what rows have in common'
+    """
+    words = [place for place, word in enumerate(classes) if isinstance(word, str)]
+    if len(words) == len(classes) == len(codes) > FEWEST_NAMES:
+        found = f"each of the {len(codes):,} rows has a label of its own, so that no two rows are alike"
+        return f"{found}; labels that name rows teach nothing, so give what rows have in common"
+    unknown = [place for place in words if str(classes[place]).strip().casefold() in NO_LABELS]
+    if not unknown:
+        return ""
+    rows = counted(int(np.isin(codes, unknown).sum()), "row")
+    named = " and ".join(repr(classes[place]) for place in unknown)
+    if len(unknown) > 1:
+        found = f"the labels {named} of {rows} are classes like any other"
+        return f"{found}; leave those rows out if they stand for missing labels"
+    found = f"the label {named} of {rows} is a class like any other"
+    return f"{found}; leave those rows out if it stands for a missing label"
 
 
 def told_of_amounts(vector: np.ndarray, columns: np.ndarray | None = None, schema: Schema | None = None) -> str:
