@@ -51,6 +51,7 @@ from distforest.sources.data_frames import (
     frame_columns,
     numbers_of_columns,
     told_of_row_order,
+    with_plain_missing,
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
@@ -268,6 +269,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if address is not None and is_sparse(rows) and self._zero_is_absent:
             return self._stored_sparse_rows(rows, address, reset)
         dates: dict[str, FeatureColumn] = {}
+        rows = with_plain_missing(rows)
         if is_data_frame(rows):
             check_names(rows)
             dates = learned_dates(rows) if reset else {}
@@ -286,6 +288,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             check_number_columns(rows, is_training=reset)
             dtypes = dtypes_of(rows)
             self._check_numbered_columns(rows, reset)
+            rows = with_plain_missing(rows, with_digits=True)
         if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
         is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse

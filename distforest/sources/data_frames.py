@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.sources.given import DataFrame
+
+T = TypeVar("T")
 
 WAYS = ("itercolumns", "iter_columns", "items")
 """Methods that iterate over columns: of Arrow tables, of Polars, and of pandas, whose method yields names too."""
@@ -78,6 +80,52 @@ def check_names(frame: DataFrame) -> None:
         expected = "X: a name of its own was expected for each column"
         cure = "rename them, or give X.to_numpy() to have no names"
         raise InputError(f"{expected}, found {twice!r} for {names.count(twice)} of them; {cure}")
+
+
+def with_plain_missing(rows: T, with_digits: bool = False) -> T:
+    """Rows in which NA and NaT of pandas among objects are NaN as among numbers, or None in an array.
+
+    Columns of a frame that hold anything but numbers beside them stay as they are, and so do rows of any other kind.
+    Digits as words may be meant as categories; they are numbers ``with_digits``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"n": pd.Series([3, pd.NA], dtype="object"), "word": pd.Series(["a", pd.NA])})
+    >>> with_plain_missing(frame)["n"].tolist()
+    [3.0, nan]
+    >>> with_plain_missing(np.array([[3, pd.NA]], object)).tolist()
+    [[3, None]]
+    """
+    given: Any = rows
+    if isinstance(given, np.ndarray):
+        return _with_none(given)  # type: ignore[return-value]
+    if not is_data_frame(rows) or not _is_of_pandas(rows):
+        return given
+    numbers: dict[object, np.ndarray] = {}
+    for name, column in given.items():
+        if column.dtype.kind != "O" or hasattr(column, "cat"):
+            continue
+        values = np.asarray(column, np.object_)
+        plain = _with_none(values)
+        if plain is not values and holds_numbers(plain) and (with_digits or not _has_words(values)):
+            numbers[name] = plain.astype(np.float64)
+    changed = given.copy(deep=False) if numbers else given
+    for name, found in numbers.items():
+        changed[name] = found
+    return changed
+
+
+def _has_words(values: np.ndarray) -> bool:
+    return any(isinstance(value, str) for value in values)
+
+
+def _with_none(values: np.ndarray) -> np.ndarray:
+    """An array of objects with None in the place of NA and NaT; the same array if there are none."""
+    if values.dtype.kind != "O":
+        return values
+    lacks = np.frompyfunc(lambda value: type(value).__name__ in ("NAType", "NaTType"), 1, 1)(values).astype(np.bool_)
+    return np.where(lacks, np.array(None), values) if lacks.any() else values
 
 
 def check_number_columns(frame: DataFrame, is_training: bool) -> None:
@@ -154,7 +202,7 @@ def holds_numbers(column: object) -> bool:
     kind = getattr(getattr(column, "dtype", None), "kind", None)
     if kind is not None and kind in NUMBERS:  # also if NumPy could not convert its missing values
         return True
-    values = np.asarray(column)
+    values = _with_none(np.asarray(column))
     if values.dtype.kind in "mM":  # NumPy would convert them to counts since 1970
         return False
     try:
