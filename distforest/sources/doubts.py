@@ -7,6 +7,7 @@ point, and warns the user. Nothing here changes the values. See also `distforest
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from numbers import Number
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ import scipy.sparse
 from distforest.amounts import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -79,6 +80,12 @@ for amounts unless each value has that many rows on average."""
 ORDER, CHANCE = 0.3, 1e-3
 """The least rank correlation with a column that shows that labels are amounts; the probability that one column reaches
 the required correlation by chance."""
+
+WITH_UNIT = re.compile(r"(?P<before>[$€£¥<>≤≥~=]*)\s*[-+]?\d[\d.,]*\s*(?P<after>[^\d]*)")
+"""A word that is a number with a bound or a currency before it, or a unit after it."""
+
+FEWEST_AMOUNTS = 10
+"""Fewer different words with a unit are categories like any others."""
 
 NO_LABELS = frozenset({"", "?", "nan", "<na>", "nat", "n/a", "#n/a", "null"})
 """Words of missing labels, in small letters: those that programs write. ``"None"`` and ``"NA"`` may be classes."""
@@ -520,6 +527,32 @@ def told_of_spellings(words: Iterable[object], what: str) -> str:
     (one, other), n_more = alike[0], len(alike) - 1
     more = f", as {'does' if n_more == 1 else 'do'} {counted(n_more, 'other pair')}" if n_more else ""
     return f"{what} {one!r} and {other!r} differ in case or blanks only{more}; write them alike if they mean the same"
+
+
+def told_of_units(words: Collection[str]) -> str:
+    """Say that words are amounts of one unit or currency, or beyond bounds, such as 5 kg or <5; else "".
+
+    Words such as Q1 or store 7 are names, and have no order.
+
+    Examples
+    --------
+    >>> told_of_units([f"{k}.5 kg" for k in range(12)])
+    "holds numbers with 'kg', such as '0.5 kg', each a category of its own"
+    >>> told_of_units([f"Q{k}" for k in range(12)]) + told_of_units(["1 kg", "2 kg"])
+    ''
+    """
+    if len(words) < FEWEST_AMOUNTS:
+        return ""
+    marks, first = set(), ""
+    for word in words:
+        found = WITH_UNIT.fullmatch(word.strip())
+        if not found:
+            return ""
+        marks.add((found["before"] or "").strip() or found["after"].strip())
+        first = first or word
+        if len(marks) > 1 or not all(marks):
+            return ""
+    return f"holds numbers with {marks.pop()!r}, such as {first!r}, each a category of its own"
 
 
 # --- labels -----------------------------------------------------------------------------------------------
