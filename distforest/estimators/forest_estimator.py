@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
+from distforest.forest.column_ranges import FEWEST_QUERIES, ColumnRanges
 from distforest.forest.estimates import Estimates
 from distforest.forest.exports import export_forest
 from distforest.forest.missing import told_of_unlearned
@@ -50,9 +51,11 @@ from distforest.sources.data_frames import (
     frame_columns,
     numbers_of_columns,
     told_of_row_order,
+    with_plain_missing,
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
+from distforest.sources.files.ids import told_of_named_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
@@ -84,7 +87,7 @@ if TYPE_CHECKING:
     from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.schema import FeatureColumn
-    from distforest.sources.source import Float32s, Floats, Ints
+    from distforest.sources.source import Float32s, Floats, Ints, Source
     from distforest.sources.sparse_features import SparseFeatures
 
 CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
@@ -266,6 +269,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if address is not None and is_sparse(rows) and self._zero_is_absent:
             return self._stored_sparse_rows(rows, address, reset)
         dates: dict[str, FeatureColumn] = {}
+        rows = with_plain_missing(rows)
         if is_data_frame(rows):
             check_names(rows)
             dates = learned_dates(rows) if reset else {}
@@ -284,6 +288,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             check_number_columns(rows, is_training=reset)
             dtypes = dtypes_of(rows)
             self._check_numbered_columns(rows, reset)
+            rows = with_plain_missing(rows, with_digits=True)
         if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
         is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
@@ -370,10 +375,22 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _warn_of_unlearned(self, queries: np.ndarray) -> None:
         """Warn of queries, shape (n, n_columns), that lack a value which no training row lacked."""
-        schema = self._schema()
-        names = None if schema is None or len(schema.names) < queries.shape[1] else schema.names
+        names = self._names_of(queries.shape[1])
         if told := told_of_unlearned(self.forest_.unlearned(queries), len(queries), names):
             warn_caller(f"X: {told}")
+
+    def _warn_of_far_queries(self, source: Source) -> None:
+        """Warn of columns of which all queries lie far beyond the training rows."""
+        training = self.forest_.ranges
+        if training is None or source.shape[0] < FEWEST_QUERIES or (found := ColumnRanges.of_source(source)) is None:
+            return
+        if told := training.told_of_far(found, self._names_of(len(found.least))):
+            warn_caller(f"X: {told}")
+
+    def _names_of(self, n_columns: int) -> tuple[str, ...] | None:
+        """The names of the columns of queries; None if they have none, or further columns beside the features."""
+        schema = self._schema()
+        return None if schema is None or len(schema.names) < n_columns else schema.names
 
     def _checked_params(self, truth: object) -> dict[str, Value]:
         """Return the method's parameters as plain values; raises InputError for all bad ones at once, or no truth."""
@@ -415,7 +432,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _warn_of_order(X: object, **by_row: object) -> None:
         """Warn of values for each row, by their names, whose rows are named as those of ``X``, but in another order."""
         for name, values in by_row.items():
-            if warning := told_of_row_order(X, values, name):
+            held = getattr(values, "adjacency", values)
+            if warning := told_of_row_order(X, held, name) or _told_of_addresses(X, held):
                 warn_caller(warning)
 
     @staticmethod
@@ -569,6 +587,12 @@ def data_of(
         graph=truth.graph,
         costs=truth.costs,
     )
+
+
+def _told_of_addresses(X: object, values: object) -> str:
+    """Where rows at the addresses ``X`` and ``values`` have the same names in another order; else ""."""
+    addresses = [os.fspath(own) for own in (X, values) if isinstance(own, (str, os.PathLike))]
+    return told_of_named_order(addresses)
 
 
 def _warning_of_roots(problem: Bound, forest: Forest) -> str:

@@ -370,9 +370,11 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         points = read(rows, FEATURES)
         columns = pair_scores.columns_of(self.forest_)
         check_points(points, columns if points.shape[1] == columns.width else None)
-        if len(empty := rows_without_values(ArraySource.of(points))):
+        source = ArraySource.of(points)
+        if len(empty := rows_without_values(source)):
             warn_caller(f"X: {told_of_rows_without_values(len(empty), len(points), int(empty[0]), 'value')}")
         self._warn_of_unlearned(points)
+        self._warn_of_far_queries(source)
         return points
 
 

@@ -130,4 +130,5 @@ class OnRows(FindsNeighbors, ForestEstimator):
             warn_caller(f"X: {told_of_rows_without_values(len(empty), source.shape[0], int(empty[0]), value)}")
         if isinstance(source, ArraySource) and not source.is_complete:
             self._warn_of_unlearned(source.values)
+        self._warn_of_far_queries(source)
         return source

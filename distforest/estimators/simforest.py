@@ -49,7 +49,7 @@ from distforest.jobs.lockstep import (
 )
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.sources.data_frames import told_of_order
-from distforest.sources.distance_doubts import SeenDistances, told_of_distances
+from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_one_side
 from distforest.sources.doubts import told_of_amounts, told_of_columns, told_of_gamma
 from distforest.sources.factors import Labels, Targets, names_of_classes, refuse_names
 from distforest.sources.given import in_memory, is_sparse
@@ -59,7 +59,7 @@ from distforest.sources.lazy.source import Objects, items_of
 from distforest.sources.opening import opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
-from distforest.sources.sparse import SparseSource, read_sparse, told_of_one_direction, with_own_distances
+from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.addresses import naming
 
@@ -158,7 +158,7 @@ class OnSimilarities(OnRows):
         else:
             matrix = read_sparse(values, SIMILARITIES) if is_sparse(values) else read(values, SIMILARITIES)
         rows = Dense.of(matrix.shape, self.kind)
-        if isinstance(matrix, SparseSource) and (warning := told_of_one_direction(matrix)):
+        if warning := told_of_one_side(matrix):
             warn_caller(f"{self.kind}: {warning}")
         return TrainingMatrix(rows, matrix)
 

@@ -45,7 +45,7 @@ from distforest.jobs.lockstep import BoundSimilarity
 from distforest.jobs.train import fit_here
 from distforest.sides import CHOSEN, ONE, SIDED, TWO
 from distforest.sources.data_frames import told_of_order
-from distforest.sources.factors import Distances
+from distforest.sources.factors import Distances, Graph
 from distforest.sources.given import in_memory, is_sparse, unmasked
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import sequence_of
@@ -189,7 +189,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         """
         params = self._checked_params(y)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
-        if warning := told_of_order(y.values if isinstance(y, Distances) else y, "y"):
+        if warning := told_of_order(_matrix_of(y), "y"):
             warn_caller(warning)
         features = self._training_features(X)
         weights = self._read_weights(sample_weight, features.shape[0])
@@ -569,7 +569,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Raises
         ------
         InputError
-            ``X`` are not the training rows, ``y`` is no ground truth for them, or no tree left two of them out.
+            ``X`` are not the training rows, ``y`` is not what they were taught, or no tree left two of them out.
 
         Examples
         --------
@@ -586,6 +586,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         if len(truth.values) != source.shape[0]:
             text = f"found {counted(source.shape[0], 'row')} of X and {len(truth.values)} of {truth.kind.noun}"
             raise InputError(f"{text}: inconsistent numbers of samples")
+        if len(truth.values) == self.forest_.n_training:  # other rows are refused below
+            check_own_distances(self.forest_, truth)
         names = self._feature_names()
         return importances.permutation_importances(self.forest_, source, truth, names, seed_of(random_state))
 
@@ -597,3 +599,10 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         blocks = [slice(first, first + step) for first in range(0, len(left), step)]
         distances = [scoring.pair_distance(self.forest_, nodes[:, left[b]], nodes[:, right[b]]) for b in blocks]
         return np.concatenate(distances)
+
+
+def _matrix_of(y: object) -> object:
+    """The matrix of distances or links in a ground truth; anything else stays as it is."""
+    if isinstance(y, Graph):
+        return y.adjacency
+    return y.values if isinstance(y, Distances) else y

@@ -17,7 +17,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
-from distforest.sources.files.ids import IDS, names_of_rows
+from distforest.sources.files.ids import IDS, ids_beside, names_of_rows
 from distforest.sources.files.queries import is_file_of_rows
 from distforest.sources.files.survey import numbers_in, texts_in
 from distforest.sources.files.table_files import TextOptions, format_of, open_table
@@ -102,8 +102,8 @@ def judge(
         their array in it.
     truth
         Path of a table, or the address of an array with a label or a target of each row. None: the table ``answer``.
-        If the answers have names of rows, and the table a column called as they are, rows are found by name, else by
-        their order.
+        If the answers have names of rows, and the table a column called as they are, or the array such names beside
+        it, rows are found by name, else by their order.
     label, target
         Column of ``truth`` with labels, or with numbers. Pairs are similar if their points have the same label.
     n_resamples
@@ -117,6 +117,11 @@ def judge(
     ------
     InputError
         The answers are none of these, or the truth does not fit them.
+
+    Warns
+    -----
+    UserWarning
+        The answers have names of rows, but the table has no column called as they are.
     """
     if label is not None and target is not None:
         raise InputError(
@@ -288,14 +293,27 @@ class _Known:
         """The row in which the truth of each answer is: by name, or else by number; raises InputError."""
         if self.place == answers.place:
             return np.arange(n_rows)
-        if answers.names is not None and self.is_table and answers.names[0] in self.table().columns:
-            numbers = _numbers_by_name(texts_in(self.table(), "id", answers.names[0]), self.place)
-            return _numbers_of(answers.names[1], numbers, self.place)
+        if answers.names is not None and (own := self._names(answers.names[0], n_rows)) is not None:
+            return _numbers_of(answers.names[1], _numbers_by_name(own, self.place), self.place)
         if n_rows != answers.n_rows:
             expected = f"what is true of {counted(answers.n_rows, 'row')} of {answers.place} was expected"
             cure = "give the rows that were scored, in their order"
             raise InputError(f"{self.place}: {expected}, found {n_rows:,}; {cure}")
+        if answers.names is not None and self.is_table:
+            named = f"{self.place} has no column {quoted(answers.names[0])}, by which {answers.place} names its rows"
+            warn_caller(f"{named}, so they are paired by their places; name them by such a column if the order differs")
         return np.arange(n_rows)
+
+    def _names(self, column: str, n_rows: int) -> Sequence[str] | None:
+        """The names of the rows by a column of the table, or those beside the array; None if there are none."""
+        if self.is_table:
+            table = self.table()
+            return texts_in(table, "id", column) if column in table.columns else None
+        if (address := ids_beside(self.place, n_rows)) is None:
+            return None
+        ids = open_array(address)
+        attributes = dict(ids.attrs)
+        return names_of_rows(np.asarray(ids[...]), attributes) if attributes.get("column") == column else None
 
 
 def _numbers_by_name(names: Sequence[str], place: str) -> dict[str, int]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
+from distforest.forest.column_ranges import COLUMN_RANGES, ColumnRanges
 from distforest.forest.graph_leaves import GraphMembers
 from distforest.forest.held_nodes import HeldNodes
 from distforest.forest.leaf_index import LeafIndex
@@ -220,10 +221,19 @@ class Forest(PickledWithoutCaches):
         lacking = [] if self.table.missing_right is None else self.provenance.get(LACKING)
         if not isinstance(lacking, list):
             return {}
+        return count_unlearned(queries, self._categories.union(one for one in lacking if isinstance(one, int)))
+
+    @cached_property
+    def ranges(self) -> ColumnRanges | None:
+        """Between which numbers the columns of the training rows lie, but for categories; None if nobody knows."""
+        return ColumnRanges.of_entry(self.provenance.get(COLUMN_RANGES), self._categories)
+
+    @property
+    def _categories(self) -> set[int]:
+        """The columns that hold codes of categories."""
         rows = self.meaning.rows
         sizes = rows.n_categories if isinstance(rows, (Features, PairColumns)) else ()
-        categories = {column for column, size in enumerate(sizes) if size}
-        return count_unlearned(queries, categories.union(entry for entry in lacking if isinstance(entry, int)))
+        return {column for column, size in enumerate(sizes) if size}
 
     @property
     def n_columns(self) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.jit import kernel
-from distforest.sources.arrays import ArraySource, release_pages, row_blocks
+from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KernelSource
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Floats, Ints, Projections, Source, offsets, taken
@@ -64,28 +64,6 @@ def told_of_rows_without_values(count: int, n_rows: int, first: int, value: str 
     where = "" if count == 1 else f", the first of them row {first}"
     consequence = "the answer for such a row rests on no comparison, and is the same for all of them"
     return f"{which} no {value}{where}: {consequence}; observe some, or leave it out"
-
-
-def lacking_entry(matrix: object) -> dict[str, list[int]]:
-    """The entry of a forest's provenance with the columns of which a training row lacks the value; empty if none does.
-
-    Parameters
-    ----------
-    matrix
-        The matrix of the training rows, shape (n, n_columns); only a dense one can lack a value.
-
-    Examples
-    --------
-    >>> lacking_entry(np.array([[1.0, 2.0], [3.0, np.nan]], np.float32))
-    {'lacking_columns': [1]}
-    """
-    if not isinstance(matrix, np.ndarray) or matrix.dtype.kind != "f":
-        return {}
-    lacks = np.zeros(matrix.shape[1], np.bool_)
-    for _, block in row_blocks(matrix):
-        lacks |= np.isnan(block).any(axis=0)
-        release_pages(matrix)  # a job by passes has no room for all of a map
-    return {LACKING: np.flatnonzero(lacks).tolist()} if lacks.any() else {}
 
 
 def count_unlearned(values: np.ndarray, learned: Collection[int]) -> dict[int, int]:

@@ -7,16 +7,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.forest.column_ranges import ColumnRanges
 from distforest.forest.forest import Forest, Meaning, canonical
 from distforest.forest.graph_leaves import GRAPH_ARRAYS, GraphMembers, KeptLinks
 from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, VOICES, KeepsGraph, KeepsLeafDistances
 from distforest.forest.leaf_triangles import leaf_triangles
 from distforest.forest.leaves import COSTS, Members, leaves_per_tree, triangle_size
-from distforest.forest.missing import LACKING, lacking_entry
+from distforest.forest.missing import LACKING
 from distforest.forest.node_sums import Moments, accumulate, describe
 from distforest.forest.observed_leaves import ObservedMembers
 from distforest.forest.table import NodeTable, route
@@ -33,7 +34,7 @@ from distforest.sources.binned import BinnedSource, BinnedTable, Bins
 from distforest.sources.lazy.source import LazySource, lazy_sources
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.resident import spans
-from distforest.sources.row_kinds import Features, is_built_in
+from distforest.sources.row_kinds import Features, is_built_in, is_given
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Source
 from distforest.sources.truth import TruthKind
@@ -214,12 +215,18 @@ class Data:
                 digest.update(np.ascontiguousarray(block).data)
         return digest.hexdigest()
 
-    @property
-    def lacking(self) -> dict[str, list[int]]:
-        """The provenance's entry with the features that a row lacks; empty if none does, or rows have none."""
+    def told_of_features(self, are_missing_sent: bool) -> dict[str, Any]:
+        """The provenance's entries of features: their ranges and, if ``are_missing_sent``, those that a row lacks.
+
+        Sparse features have none. Of rows that lie in parts nobody has all values, so their ranges are left out.
+        """
         if isinstance(self.matrix, Bins):
-            return {LACKING: list(self.matrix.lacking)} if self.matrix.lacking else {}
-        return lacking_entry(self.matrix) if isinstance(self.rows, (Features, PairColumns)) else {}
+            return {LACKING: list(self.matrix.lacking)} if self.matrix.lacking and are_missing_sent else {}
+        if is_given(self.rows) or not isinstance(self.matrix, np.ndarray):
+            return {}
+        found = ColumnRanges.of(self.matrix)
+        are_told = are_missing_sent and isinstance(self.rows, (Features, PairColumns)) and found.lacks.any()
+        return {**found.entry(), **({LACKING: np.flatnonzero(found.lacks).tolist()} if are_told else {})}
 
     def source(self) -> Source:
         """The matrix that splits read."""

@@ -12,6 +12,7 @@ import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.forest import scoring
+from distforest.forest.column_ranges import ColumnRanges
 from distforest.forest.missing import rows_without_values
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
@@ -141,6 +142,16 @@ class Asked:
                 return []
             return (self.span.start + rows_without_values(ArraySource.of(points))).tolist()
         return [] if self.routed else (self.span.start + rows_without_values(self.source)).tolist()
+
+    @property
+    def ranges(self) -> ColumnRanges | None:
+        """Between which numbers each column of the queries lies; None of rows that are not features."""
+        if self.forest.ranges is None:
+            return None
+        if isinstance(self.forest.meaning.rows, PairColumns):
+            points = self.points("queries", self.span)
+            return ColumnRanges.of(points) if isinstance(points, np.ndarray) else None
+        return None if self.routed else ColumnRanges.of_source(self.source)
 
     @property
     def unlearned(self) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,7 @@ from distforest.stores.addresses import naming
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from distforest.forest.column_ranges import ColumnRanges
     from distforest.forest.forest import Forest
     from distforest.jobs.answers import Answer
     from distforest.jobs.neighbor_room import Limit
@@ -65,7 +66,7 @@ class Outline:
     of the names of the queries, if an answer has a row for each of them and they have names, ``names`` those of the
     forest's features. ``chunk_rows`` is how many queries lie in a chunk, 1 if that does not matter, ``columns`` the
     number of columns of a sparse matrix, None for other answers, ``sizes`` what decides the memory of neighbours that
-    are found by the leaf index.
+    are found by the leaf index, ``ranges`` those of the training rows, if the forest knows them.
     """
 
     digest: str
@@ -79,6 +80,7 @@ class Outline:
     chunk_rows: int = 1
     columns: int | None = None
     sizes: Sizes | None = None
+    ranges: ColumnRanges | None = field(default=None, compare=False)
 
 
 def outline(question: Question, limit: Limit | None = None) -> Outline:
@@ -104,7 +106,7 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
     columns = forest.n_training if ANSWERS[question.answer].is_graph else None
     sizes = _sizes(question, forest, n_answers, opened_bytes(manifest))
     told_of = (told, forest.meaning.rows.value, ids, names)
-    return Outline(digest, arrays, n_answers, classes, *told_of, _chunk_rows(question), columns, sizes)
+    return Outline(digest, arrays, n_answers, classes, *told_of, _chunk_rows(question), columns, sizes, forest.ranges)
 
 
 def _chunk_rows(question: Question) -> int:

@@ -17,6 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from distforest.errors import warn_caller
+from distforest.forest.column_ranges import FEWEST_QUERIES, ColumnRanges
 from distforest.forest.missing import told_of_rows_without_values, told_of_unlearned
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import is_over_pairs
@@ -179,7 +180,7 @@ def score(
                     done.remove()  # marks of tasks of another size
                 _prepare(building, found)
             work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
-            for told in _told_of_lacking(cluster.each(answer_rows, missing, work), found):
+            for told in _told_of_queries(cluster.each(answer_rows, missing, work), found):
                 warn_caller(f"{question.called}: {told}")
         own.take()  # another job may have taken the output over, if this one was frozen for long
         seal_group(building.address, {**_attributes(found), "distforest": seal()})
@@ -189,16 +190,19 @@ def score(
     return _scored(output, found, for_own)
 
 
-def _told_of_lacking(parts: Iterable[Lacking], found: Outline) -> Iterator[str]:
-    """Yield warnings of queries without any value, and of those that lack what no training row lacked."""
-    rows, unlearned = list[int](), Counter[int]()
+def _told_of_queries(parts: Iterable[SeenQueries], found: Outline) -> Iterator[str]:
+    """Yield warnings of queries without any value, that lack what no training row lacked, or that are far from all."""
+    rows, unlearned, ranges = list[int](), Counter[int](), list[ColumnRanges]()
     for part in parts:
-        rows += part.rows
+        rows += part.lacking
         unlearned.update(part.unlearned)
+        ranges += [] if part.ranges is None else [part.ranges]
     if rows:
         yield told_of_rows_without_values(len(rows), found.n_answers, min(rows), found.value)
     if unlearned:
         yield told_of_unlearned(unlearned, found.n_answers, found.names)
+    if ranges and found.ranges is not None and found.n_answers >= FEWEST_QUERIES:
+        yield from filter(None, [found.ranges.told_of_far(reduce(ColumnRanges.joined, ranges), found.names)])
 
 
 def _parts_and_step(found: Outline, limit: Limit) -> tuple[int | None, int]:
@@ -366,15 +370,26 @@ def _writable_once(run: str, target: str, name: str) -> ZarrArray:  # noqa: ARG0
     return writable_array(target, name)
 
 
-class Lacking(NamedTuple):
-    """Numbers of queries without any value; and how many lack a value that no training row lacked, by column."""
+class SeenQueries(NamedTuple):
+    """What a task has seen of its queries.
 
-    rows: list[int]
+    Attributes
+    ----------
+    lacking
+        Numbers of queries without any value.
+    unlearned
+        How many lack a value that no training row lacked, by column.
+    ranges
+        Between which numbers each column lies; None of queries that have no features.
+    """
+
+    lacking: list[int]
     unlearned: dict[int, int]
+    ranges: ColumnRanges | None = None
 
 
-def answer_rows(task: ScoreTask) -> Lacking:
-    """Compute and write a task's answers; doing it twice changes nothing. Returns which queries lack values."""
+def answer_rows(task: ScoreTask) -> SeenQueries:
+    """Compute and write a task's answers; doing it twice changes nothing."""
     row, asked = answers.ANSWERS[task.question.answer], task.asked
     over_pairs = is_over_pairs(asked.forest)
     work = row.over_pairs if over_pairs else row.work
@@ -388,4 +403,4 @@ def answer_rows(task: ScoreTask) -> Lacking:
             array[asked.span] = values.astype(array.dtype)
     if task.done:
         task.done.write(task.name, b"")
-    return Lacking([], {}) if row.of_pairs else Lacking(asked.lacking, asked.unlearned)
+    return SeenQueries([], {}) if row.of_pairs else SeenQueries(asked.lacking, asked.unlearned, asked.ranges)

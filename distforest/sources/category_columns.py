@@ -18,7 +18,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.data_frames import dtypes_of, frame_columns, holds_numbers
-from distforest.sources.doubts import told_of_spellings
+from distforest.sources.doubts import told_of_spellings, told_of_units
 from distforest.sources.given import is_data_frame, is_sparse
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn, Schema
 
@@ -165,6 +165,9 @@ class CategoryTable:
                 found = f"numbers and {counted(len(others), 'other word')} ({named}{', …' if len(others) > 3 else ''})"
                 cure = "put NaN there, such as by pandas.to_numeric(errors='coerce'), or turn it into a categorical"
                 yield f"column {column.name!r} holds {found}, so each number is a category of its own; {cure}"
+            elif (found := told_of_units(column.categories)) and not hasattr(values, "cat"):
+                cure = "take that away, and turn the rest into numbers by pandas.to_numeric, or it into a categorical"
+                yield f"column {column.name!r} {found}; {cure}"
             elif len(column.categories) == int((codes >= 0).sum()) > FEW_ROWS:
                 cure = "leave it out if it names the rows"
                 yield f"column {column.name!r} has another category in each row; {cure}"

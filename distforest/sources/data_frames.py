@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.sources.given import DataFrame
+
+T = TypeVar("T")
 
 WAYS = ("itercolumns", "iter_columns", "items")
 """Methods that iterate over columns: of Arrow tables, of Polars, and of pandas, whose method yields names too."""
@@ -80,6 +82,52 @@ def check_names(frame: DataFrame) -> None:
         raise InputError(f"{expected}, found {twice!r} for {names.count(twice)} of them; {cure}")
 
 
+def with_plain_missing(rows: T, with_digits: bool = False) -> T:
+    """Rows in which NA and NaT of pandas among objects are NaN as among numbers, or None in an array.
+
+    Columns of a frame that hold anything but numbers beside them stay as they are, and so do rows of any other kind.
+    Digits as words may be meant as categories; they are numbers ``with_digits``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"n": pd.Series([3, pd.NA], dtype="object"), "word": pd.Series(["a", pd.NA])})
+    >>> with_plain_missing(frame)["n"].tolist()
+    [3.0, nan]
+    >>> with_plain_missing(np.array([[3, pd.NA]], object)).tolist()
+    [[3, None]]
+    """
+    given: Any = rows
+    if isinstance(given, np.ndarray):
+        return _with_none(given)  # type: ignore[return-value]
+    if not is_data_frame(rows) or not _is_of_pandas(rows):
+        return given
+    numbers: dict[object, np.ndarray] = {}
+    for name, column in given.items():
+        if column.dtype.kind != "O" or hasattr(column, "cat"):
+            continue
+        values = np.asarray(column, np.object_)
+        plain = _with_none(values)
+        if plain is not values and holds_numbers(plain) and (with_digits or not _has_words(values)):
+            numbers[name] = plain.astype(np.float64)
+    changed = given.copy(deep=False) if numbers else given
+    for name, found in numbers.items():
+        changed[name] = found
+    return changed
+
+
+def _has_words(values: np.ndarray) -> bool:
+    return any(isinstance(value, str) for value in values)
+
+
+def _with_none(values: np.ndarray) -> np.ndarray:
+    """An array of objects with None in the place of NA and NaT; the same array if there are none."""
+    if values.dtype.kind != "O":
+        return values
+    lacks = np.frompyfunc(lambda value: type(value).__name__ in ("NAType", "NaTType"), 1, 1)(values).astype(np.bool_)
+    return np.where(lacks, np.array(None), values) if lacks.any() else values
+
+
 def check_number_columns(frame: DataFrame, is_training: bool) -> None:
     """Refuse a data frame with a column that is not numeric; raises InputError, which names the column."""
     for name, column in frame_columns(frame):
@@ -125,7 +173,7 @@ def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> st
     'row 1 of X is named 1 and of y 2, but they are taken for the same row; give y.loc[X.index], or y.to_numpy() if they
     are'
     """
-    own, other = _index_of(X), _index_of(getattr(values, "values", None)) or _index_of(values)
+    own, other = _index_of(X), _index_of(values if _is_of_pandas(values) else getattr(values, "values", None))
     if not own or len(own) != len(other) or own == other or set(own) != set(other):
         return ""
     place = next(place for place, (one, another) in enumerate(zip(own, other, strict=True)) if one != another)
@@ -136,10 +184,13 @@ def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> st
 
 
 def _index_of(values: object) -> list[object]:
-    """The names of the rows of a frame or series of pandas; of anything else none."""
-    if type(values).__module__.partition(".")[0] != "pandas":
-        return []
-    return values.index.tolist()  # type: ignore[attr-defined]
+    """The names of the rows of a frame or series of pandas; of anything else, such as a `Categorical`, none."""
+    index = getattr(values, "index", None)
+    return [] if index is None or not _is_of_pandas(values) else list(index)
+
+
+def _is_of_pandas(values: object) -> bool:
+    return type(values).__module__.partition(".")[0] == "pandas"
 
 
 def _dtype(column: object) -> object:
@@ -151,7 +202,7 @@ def holds_numbers(column: object) -> bool:
     kind = getattr(getattr(column, "dtype", None), "kind", None)
     if kind is not None and kind in NUMBERS:  # also if NumPy could not convert its missing values
         return True
-    values = np.asarray(column)
+    values = _with_none(np.asarray(column))
     if values.dtype.kind in "mM":  # NumPy would convert them to counts since 1970
         return False
     try:

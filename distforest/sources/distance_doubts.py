@@ -15,6 +15,8 @@ import numpy as np
 
 from distforest.amounts import are
 from distforest.sources.arrays import diagonal_of, row_blocks
+from distforest.sources.sparse import told_of_one_direction
+from distforest.sources.zero_distances import told_of_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from distforest.sources.readings import Reading
     from distforest.sources.source import Float32s, Floats, Ints
+    from distforest.sources.sparse import SparseSource
 
 ROUNDED = 1e-5
 """Share of the largest distance: a distance below 0 by no more than this is rounding."""
@@ -49,6 +52,9 @@ FEW_FAR, FEW_ENTRIES = 0.02, 0.05
 
 MANY_ENTRIES, MOST_MARKED, FEWEST_OTHERS = 1e-3, 0.5, 32
 """Least share of entries that matters; largest share of entries that are one number, if so many others differ."""
+
+FEWEST_IN_TRIANGLE = 8
+"""Fewer values on one side of the diagonal, of more pairs, may all lie there by chance."""
 
 FEWEST_JUDGED, MOST_COMPARED = 8, 512
 """Fewer rows are not judged; a row is judged by at most so many evenly spaced columns, and single entries by as many
@@ -78,6 +84,44 @@ def told_of_distances(matrix: np.ndarray) -> str:
         n_less += int((diagonal < least).sum())
     is_most = 2 * n_less > len(matrix)
     return "most objects are less similar to themselves than to any other, as distances are" if is_most else ""
+
+
+def told_of_one_side(matrix: np.ndarray | SparseSource) -> str:
+    """Say that a matrix of pairs of objects has each pair in one direction only; else ""."""
+    if isinstance(matrix, np.ndarray):
+        return told_of_triangle(matrix) if matrix.shape[0] == matrix.shape[1] else ""
+    return told_of_one_direction(matrix) or ""
+
+
+def told_of_triangle(matrix: np.ndarray) -> str:
+    """Say that a matrix of pairs of objects has values on one side of its diagonal alone, and 0 or NaN beyond; else "".
+
+    Examples
+    --------
+    >>> told_of_triangle(np.array([[9.0, 0.5, 0.2], [0.0, 9.0, 0.7], [0.0, 0.0, 9.0]]))
+    'all values below the diagonal are 0, while others above it are not; mirror a symmetric matrix: S + S.T (its
+    diagonal is added to itself)'
+    >>> told_of_triangle(np.array([[np.nan, np.nan], [0.5, np.nan]]))[:45]
+    'all values above the diagonal are unobserved,'
+    >>> told_of_triangle(np.eye(3)) + told_of_triangle(np.array([[0, 1, 0], [0, 0, 0], [0, 2, 0]]))
+    ''
+    """
+    n_observed, n_others = np.zeros(2, np.int64), np.zeros(2, np.int64)  # below the diagonal, and above it
+    for first, block in row_blocks(matrix):
+        for row, values in enumerate(block, first):
+            for side, part in enumerate((values[:row], values[row + 1 :])):
+                observed = part[~np.isnan(part)] if part.dtype.kind == "f" else part
+                n_observed[side] += len(observed)
+                n_others[side] += np.count_nonzero(observed)
+            if n_others.all():
+                return ""
+    if n_others.max() < min(FEWEST_IN_TRIANGLE, len(matrix) * (len(matrix) - 1) // 2) or len(matrix) < 2:
+        return ""
+    empty, full = ("below", "above") if n_others[1] else ("above", "below")
+    what = "0" if n_observed[int(n_others[0] > 0)] else "unobserved"
+    found = f"all values {empty} the diagonal are {what}, while others {full} it are not"
+    mirrored = "S + S.T (its diagonal is added to itself)" if what == "0" else "numpy.fmax(S, S.T)"
+    return f"{found}; mirror a symmetric matrix: {mirrored}"
 
 
 class Entry(NamedTuple):
@@ -254,7 +298,30 @@ def told_of_given(matrix: Float32s, reading: Reading, n_unobserved: int) -> list
     if reading.convert == "edges":  # whose distances are 0 to 1
         return [unobserved] if unobserved else []
     given = told_of_truth(matrix, reading.offset) or told_of_far_distances(matrix, reading.offset)
+    given = given or ("" if reading.offset else told_of_zeros(matrix) or told_of_equal_distances(matrix))
     return [told for told in (given, unobserved) if told]
+
+
+def told_of_equal_distances(matrix: Float32s) -> str:
+    """A doubt about distances between different rows that are all the same number, but not 0; else "".
+
+    Examples
+    --------
+    >>> told_of_equal_distances(1 - np.eye(3, dtype=np.float32))
+    'all distances between different rows are 1, so that there is nothing to learn from them; check how they were read'
+    >>> told_of_equal_distances(np.array([[0, 1, 1], [1, 0, 2], [1, 2, 0]], np.float32))
+    ''
+    """
+    if len(matrix) < 3 or not matrix[0, 1] > 0.0:
+        return ""
+    distance = float(matrix[0, 1])
+    for first, block in row_blocks(matrix):
+        differs = (block != distance) & ~np.isnan(block)
+        differs[np.arange(len(block)), np.arange(first, first + len(block))] = False
+        if differs.any():
+            return ""
+    found = f"all distances between different rows are {distance:g}, so that there is nothing to learn from them"
+    return f"{found}; check how they were read"
 
 
 def told_of_unobserved(matrix: Float32s) -> str:

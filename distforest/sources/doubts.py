@@ -7,6 +7,7 @@ point, and warns the user. Nothing here changes the values. See also `distforest
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 from numbers import Number
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ import scipy.sparse
 from distforest.amounts import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -79,6 +80,18 @@ for amounts unless each value has that many rows on average."""
 ORDER, CHANCE = 0.3, 1e-3
 """The least rank correlation with a column that shows that labels are amounts; the probability that one column reaches
 the required correlation by chance."""
+
+WITH_UNIT = re.compile(r"(?P<before>[$€£¥<>≤≥~=]*)\s*[-+]?\d[\d.,]*\s*(?P<after>[^\d]*)")
+"""A word that is a number with a bound or a currency before it, or a unit after it."""
+
+FEWEST_AMOUNTS = 10
+"""Fewer different words with a unit are categories like any others."""
+
+NO_LABELS = frozenset({"", "?", "nan", "<na>", "nat", "n/a", "#n/a", "null"})
+"""Words of missing labels, in small letters: those that programs write. ``"None"`` and ``"NA"`` may be classes."""
+
+FEWEST_NAMES = 20
+"""So many rows, or fewer, may each have a label of their own."""
 
 MOST_COLUMNS = 512
 """The most columns with which the order of labels is compared."""
@@ -516,7 +529,69 @@ def told_of_spellings(words: Iterable[object], what: str) -> str:
     return f"{what} {one!r} and {other!r} differ in case or blanks only{more}; write them alike if they mean the same"
 
 
+def told_of_units(words: Collection[str]) -> str:
+    """Say that words are amounts of one unit or currency, or beyond bounds, such as 5 kg or <5; else "".
+
+    Words such as Q1 or store 7 are names, and have no order.
+
+    Examples
+    --------
+    >>> told_of_units([f"{k}.5 kg" for k in range(12)])
+    "holds numbers with 'kg', such as '0.5 kg', each a category of its own"
+    >>> told_of_units([f"Q{k}" for k in range(12)]) + told_of_units(["1 kg", "2 kg"])
+    ''
+    """
+    if len(words) < FEWEST_AMOUNTS:
+        return ""
+    marks, first = set(), ""
+    for word in words:
+        found = WITH_UNIT.fullmatch(word.strip())
+        if not found:
+            return ""
+        marks.add((found["before"] or "").strip() or found["after"].strip())
+        first = first or word
+        if len(marks) > 1 or not all(marks):
+            return ""
+    return f"holds numbers with {marks.pop()!r}, such as {first!r}, each a category of its own"
+
+
 # --- labels -----------------------------------------------------------------------------------------------
+
+
+def told_of_classes(classes: Sequence[object], codes: NDArray[np.integer]) -> str:
+    """Say that each row has a class of its own, or that one class may be a missing label; else "".
+
+    Whole numbers are left to `told_of_amounts`.
+
+    Parameters
+    ----------
+    classes
+        The classes.
+    codes
+        The number of the class of each row, shape (n,).
+
+    Examples
+    --------
+    >>> told_of_classes(["a", "nan"], np.array([0, 0, 1]))
+    "the label 'nan' of 1 row is a class like any other; leave those rows out if it stands for a missing label"
+    >>> told_of_classes([f"plant {k}" for k in range(30)], np.arange(30))
+    'each of the 30 rows has a label of its own, so that no two rows are alike; labels that name rows teach nothing, so
+    give what rows have in common'
+    """
+    words = [place for place, word in enumerate(classes) if isinstance(word, str)]
+    if len(words) == len(classes) == len(codes) > FEWEST_NAMES:
+        found = f"each of the {len(codes):,} rows has a label of its own, so that no two rows are alike"
+        return f"{found}; labels that name rows teach nothing, so give what rows have in common"
+    unknown = [place for place in words if str(classes[place]).strip().casefold() in NO_LABELS]
+    if not unknown:
+        return ""
+    rows = counted(int(np.isin(codes, unknown).sum()), "row")
+    named = " and ".join(repr(classes[place]) for place in unknown)
+    if len(unknown) > 1:
+        found = f"the labels {named} of {rows} are classes like any other"
+        return f"{found}; leave those rows out if they stand for missing labels"
+    found = f"the label {named} of {rows} is a class like any other"
+    return f"{found}; leave those rows out if it stands for a missing label"
 
 
 def told_of_amounts(vector: np.ndarray, columns: np.ndarray | None = None, schema: Schema | None = None) -> str:

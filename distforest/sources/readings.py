@@ -442,28 +442,44 @@ def symmetrise(matrix: Float32s, reading: Reading) -> None:
     """
     n = len(matrix)
     largest = asymmetry = 0.0
+    is_triangle = reading.convert is None and not reading.offset
     for i in range(0, n, _TILE):
         for j in range(0, i + 1, _TILE):
             release_pages(matrix)
             lower, upper = matrix[i : i + _TILE, j : j + _TILE], matrix[j : j + _TILE, i : i + _TILE]
             largest = max(largest, _largest_of(lower), _largest_of(upper))
             if (lower == upper.T).all():
+                is_triangle = is_triangle and not _has_both(lower, lower, i == j)
                 continue
             one, other = np.where(np.isnan(lower), upper.T, lower), np.where(np.isnan(upper.T), lower, upper.T)
             asymmetry = max(asymmetry, _largest_of(one.astype(np.float64) - other))
+            is_triangle = is_triangle and not _has_both(one, other, i == j)
             joined = reading.joined(one, other)
             matrix[i : i + _TILE, j : j + _TILE] = joined
             matrix[j : j + _TILE, i : i + _TILE] = joined.T
     if reading.directed is None:
-        warn_of_asymmetry(asymmetry, largest, reading)
+        warn_of_asymmetry(asymmetry, largest, reading, is_triangle)
 
 
-def warn_of_asymmetry(asymmetry: float, largest: float, reading: Reading) -> None:
-    """Warn if z_ij and z_ji differ by more than rounding, which is a share of the ``largest`` distance."""
+def _has_both(one: np.ndarray, other: np.ndarray, are_alike: bool) -> bool:
+    """Whether z_ij and z_ji of different rows, which ``are_alike`` in their numbers or lie apart, are both not 0."""
+    both = (one != 0.0) & (other != 0.0)
+    if are_alike:
+        np.fill_diagonal(both, False)
+    return bool(both.any())
+
+
+def warn_of_asymmetry(asymmetry: float, largest: float, reading: Reading, is_triangle: bool = False) -> None:
+    """Warn if z_ij and z_ji differ by more than rounding, which is a share of the ``largest`` distance.
+
+    ``is_triangle`` says that of each two one is 0, as where only one triangle is filled.
+    """
     if asymmetry > ASYMMETRY * largest:
         cure = ""
         if reading.convert == "edges":
             cure = "; say so by directed='mean', or 'either' if a link in one direction is one, or 'both'"
+        if is_triangle:
+            cure = ", half of the other, as one of the two is 0 for all pairs; mirror a triangle: Z + Z.T"
         warn_caller(f"{reading.name}: z_ij and z_ji differ by up to {asymmetry:g}; their mean is used{cure}")
 
 

@@ -14,9 +14,10 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import are_targets, open_array, row_blocks, write_array
 from distforest.sources.binned import quantile_rows
-from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given
+from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given, told_of_one_side
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, told_of_gamma, told_of_rounding
 from distforest.sources.factors import Labels, names_of_classes
+from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.opening import open_matrix
 from distforest.sources.parted import SurveyedRows, survey_rows
@@ -154,6 +155,7 @@ def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace)
         An array is missing, of the wrong shape, or holds values that are refused.
     """
     by_role = {one.role: one for one in wanted}
+    _warn_of_order(wanted, kind)
     truth = _stage_truth(kind, by_role, place)
     weights = _sample_weight(by_role, truth)
     matrices = [one for one in wanted if one.role == Role.MATRIX]
@@ -174,6 +176,19 @@ def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace)
         *(truth, matrix, objects, tuple(measures), pairs),
         *(_stage_feature_weights(by_role, shape[-1], place), weights, pair_weight),
     )
+
+
+def _warn_of_order(wanted: Sequence[Wanted], kind: TruthKind) -> None:
+    """Warn of rows or pairs, and of columns of a matrix of pairs, that have the same names in another order."""
+    of_pairs = {Role.PAIRS, Role.PAIR_WEIGHT, *((Role.TRUTH,) if kind == TruthKind.LINKS else ())}
+    of_rows = set(Role) - of_pairs - {Role.COSTS, Role.FEATURE_WEIGHTS}
+    for roles in (of_rows, of_pairs):
+        if told := told_of_named_order([one.address for one in wanted if one.role in roles]):
+            warn_caller(told)
+    for one in wanted:
+        is_square = one.reading.symmetric or one.reading in {SIMILARITIES, DISSIMILARITIES}
+        if is_square and (told := told_of_square_order(one.address)):
+            warn_caller(told)
 
 
 # --- the truth ---------------------------------------------------------------------------------------------
@@ -301,11 +316,13 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
         schema = Schema.of_array(address, given) if is_of_features else None
         source = given.features(sample) if is_of_features else given.read("distance" if seen else "similarity", seen)
         matrix: Staged | StagedSparse = replace(place.sparse("matrix", source), origin=address)
+        one_sided = "" if isinstance(source, SparseFeatures) else told_of_one_side(source)
     else:
         schema = Schema.of_array(address, given)
         matrix = stage(address, reading, place.scratch, sample if reading is FEATURES else seen)
-        if reading is SIMILARITIES:
-            _warn_of_distances(matrix, place)
+        one_sided = _told_of_similarities(matrix, place) if reading in {SIMILARITIES, DISSIMILARITIES} else ""
+    if one_sided:
+        warn_caller(f"{address}: {one_sided}")
     told = seen.told("measure = 'similarity'") if seen else told_of_rounding(sample, schema)
     if told:
         warn_caller(f"{address}: {told}")
@@ -314,13 +331,15 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
     return StagedMatrix(matrix, address, schema)
 
 
-def _warn_of_distances(similarities: Staged, place: StagingPlace) -> None:
-    """Warn if given similarities look like distances."""
+def _told_of_similarities(similarities: Staged, place: StagingPlace) -> str:
+    """Whether given similarities have one triangle alone; warns if they look like distances."""
     with similarities.watched(place.scratch) as values:
-        told = told_of_distances(values)
+        told = told_of_distances(values) if similarities.reading is SIMILARITIES else ""
+        one_sided = told_of_one_side(values)
     if told:
         cure = f"similarity = {{ kind = 'dense', matrix = {similarities.address!r}, measure = 'distance' }}"
         warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")
+    return one_sided
 
 
 def _measures(

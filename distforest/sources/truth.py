@@ -14,7 +14,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import are_targets
 from distforest.sources.distance_doubts import told_of_given
-from distforest.sources.doubts import told_of_amounts, told_of_equal_amounts, told_of_spellings
+from distforest.sources.doubts import told_of_amounts, told_of_classes, told_of_equal_amounts, told_of_spellings
 from distforest.sources.factors import (
     ABSOLUTE,
     COSINE,
@@ -227,7 +227,7 @@ class Truth:
         if kind == TruthKind.LABELS:
             codes, classes = encoded(values)
             named = named_classes(classes, names)
-            if told := told_of_spellings(named, "labels"):
+            for told in filter(None, (told_of_spellings(named, "labels"), told_of_classes(named, codes))):
                 warn_caller(told)
             return cls(kind, codes, named)
         refuse_names(names, kind.noun)

@@ -122,3 +122,36 @@ def test_more_rows_of_the_same_names_are_told_as_such() -> None:
     assert told_of_row_order(X, twice, "y") == ""
     with pytest.raises(InputError, match="300"):
         SMERF(**FEW).fit(X, Labels(twice))
+
+
+COLUMNS: dict[str, Any] = {
+    "str": lambda words: pd.Series(words, dtype="str"),
+    "string": lambda words: pd.Series(words, dtype="string"),
+    "category": lambda words: pd.Series(words, dtype="category"),
+    "Categorical": pd.Categorical,
+    "pyarrow": lambda words: pd.Series(words, dtype="string[pyarrow]"),
+    "Int64": lambda words: pd.Series([len(word) for word in words], dtype="Int64"),
+    "boolean": lambda words: pd.Series([word == "x" for word in words], dtype="boolean"),
+    "int64 of pyarrow": lambda words: pd.Series([len(word) for word in words], dtype="int64[pyarrow]"),
+}
+OF_LABELS: dict[str, Any] = {
+    "SMERF": lambda y: SMERF(**FEW).fit(X, y),
+    "SMERF on labels": lambda y: SMERF(**FEW).fit(X, Labels(y)),
+    "SimForest": lambda y: SimForestClassifier("manhattan", **FEW).fit(X, y),
+    "RFD": lambda y: RFD(**FEW).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("name", OF_LABELS)
+@pytest.mark.parametrize("column", COLUMNS)
+def test_labels_of_pandas_have_any_of_its_types(name: str, column: str) -> None:
+    y = COLUMNS[column](["x" if one else "yy" for one in Y])
+    found = OF_LABELS[name](y).distance(X)
+    assert np.array_equal(found, OF_LABELS[name](np.asarray(y).tolist()).distance(X))
+
+
+def test_labels_of_pandas_in_another_order_are_told_whatever_their_type() -> None:
+    words = pd.Series(Y.map({0: "a", 1: "b", 2: "c"}), dtype="category")
+    assert len(told(lambda: SMERF(**FEW).fit(X, words[::-1]))) == 1
+    assert len(told(lambda: SMERF(**FEW).fit(X, Labels(words[::-1])))) == 1
+    assert told(lambda: SMERF(**FEW).fit(X, words)) == []

@@ -24,6 +24,7 @@ from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.evaluation.predictions import JudgedPredictions, are_predictions, judge, weighted_auc
 from distforest.sources.arrays import write_array
+from distforest.sources.files.ingest import ingest
 from distforest.sources.files.table_files import TextOptions
 from distforest.stores.groups import seal_group
 
@@ -198,3 +199,24 @@ def test_the_command_judges_predictions(home: Path) -> None:
     assert run("p.csv", "--label", "kind", "-k", "3")[0] == 2
     assert "--label is for predictions" in run("absent.zarr", "truth.zarr", "--label", "kind")[2]
     assert "Missing argument 'TRUTH'" in run("absent.zarr")[2]
+
+
+def test_rows_are_found_by_the_names_beside_an_array(home: Path) -> None:
+    del home
+    for name in ("ordered", "turned"):
+        ingest(f"{name}.csv", f"{name}.zarr", id="name", label="kind")
+    known = values(judge("proba.parquet", "ordered.csv", label="kind", n_resamples=0))
+    for name in ("ordered", "turned"):
+        assert values(judge("proba.parquet", f"{name}.zarr/y", n_resamples=0)) == pytest.approx(known)
+    pd.read_csv("turned.csv").rename(columns={"name": "plant"}).to_csv("called.csv", index=False)
+    ingest("called.csv", "called.zarr", id="plant", label="kind")
+    assert values(judge("proba.parquet", "called.zarr/y", n_resamples=0)) != pytest.approx(known)
+
+
+def test_names_that_a_table_lacks_are_told(home: Path) -> None:
+    del home
+    pd.read_csv("ordered.csv").rename(columns={"name": "plant"}).to_csv("called.csv", index=False)
+    with pytest.warns(UserWarning, match="called.csv has no column 'name', by which proba.parquet names its rows"):
+        judge("proba.parquet", "called.csv", label="kind", n_resamples=0)
+    judge("numbered.csv", "called.csv", label="kind", n_resamples=0)
+    judge("p.csv", None, label="kind", n_resamples=0)

@@ -123,6 +123,8 @@ def test_other_rows_are_refused() -> None:
         forest.permutation_importances(FEATURES[::-1], DATA.Z)
     with pytest.raises(InputError, match="found 60 rows of X and 59 of distances"):
         forest.permutation_importances(FEATURES, DATA.Z[:59, :59])
+    with pytest.raises(InputError, match="y: what the forest was taught was expected, as in the fit, found something"):
+        forest.permutation_importances(FEATURES, DATA.Z[::-1, ::-1])
     with pytest.raises(InputError, match="no tree left two rows out of its sample"):
         grown("distances", bootstrap=False).permutation_importances(FEATURES, DATA.Z)
 

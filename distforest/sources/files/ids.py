@@ -1,4 +1,4 @@
-"""Names of rows, beside their features: whole numbers, or texts as bytes of UTF-8 in rows of one width."""
+"""Names of rows, beside their features or labels: whole numbers, or texts as bytes of UTF-8 in rows of one width."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.arrays import open_array, row_blocks
 from distforest.sources.opening import open_matrix
+from distforest.sources.schema import NAMES
 from distforest.stores.groups import attributes_of
 
 if TYPE_CHECKING:
@@ -119,13 +120,78 @@ def read_ids(address: str) -> np.ndarray:
 
 
 def ids_beside(address: str, n_rows: int) -> str | None:
-    """The address of the names that `distforest.sources.files.ingest.ingest` has written beside rows; None: none."""
-    group, _, name = address.rstrip("/").rpartition("/")
-    mark = attributes_of(group).get("distforest") if group and name == "X" else None
-    arrays = mark.get("arrays") if isinstance(mark, dict) else None
-    if not isinstance(arrays, list) or IDS not in arrays:
+    """The address of the names that `distforest.sources.files.ingest.ingest` wrote beside an array; None: none."""
+    address_of_ids = _told_beside(address)
+    if address_of_ids is None:
         return None
-    ids = open_array(f"{group}/{IDS}")
+    ids = open_array(address_of_ids)
     whole = len(ids.shape) == 1 and ids.dtype.kind in "iu"
     text = len(ids.shape) == 2 and ids.shape[1] <= MAX_ID_BYTES and ids.attrs.get(TEXT_ENCODING) == "utf-8"
-    return f"{group}/{IDS}" if ids.shape[0] == n_rows and (whole or (text and ids.dtype == np.uint8)) else None
+    return address_of_ids if ids.shape[0] == n_rows and (whole or (text and ids.dtype == np.uint8)) else None
+
+
+def _told_beside(address: str) -> str | None:
+    """The address of the names that a group has beside one of its arrays, by its attributes alone."""
+    group, _, name = address.rstrip("/").rpartition("/")
+    mark = attributes_of(group).get("distforest") if group else None
+    arrays = mark.get("arrays") if isinstance(mark, dict) else None
+    are_there = isinstance(arrays, list) and IDS in arrays and name in arrays and name != IDS
+    return f"{group}/{IDS}" if are_there else None
+
+
+def told_of_named_order(addresses: Sequence[str]) -> str:
+    r"""Where rows at two addresses have the same names in another order; else "". Rows are paired by their places.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from distforest.sources.files.ingest import ingest
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, rows in (("new", "fern,1\nmoss,3"), ("old", "moss,3\nfern,1")):
+    ...         _ = Path(folder, f"{name}.csv").write_text(f"plant,height\n{rows}\n")
+    ...         _ = ingest(f"{folder}/{name}.csv", f"{folder}/{name}.zarr", id="plant")
+    ...     told_of_named_order([f"{folder}/{name}.zarr/X" for name in ("new", "old")]).replace(folder, "")
+    "row 0 of /new.zarr/X is named 'fern' and of /old.zarr/X 'moss', but they are taken for the same row; ingest both
+    from tables in one order"
+    """
+    named = [(address, names) for address in addresses if (names := _names_beside(address)) is not None]
+    for other, names in named[1:]:
+        address, own = named[0]
+        if len(own) != len(names) or own.dtype.kind != names.dtype.kind or (own == names).all():
+            continue
+        if (np.sort(own) == np.sort(names)).all():
+            place = int(np.argmax(own != names))
+            one, another = (_text(found[place]) for found in (own, names))
+            told = f"row {place} of {address} is named {one!r} and of {other} {another!r}"
+            return f"{told}, but they are taken for the same row; ingest both from tables in one order"
+    return ""
+
+
+def told_of_square_order(address: str) -> str:
+    """Where the rows and the columns of a matrix of pairs of objects have the same names in another order; else ""."""
+    found = _names_beside(address)
+    columns = [] if found is None else open_array(address).attrs.get(NAMES)
+    if found is None or not isinstance(columns, list):
+        return ""
+    rows = [_text(name) for name in found]
+    if rows == columns or sorted(rows) != sorted(map(str, columns)):
+        return ""
+    place = next(place for place, (row, column) in enumerate(zip(rows, columns, strict=True)) if row != column)
+    named = f"row {place} of {address} is named {rows[place]!r} and column {place} {columns[place]!r}"
+    return f"{named}, but they are taken for the same object; put the columns in the order of the rows"
+
+
+def _names_beside(address: str) -> np.ndarray | None:
+    """The names of the rows of an array, as whole numbers or as bytes of UTF-8, shape (n,); None without any."""
+    if _told_beside(address) is None:
+        return None
+    ids = ids_beside(address, int(open_matrix(address).shape[0]))
+    if ids is None:
+        return None
+    values = np.asarray(open_array(ids)[...])
+    return values if values.ndim == 1 else np.ascontiguousarray(values).view(f"S{values.shape[1]}")[:, 0]
+
+
+def _text(name: np.generic) -> str:
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)

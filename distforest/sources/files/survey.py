@@ -13,7 +13,7 @@ import pyarrow.types as arrow
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.sources.doubts import told_of_spellings
+from distforest.sources.doubts import told_of_spellings, told_of_units
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import (
     MISSING_NUMBERS,
@@ -371,6 +371,9 @@ class _Decision:
         if len(own.words) > MAX_CATEGORIES:
             found = f"at most {MAX_CATEGORIES:,} categories were expected, found more"
             raise InputError(f"{self.table.path}: column {quoted(self.name)}: {found}; {self._cure_of_names}")
+        if not as_category and (told := told_of_units(own.words)):
+            cure = f"write plain numbers, or give `categorical={quoted(self.name)}` if they are categories"
+            warn_caller(f"{self.table.path}: column {quoted(self.name)} {told}; {cure}")
         self._told_of_words()
         kind = self.table.types[self.position]
         is_ordered = arrow.is_dictionary(kind) and kind.ordered

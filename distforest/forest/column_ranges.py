@@ -1,0 +1,150 @@
+"""Ranges of features: between which numbers each column of the training rows lies, and queries far from all of them.
+
+Trees cut within the range of the training rows. All queries beyond it end on the same side of every cut, so a column in
+another unit, or not scaled as in training, tells none of them apart, and nothing in the answers shows it. A built-in
+similarity to all training rows is then that of one column, or nearly 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.sources.arrays import ArraySource, release_pages, row_blocks
+from distforest.sources.kernels import KernelSource
+from distforest.sources.side_by_side import SideBySide
+from distforest.sources.source import Floats, Source
+
+COLUMN_RANGES = "ranges"
+"""The key in a forest's provenance of the least and the greatest value of each column of the training rows."""
+
+MOST_RANGES = 4096
+"""The most columns of which a forest keeps the ranges."""
+
+FEWEST_QUERIES = 8
+"""Fewer queries are not judged: they may be alike for a reason of their own."""
+
+
+class ColumnRanges(NamedTuple):
+    """The least and the greatest value of each column, shape (n_columns,) both; NaN in a column without any.
+
+    Attributes
+    ----------
+    least, greatest
+        The ends of the ranges.
+    lacks
+        Whether a row lacks the value, shape (n_columns,).
+    """
+
+    least: Floats
+    greatest: Floats
+    lacks: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> ColumnRanges:
+        """The ranges of the columns of a matrix, shape (n, n_columns), of which NaN is a missing value.
+
+        Examples
+        --------
+        >>> ColumnRanges.of(np.array([[1.0, np.nan], [3.0, 5.0]]))
+        ColumnRanges(least=array([1., 5.]), greatest=array([3., 5.]), lacks=array([False,  True]))
+        """
+        least, greatest = np.full((2, matrix.shape[1]), np.nan)
+        lacks = np.zeros(matrix.shape[1], np.bool_)
+        for _, block in row_blocks(matrix):
+            lowest, highest = block.min(axis=0), block.max(axis=0)
+            if (holes := np.isnan(lowest)).any():  # without NaN, min and max are several times as fast as fmin and fmax
+                lacks |= holes
+                lowest[holes], highest[holes] = (f.reduce(block[:, holes], axis=0) for f in (np.fmin, np.fmax))
+            least, greatest = np.fmin(least, lowest), np.fmax(greatest, highest)
+            release_pages(matrix)  # a job by passes has no room for all of a map
+        return cls(least, greatest, lacks)
+
+    @classmethod
+    def of_source(cls, source: Source) -> ColumnRanges | None:
+        """The ranges of the features of rows; None of sparse ones, and of similarities that are no features' own."""
+        if isinstance(source, SideBySide):  # of built-in similarities, which read the same features
+            return cls.of_source(source.sources[0])
+        if isinstance(source, KernelSource):
+            return cls.of(source.row_objects)
+        return cls.of(source.values) if isinstance(source, ArraySource) else None
+
+    @classmethod
+    def of_entry(cls, entry: object, but: Collection[int] = ()) -> ColumnRanges | None:
+        """The ranges that an entry of a provenance holds, without those of the columns ``but``; None if it holds none.
+
+        Examples
+        --------
+        >>> ColumnRanges.of_entry({"least": [1.0, 2.0], "greatest": [3.0, 2.0]}, [1]).greatest
+        array([ 3., nan])
+        >>> ColumnRanges.of_entry({"least": "1"})
+        """
+        ends = [entry.get(name) for name in ("least", "greatest")] if isinstance(entry, Mapping) else []
+        if not ends or not all(isinstance(end, list) for end in ends):
+            return None
+        try:
+            least, greatest = (np.array(end, np.float64) for end in ends)  # of None NaN
+        except (TypeError, ValueError):
+            return None
+        if least.ndim != 1 or least.shape != greatest.shape:
+            return None
+        for end in (least, greatest):
+            end[[column for column in but if column < len(end)]] = np.nan
+        return cls(least, greatest, np.zeros(len(least), np.bool_))
+
+    def joined(self, other: ColumnRanges) -> ColumnRanges:
+        """The ranges of the rows of both."""
+        ends = np.fmin(self.least, other.least), np.fmax(self.greatest, other.greatest)
+        return ColumnRanges(*ends, self.lacks | other.lacks)
+
+    def entry(self) -> dict[str, Any]:
+        """The entry of a provenance; empty for too many columns."""
+        if len(self.least) > MOST_RANGES:
+            return {}
+        ends = [[None if value != value else value for value in end.tolist()] for end in (self.least, self.greatest)]
+        return {COLUMN_RANGES: dict(zip(("least", "greatest"), ends, strict=True))}
+
+    def far(self, queries: ColumnRanges) -> list[int]:
+        """The columns of which all queries lie beyond these ranges, further than the range is wide.
+
+        A constant column is never cut, so it does not matter where queries are.
+
+        Examples
+        --------
+        >>> training = ColumnRanges.of(np.array([[1.0, 0.0, 2.0], [3.0, 1.0, 2.0]]))
+        >>> training.far(ColumnRanges.of(np.array([[100.0, 2.1, 9.0], [300.0, -5.0, 9.0]])))
+        [0]
+        """
+        if len(queries.least) != len(self.least):
+            return []
+        width = self.greatest - self.least
+        with np.errstate(invalid="ignore"):
+            beyond = (queries.least - self.greatest > width) | (self.least - queries.greatest > width)
+            return [int(column) for column in np.flatnonzero(beyond & (width > 0.0))]
+
+    def told_of_far(self, queries: ColumnRanges, names: Sequence[str] | None = None) -> str:
+        """A warning of the columns that `far` finds; "" without any.
+
+        Examples
+        --------
+        >>> training = ColumnRanges.of(np.array([[11.0], [15.0]]))
+        >>> queries = ColumnRanges.of(np.array([[11000.0], [14500.0]]))
+        >>> training.told_of_far(queries, ["alcohol"])
+        "all rows lie far beyond those of training in 'alcohol' (11000 to 14500 here, 11 to 15 in training), where the
+        forest has learned nothing; give it in the unit and on the scale of training"
+        """
+        columns = self.far(queries)
+        if not columns:
+            return ""
+        ends = [(own.least[column], own.greatest[column]) for column in columns[:3] for own in (queries, self)]
+        spans = [f"{low:.6g} to {high:.6g}" for low, high in ends]
+        called = [repr(names[column]) if names else f"column {column}" for column in columns[:3]]
+        first = f"{called[0]} ({spans[0]} here, {spans[1]} in training)"
+        others = [f"{name} ({spans[2 * k]}, {spans[2 * k + 1]})" for k, name in enumerate(called) if k]
+        more = f" and {len(columns) - 3:,} more" if len(columns) > 3 else ""
+        it = "it" if len(columns) == 1 else "them"
+        found = f"all rows lie far beyond those of training in {', '.join([first, *others])}{more}"
+        return f"{found}, where the forest has learned nothing; give {it} in the unit and on the scale of training"

@@ -1,0 +1,136 @@
+"""Queries that all lie far beyond the training rows in some column: told in Python and in jobs, with both ranges."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from distforest import (
+    RFD,
+    SMERF,
+    SimForestClassifier,
+    SimForestOutlier,
+    SimForestRegressor,
+    TreeRank,
+    URerF,
+    load,
+    merge,
+)
+from distforest.forest.column_ranges import COLUMN_RANGES, FEWEST_QUERIES, MOST_RANGES, ColumnRanges
+from distforest.jobs.cluster import Here
+from distforest.jobs.question import Question
+from distforest.jobs.score import score
+from distforest.sources.arrays import write_array
+from tests.estimators.rows import POINTS, TARGETS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LABELS = (np.median(TARGETS) < TARGETS).astype(np.int32)
+FEW = {"random_state": 0}
+KINDS: dict[str, Any] = {
+    "smerf": lambda X: SMERF(4, **FEW).fit(X, LABELS),
+    "bins": lambda X: SMERF(4, max_bins=8, **FEW).fit(X, LABELS),
+    "urerf": lambda X: URerF(4, min_samples_split=4, **FEW).fit(X),
+    "rfd": lambda X: RFD(4, n_constraints=20, **FEW).fit(X, LABELS),
+    "treerank": lambda X: TreeRank(2, n_pairs=200, max_depth=2, **FEW).fit(X, LABELS),
+    "rbf": lambda X: SimForestClassifier("rbf", n_estimators=4, **FEW).fit(X, LABELS),
+    "two similarities": lambda X: SimForestRegressor(["rbf", "manhattan"], n_estimators=4, **FEW).fit(X, TARGETS),
+    "subsets": lambda X: SimForestClassifier("feature_subsets", n_estimators=4, **FEW).fit(X, LABELS),
+    "outliers": lambda X: SimForestOutlier("manhattan", n_estimators=4, **FEW).fit(X),
+}
+
+
+def far(column: int, by: float = 1e3) -> np.ndarray:
+    X = POINTS.astype(np.float64)
+    X[:, column] += by
+    return X
+
+
+def answer(forest: Any, X: Any) -> None:
+    forest.distance(X[:FEWEST_QUERIES], X[:FEWEST_QUERIES])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_column_far_from_training_is_told(name: str, tmp_path: Path) -> None:
+    forest = KINDS[name](POINTS)
+    address = str(tmp_path / "forest.zarr")
+    forest.save(address)
+    for one in (forest, load(address)):
+        with pytest.warns(UserWarning, match=r"^X: all rows lie far beyond those of training in column 1 \(") as found:
+            answer(one, far(1))
+        assert len({str(told.message) for told in found}) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            answer(one, POINTS)
+            answer(one, POINTS[np.argsort(POINTS[:, 0])][::-1])  # rows at one end
+            one.distance(far(1)[: FEWEST_QUERIES - 1])
+            one.distance()
+            some = far(1)
+            some[3, 1] = POINTS[3, 1]
+            answer(one, some)
+
+
+@pytest.mark.parametrize("name", ["smerf", "rfd", "rbf"])
+def test_a_job_tells_of_all_its_tasks_at_once(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 64)  # several tasks
+    forest, address, data = KINDS[name](POINTS), str(tmp_path / "f.zarr"), str(tmp_path / "d.zarr")
+    forest.save(address)
+    some = far(1)
+    some[-1, 1] = POINTS[-1, 1]
+    for array, X in (("far", far(1)), ("some", some)):
+        write_array(data, array, X.shape, X.dtype, [X])
+    with pytest.warns(UserWarning, match=r"far: all rows lie far beyond those of training in column 1 \(") as found:
+        score(Question(address, f"{data}/far", "neighbors", n_neighbors=2), str(tmp_path / "a.zarr"), Here(2), True)
+    assert len(found) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        score(Question(address, f"{data}/some", "neighbors", n_neighbors=2), str(tmp_path / "b.zarr"), Here(2), True)
+
+
+def test_columns_are_told_by_their_names_and_categories_are_not_judged() -> None:
+    frame = pd.DataFrame({"size": POINTS[:, 0], "weight": POINTS[:, 1], "flag": LABELS > 0})
+    frame["colour"] = pd.Categorical(np.array(["red", "blue"])[LABELS], ["red", "blue"])
+    frame["seen"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(frame)), "D")
+    forest = SMERF(4, **FEW).fit(frame, LABELS)
+    assert forest.forest_.ranges is not None
+    assert np.isnan(forest.forest_.ranges.greatest[3])
+    queries = frame.assign(size=frame["size"] * 1000 + 5000, seen=frame["seen"].astype("int64"))
+    with pytest.warns(UserWarning, match=r"in 'size' \(.* here, .* in training\), 'seen' \(.*, 0 to \d+\), where"):
+        forest.apply(queries)
+
+
+def test_ranges_are_those_of_the_rows_wherever_a_forest_is_grown(tmp_path: Path) -> None:
+    X = POINTS.astype(np.float64)
+    X[2, 0] = np.nan
+    forest = SMERF(3, **FEW).fit(X, LABELS)
+    known = {"least": np.nanmin(X, axis=0).astype("f4"), "greatest": np.nanmax(X, axis=0).astype("f4")}
+    assert forest.forest_.provenance[COLUMN_RANGES] == {name: ends.tolist() for name, ends in known.items()}
+    both = merge([forest, SMERF(3, random_state=1).fit(X, LABELS)])
+    assert both.forest_.provenance[COLUMN_RANGES] == forest.forest_.provenance[COLUMN_RANGES]
+    parts = [ColumnRanges.of(X[:5]), ColumnRanges.of(X[5:])]
+    joined, whole = parts[0].joined(parts[1]), ColumnRanges.of(X)
+    for one, other in zip(joined, whole, strict=True):
+        assert np.array_equal(one, other)
+    assert whole.lacks.tolist() == [True] + [False] * (X.shape[1] - 1)
+    address = str(tmp_path / "forest.zarr")
+    both.save(address)
+    assert load(address).forest_.provenance[COLUMN_RANGES] == forest.forest_.provenance[COLUMN_RANGES]
+
+
+def test_a_forest_that_does_not_know_its_ranges_tells_nothing() -> None:
+    sparse = SMERF(3, max_features=None, **FEW).fit(scipy.sparse.csr_array(POINTS), LABELS)
+    assert COLUMN_RANGES not in sparse.forest_.provenance
+    assert ColumnRanges.of(np.zeros((1, MOST_RANGES + 1))).entry() == {}
+    others = {"least": [0.0], "greatest": [1.0]}
+    for entry in (None, "1", {"least": [0.0]}, {"least": ["a"], "greatest": [1]}, others):
+        forest = SMERF(3, **FEW).fit(POINTS, LABELS)
+        object.__setattr__(forest.forest_, "provenance", {**forest.forest_.provenance, COLUMN_RANGES: entry})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            forest.apply(far(1))

@@ -1,0 +1,112 @@
+"""Matrices of pairs of objects of which one triangle alone is filled: told, whatever the other one holds."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from distforest import SMERF, Graph, SimForestClassifier, SimForestOutlier
+from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
+from distforest.sources.arrays import write_array
+from distforest.sources.distance_doubts import told_of_one_side, told_of_triangle
+from distforest.sources.files.ingest import ingest
+
+RNG = np.random.default_rng(0)
+N = 30
+X = RNG.normal(size=(N, 3))
+Y = (X[:, 0] > 0).astype(np.int32)
+Z = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+S = np.exp(-(Z**2))
+FEW = {"n_estimators": 2, "random_state": 0}
+
+
+def told_by(call: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in found if "mirror" in str(one.message)]
+
+
+FITS: dict[str, Any] = {
+    "similarities": lambda M: SimForestClassifier(**FEW).fit(M(S), Y),
+    "distances": lambda M: SimForestClassifier(kind="distance", **FEW).fit(M(Z), Y),
+    "outliers": lambda M: SimForestOutlier(**FEW).fit(M(S)),
+    "one of two": lambda M: SimForestClassifier(["precomputed"] * 2, **FEW).fit([S, M(S)], Y),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_triangle_of_similarities_is_told(name: str) -> None:
+    for triangle, empty in ((np.triu, "below"), (np.tril, "above")):
+        [told] = told_by(lambda triangle=triangle: FITS[name](triangle))
+        assert f"all values {empty} the diagonal are 0, while others" in told
+    above = np.triu(np.ones((N, N), np.bool_), 1)
+    [told] = told_by(lambda: FITS[name](lambda M: np.where(above, np.nan, M)))
+    assert told.endswith(
+        "all values above the diagonal are unobserved, while others below it are not; "
+        "mirror a symmetric matrix: numpy.fmax(S, S.T)"
+    )
+    assert told_by(lambda: FITS[name](lambda M: M)) == []
+
+
+def test_what_is_no_triangle_is_not_told() -> None:
+    sparse = np.where(RNG.random((N, N)) < 0.05, 1.0, 0.0)
+    few = np.zeros((N, N))
+    few[2, [5, 7, 9]] = 1.0
+    for matrix in (S, sparse, few, np.eye(N), np.zeros((N, N)), np.ones((1, 1)), np.where(sparse > 0, S, np.nan)):
+        assert told_of_triangle(matrix) == ""
+    assert told_of_one_side(np.triu(S)[:, :5]) == ""
+    assert told_of_triangle(np.triu(np.ones((3, 3), np.int8))) != ""
+
+
+def test_a_triangle_of_distances_that_smerf_learns_is_told() -> None:
+    for n, triangle in ((N, np.triu), (N, np.tril), (1100, np.triu)):  # the last in several tiles
+        x = RNG.normal(size=(n, 1))
+        [told] = told_by(lambda triangle=triangle, x=x: SMERF(1, max_depth=1).fit(x, triangle(np.abs(x - x.T))))
+        assert "their mean is used, half of the other, as one of the two is 0 for all pairs; mirror" in told
+    partly = np.where(np.arange(N) < 3, np.triu(Z), Z)
+    assert told_by(lambda: SMERF(**FEW).fit(X, partly)) == []
+    assert told_by(lambda: SMERF(**FEW).fit(X, Graph(np.triu(S > 0.5)))) == []  # another warning says so
+
+
+def job(folder: Path, address: str, measure: str) -> Spec:
+    inputs = {"similarity": {"kind": "dense", "matrix": address, "measure": measure}, "labels": f"{folder}/d.zarr/y"}
+    known = {"format": 1, "method": "simforest", "output": f"{folder}/f.zarr", "input": inputs}
+    return Spec.from_dict({**known, "params": {"n_estimators": 2}, "run": {"scratch": f"{folder}/scratch"}})
+
+
+def test_a_job_tells_of_triangles_dense_or_sparse(tmp_path: Path) -> None:
+    arrays = {"y": Y, "S": S, "upper": np.triu(S), "far": np.tril(Z)}
+    for name, values in arrays.items():
+        write_array(f"{tmp_path}/d.zarr", name, values.shape, values.dtype, [values])
+    scipy.sparse.save_npz(tmp_path / "upper.npz", scipy.sparse.csr_array(np.triu(S, 1)))
+    ingest(str(tmp_path / "upper.npz"), f"{tmp_path}/upper.zarr")
+
+    def told(address: str, measure: str) -> list[str]:
+        return told_by(lambda: stage_inputs(job(tmp_path, f"{tmp_path}/{address}", measure), str(tmp_path / "job")))
+
+    assert told("d.zarr/S", "similarity") == []
+    assert "all values below the diagonal are 0" in told("d.zarr/upper", "similarity")[0]
+    assert "all values above the diagonal are 0" in told("d.zarr/far", "distance")[0]
+    assert "each pair is stored in one direction only" in told("upper.zarr", "similarity")[0]
+
+
+def test_links_of_a_frame_in_another_order_are_told() -> None:
+    names = [f"n{k}" for k in range(N)]
+    turned = RNG.permutation(N)
+    links = pd.DataFrame((S > 0.3).astype(float), index=names, columns=names)
+    with pytest.warns(UserWarning, match="but they are taken for the same object; give y.loc"):
+        SMERF(**FEW).fit(X, Graph(links.iloc[:, turned], directed="mean"))
+    frame = pd.DataFrame(X, columns=list("abc"), index=names)
+    with pytest.warns(UserWarning, match="but they are taken for the same row; give y.loc"):
+        SMERF(**FEW).fit(frame, Graph(links.iloc[turned, turned]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SMERF(**FEW).fit(frame, Graph(links))

@@ -1,0 +1,117 @@
+"""Rows of several inputs are paired by their places: names beside them in another order are told."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from distforest import RFD, SMERF
+from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
+from distforest.sources.files.ids import told_of_named_order, told_of_square_order
+from distforest.sources.files.ingest import ingest
+
+N = 40
+RNG = np.random.default_rng(0)
+VALUES = RNG.normal(size=(N, 3))
+TURNED = RNG.permutation(N)
+TEXTS, NUMBERS = [f"plant {k}" for k in range(N)], list(range(1000, 1000 + N))
+
+
+def table(names: Sequence[Any]) -> pd.DataFrame:
+    known = {"kind": np.where(VALUES[:, 0] > 0, "fern", "moss"), "weight": np.arange(N) + 1}
+    return pd.DataFrame({"name": names, **{f"x{k}": VALUES[:, k] for k in range(3)}, **known})
+
+
+def ingested(name: str, frame: pd.DataFrame, id: str | None = "name") -> str:  # noqa: A002 - as in `ingest`
+    frame.to_csv(f"{name}.csv", index=False)
+    ingest(f"{name}.csv", f"{name}.zarr", id=id, label="kind", weight="weight", header=True)
+    return f"{name}.zarr"
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("names", [TEXTS, NUMBERS], ids=["texts", "numbers"])
+def test_the_same_names_in_another_order_are_told(names: Sequence[Any]) -> None:
+    one, other = (ingested(name, rows) for name, rows in (("a", table(names)), ("b", table(names).iloc[TURNED])))
+    place = int(np.argmax(np.arange(N) != TURNED))
+    assert told_of_named_order([f"{one}/X", f"{one}/y", f"{other}/weights"]) == (
+        f"row {place} of a.zarr/X is named {str(names[place])!r} and of b.zarr/weights {str(names[TURNED[place]])!r}, "
+        "but they are taken for the same row; ingest both from tables in one order"
+    )
+
+
+def test_names_that_do_not_contradict_are_no_matter() -> None:
+    one = ingested("a", table(TEXTS))
+    others = {
+        "same": table(TEXTS),
+        "fewer": table(TEXTS).iloc[:-1],
+        "of others": table([f"tree {k}" for k in range(N)]),
+        "numbers": table(NUMBERS),
+        "some": table([*TEXTS[:-1], "tree"]).iloc[TURNED],
+    }
+    for name, rows in others.items():
+        other = ingested(name, rows)
+        assert told_of_named_order([f"{one}/X", f"{other}/y"]) == "", name
+    without = ingested("without", table(TEXTS).drop(columns="name").iloc[TURNED], id=None)
+    assert told_of_named_order([f"{one}/X", f"{without}/y", "nothing.zarr/y", "a.zarr/ids"]) == ""
+
+
+def job(features: str, truth: str, kind: str = "labels", weights: str | None = None) -> Spec:
+    distances = {"kind": kind, "matrix" if kind == "dense" else "values": truth}
+    inputs: dict[str, Any] = {"features": features, "distances": distances}
+    own = {} if weights is None else {"sample_weight": weights}
+    known = {"format": 1, "method": "smerf", "output": "forest.zarr", "params": {"n_estimators": 2}}
+    return Spec.from_dict({**known, "input": inputs | own, "run": {"scratch": str(Path("scratch").absolute())}})
+
+
+def told_by(spec: Spec) -> list[str]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        stage_inputs(spec, str(Path("job").absolute()))
+    return [str(one.message) for one in found if "taken for the same" in str(one.message)]
+
+
+def test_a_job_tells_of_labels_and_weights_in_another_order() -> None:
+    one, other = ingested("a", table(TEXTS)), ingested("b", table(TEXTS).iloc[TURNED])
+    assert told_by(job(f"{one}/X", f"{one}/y", weights=f"{one}/weights")) == []
+    assert len(told_by(job(f"{one}/X", f"{other}/y"))) == 1
+    [told] = told_by(job(f"{one}/X", f"{one}/y", weights=f"{other}/weights"))
+    assert "of b.zarr/weights" in told
+
+
+def test_columns_of_distances_in_another_order_than_their_rows_are_told() -> None:
+    distances = pd.DataFrame(np.abs(VALUES[:, None, 0] - VALUES[:, 0]), index=TEXTS, columns=TEXTS)
+    others = distances.set_axis([f"d{k}" for k in range(N)], axis=1)
+    told = {}
+    for name, frame in (("ordered", distances), ("turned", distances.iloc[:, TURNED]), ("others", others)):
+        frame.to_csv(f"{name}.csv", index_label="name")
+        ingest(f"{name}.csv", f"{name}.zarr", id="name")
+        told[name] = told_of_square_order(f"{name}.zarr/X")
+    place = int(np.argmax(np.arange(N) != TURNED))
+    names = f"row {place} of turned.zarr/X is named {TEXTS[place]!r} and column {place} {TEXTS[TURNED[place]]!r}"
+    cure = "but they are taken for the same object; put the columns in the order of the rows"
+    assert told == {"ordered": "", "others": "", "turned": f"{names}, {cure}"}
+    features = ingested("a", table(TEXTS))
+    assert told_by(job(f"{features}/X", "turned.zarr/X", "dense")) == [told["turned"]]
+
+
+def test_a_fit_to_addresses_tells_it_too() -> None:
+    one, other = ingested("a", table(TEXTS)), ingested("b", table(TEXTS).iloc[TURNED])
+    few = {"n_estimators": 2, "random_state": 0}
+    with pytest.warns(UserWarning, match="of b.zarr/y"):
+        SMERF(**few).fit(f"{one}/X", f"{other}/y")
+    with pytest.warns(UserWarning, match="of b.zarr/weights"):
+        RFD(**few).fit(f"{one}/X", np.arange(N) % 2, f"{other}/weights")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SMERF(**few).fit(f"{one}/X", f"{one}/y", f"{one}/weights")

@@ -1,0 +1,69 @@
+"""Labels that name rows, words of missing labels among them, and distances that are all the same: told."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+
+from distforest import RFD, SMERF, Labels, SimForestClassifier
+from distforest.errors import InputError
+from distforest.sources.distance_doubts import told_of_equal_distances
+from distforest.sources.doubts import told_of_classes
+from distforest.sources.truth import Truth
+
+X, Y = load_wine(return_X_y=True)
+N = len(X)
+WORDS = np.array(["red", "white", "rosé"])[Y].astype(object)
+NAMES = np.array([f"bottle {k}" for k in range(N)])
+FEW: dict[str, Any] = {"n_estimators": 2, "random_state": 0}
+FITS: dict[str, Any] = {
+    "SMERF": lambda y: SMERF(**FEW).fit(X, y),
+    "SMERF on labels": lambda y: SMERF(**FEW).fit(X, Labels(y)),
+    "SimForest": lambda y: SimForestClassifier("manhattan", **FEW).fit(X, y),
+    "RFD": lambda y: RFD(**FEW).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_words_of_missing_labels_are_told(name: str) -> None:
+    lacking = pd.Series(WORDS).where(np.arange(N) % 9 > 0)
+    with pytest.warns(UserWarning, match="the label 'nan' of 20 rows is a class like any other; leave those rows out"):
+        FITS[name](np.array([str(word) for word in lacking.to_numpy(dtype=object, na_value=np.nan)]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FITS[name](WORDS.astype(str))
+        FITS[name](np.where(Y == 0, "None", WORDS.astype(str)))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_labels_that_name_rows_are_told(name: str) -> None:
+    are_paired = pytest.raises(InputError, match="there is no must-link pair") if name == "RFD" else nullcontext()
+    with are_paired, pytest.warns(UserWarning, match="each of the 178 rows has a label of its own, so that no two"):
+        FITS[name](NAMES)
+
+
+def test_what_may_be_meant_is_not_told() -> None:
+    codes = np.arange(30)
+    assert told_of_classes(list(range(30)), codes) == ""
+    assert told_of_classes([str(k) for k in range(20)], codes[:20]) == ""
+    assert told_of_classes([str(k) for k in range(29)], np.minimum(codes, 28)) == ""
+    assert told_of_classes(["NA", "EU", "none", "Unknown"], codes % 4) == ""
+    assert told_of_classes(["", " ", "EU"], codes % 3).startswith("the labels '' and ' ' of 20 rows are classes")
+    assert told_of_classes([], np.empty(0, np.int32)) == ""
+
+
+def test_equal_distances_are_told() -> None:
+    equal = 3.0 - 3.0 * np.eye(N)
+    with pytest.warns(UserWarning, match="^distances: all distances between different rows are 3, so that there is"):
+        Truth.of(equal)
+    equal[4, 9] = equal[9, 4] = 2.0
+    for matrix in (equal, np.zeros((N, N)), np.ones((2, 2)), 1.0 - np.eye(3)[:, ::-1]):
+        assert told_of_equal_distances(matrix.astype(np.float32)) == ""
+    holes = np.where(np.eye(N)[::-1] > 0, np.nan, 1.0 - np.eye(N))
+    assert told_of_equal_distances(holes.astype(np.float32)) != ""
