@@ -1,6 +1,6 @@
 """Trees whose rows lie in parts on several workers, beside the same trees on one worker that has all rows.
 
-``python benchmarks/beyond_one_worker.py [--rows N] [--columns P] [--trees B] [--leaf M] [--parts 1 2 4] [--folder F]``
+``python benchmarks/beyond_one_worker.py [--rows N] [--columns P] [--trees B] [--leaf M] [--parts 1 2 4] [--batch B]``
 writes N rows of P features with two classes into a store, and seals a forest of B trees of bins: in memory of one
 worker, and in parts, each on a worker of its own, a process of one thread. Every run must give the same digest.
 
@@ -110,7 +110,7 @@ def measured(options: argparse.Namespace, folder: str, n_workers: int, n_parts: 
             sound, rounds._checked = rounds._checked, counted_tasks(counts)  # type: ignore[assignment]
             before, start = spent(cluster), time.perf_counter()
             try:
-                done = fit(inputs, spec.output, job, cluster, Options())
+                done = fit(inputs, spec.output, job, cluster, Options(batch=options.batch if n_parts else None))
             finally:
                 rounds._checked = sound
             after = spent(cluster)
@@ -127,6 +127,7 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=2)
     parser.add_argument("--leaf", type=int, default=20, help="least rows of a leaf")
     parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--batch", type=int, help="trees in parts that grow at once, 2 without it")
     parser.add_argument("--limit", type=int, default=3000, help="MiB of a worker")
     parser.add_argument("--folder", type=Path, help="where the rows are written")
     options = parser.parse_args()

@@ -464,12 +464,12 @@ def _sent(argument: object) -> object:
 
 
 def _messages(tasks: Sequence[_LinkedTask]) -> Iterator[list[_LinkedTask]]:
-    """Tasks that have the same place together, after those whose answers they are given; all are sent one by one."""
+    """Tasks that have the same place together; none is given the answer of a task in a later message."""
     left = list(tasks)
     while left:
         own = list[_LinkedTask]()
         for task in left:
-            if task.where == left[0].where and all(one.future or one in own for one in _linked_in(task.call)):
+            if task.where == left[0].where and all(one in own or one not in left for one in _linked_in(task.call)):
                 own.append(task)
         left = [task for task in left if task not in own]
         yield own

@@ -63,7 +63,7 @@ BYTES_OF_PASSES = 64 << 20
 """Memory of passes beside their budget: the sample from which bins are found, columns of it, blocks of features."""
 
 TREES_AT_ONCE = 2
-"""Trees that grow at once if their rows lie in parts: while one of them is decided, parts answer the other."""
+"""Trees that grow at once if their rows lie in parts: they go down level by level in step, and share their tasks."""
 
 BYTES_PER_PARTED_ROW = 22
 """Memory of a row of a part for each tree: how often it is drawn, its number and weight in two levels, its leaf."""

@@ -282,17 +282,17 @@ class _SharedCalls:
         return [self._given(own) for own in argument] if isinstance(argument, list) else argument
 
 
-Places = int | None | list["Places"]
+PlacesOfOwn = int | None | list["PlacesOfOwn"]
 """Where an argument is among the answers of a task; None: it is itself one. A list has those of its entries."""
 
 
-def _places(argument: object) -> Places:
+def _places(argument: object) -> PlacesOfOwn:
     if isinstance(argument, _OwnAnswer):
         return argument.place
     return [_places(own) for own in argument] if isinstance(argument, list) else None
 
 
-def _picked(argument: Any, places: Places) -> Any:
+def _picked(argument: Any, places: PlacesOfOwn) -> Any:
     """An argument, for which a tree's own answer has taken the place of those of all trees."""
     if isinstance(places, list):
         return [_picked(own, place) for own, place in zip(argument, places, strict=True)]
@@ -309,7 +309,7 @@ def _checked(links: TaskLinks) -> Callable[..., Handle]:
 
 
 def of_same_growth(
-    growth: int, function: Callable[..., R], places: list[Places], arguments: list[list[object]]
+    growth: int, function: Callable[..., R], places: list[PlacesOfOwn], arguments: list[list[object]]
 ) -> list[R]:
     """Call a function for each tree, if this process has this version of the growth; raises JobError if not."""
     check_own_growth(growth)

@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 
 from distforest.errors import InputError, SpecError
 from distforest.growth import packs, parts
-from distforest.jobs import rounds
+from distforest.jobs import on_dask, rounds
 from distforest.jobs.cluster import Cluster, Here
 from distforest.jobs.on_dask import OnDask, local_cluster, quiet_start
 from distforest.jobs.preview import faults_of_metadata, preview
@@ -279,6 +279,52 @@ def test_threads_of_workers_seal_the_forest_of_memory(store: str, tmp_path: Path
     with two_threads() as client:
         of_parts = replace(spec, output=f"{tmp_path}/parts.zarr")
         assert run_job(of_parts, OnDask(client), n_parts, 25).digest == expected
+
+
+def test_trees_that_grow_at_once_share_their_tasks(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: list[tuple[str, int]] = []
+    checked = rounds._checked
+
+    def seen(links: Any) -> Callable[..., Any]:
+        call = checked(links)
+
+        def noted(function: Callable[..., object], places: Any, arguments: list[Any], near: int | None = None) -> Any:
+            shared.append((function.__name__, len(arguments)))
+            return call(function, places, arguments, near=near)
+
+        return noted
+
+    monkeypatch.setattr(rounds, "_checked", seen)
+    digests, levels = set(), []
+    with two_threads() as client:
+        for batch in (1, 3):
+            shared.clear()
+            spec = replace(spec_of(store, tmp_path, X="holes"), output=f"{tmp_path}/{batch}.zarr")
+            digests.add(run_job(spec, OnDask(client), 2, 25, batch=batch).digest)
+            levels.append([n_trees for name, n_trees in shared if name == "decide_level"])
+            assert max(n_trees for name, n_trees in shared if name in ALONE) == 1
+    of_one, of_three = levels
+    assert len(digests) == 1
+    assert sum(of_three) == len(of_one)
+    assert (set(of_one), max(of_three)) == ({1}, 3)
+
+
+ALONE = ("draw_part", "finish_packs", "walk_part", "commit_tree")
+"""What needs much room, or lasts: a tree does it in a task of its own."""
+
+
+def test_tasks_of_a_place_are_sent_together_after_those_they_need() -> None:
+    def task(key: str, where: str | None, *needs: object) -> on_dask._LinkedTask:
+        return on_dask._LinkedTask(key, (print, *needs), where)
+
+    one, other = task("one", "a"), task("other", "b")
+    first, second = task("first", "a", one), task("second", "b", [other, [one]])
+    answer = task("answer", None, [first, second])
+    sent = [[own.key for own in message] for message in on_dask._messages([one, other, first, second, answer])]
+    assert sent == [["one", "first"], ["other", "second"], ["answer"]]
+    late = task("late", "a", second)
+    sent = [[own.key for own in message] for message in on_dask._messages([one, other, second, late])]
+    assert sent == [["one"], ["other", "second"], ["late"]]
 
 
 def test_an_error_of_a_part_is_the_error_of_the_job(
