@@ -48,7 +48,7 @@ PAIRS_OF_QUERIES = 1 << 18
 FEWEST_TREES = 5
 """A forest of fewer trees answers at once."""
 
-TRIED = 4
+POINTS_A_NEIGHBOR = 4
 """Training points for each neighbour whose distances give the limit; with no more points, none would leave."""
 
 BEGINNING_SHARE, LEAVING_SHARE, MOST_ROUNDS = 0.1, 0.2, 20
@@ -89,7 +89,7 @@ def kneighbors(
     """
     training, n = training_points(forest), points.shape[0]
     check_n_neighbors(n_neighbors, training.shape[0], own is not None)
-    pays = can_leave(forest) and TRIED * n_neighbors < training.shape[0]
+    pays = can_leave(forest) and POINTS_A_NEIGHBOR * n_neighbors < training.shape[0]
     distances = np.empty((n, n_neighbors))
     indices = np.empty((n, n_neighbors), np.int64)
     for rows in runs_of(n, max(1, PAIRS_OF_QUERIES // training.shape[0])):
@@ -201,7 +201,7 @@ def _limits(
     """A distance of each query to which at least ``n_neighbors`` training points keep: that of those nearest so far."""
     n = int(standing.left[-1]) + 1
     by_query = bound.reshape(n, -1)  # as many training points for each
-    many = TRIED * n_neighbors
+    many = POINTS_A_NEIGHBOR * n_neighbors
     chosen = np.argpartition(by_query, many - 1, axis=1)[:, :many]
     places = (chosen + np.arange(n)[:, None] * by_query.shape[1]).reshape(-1)
     some = pairs.of_pairs(standing.left[places], standing.right[places])
