@@ -4,6 +4,7 @@
 
     python benchmarks/dask_jobs.py            three pairs of runs of each job (about six minutes)
     python benchmarks/dask_jobs.py --quick    one pair
+    python benchmarks/dask_jobs.py --processor    short jobs by seconds of the processor, where the cores are not free
 
 Times are those of `train.fit` with the cluster up, kernels compiled and inputs staged. "Not growing" is the share of
 wall time times workers outside growth: planning, messages, committing shards, merging, sealing. The control grows the
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import speed
 from measurement import Paired, machine, print_table
 
@@ -173,12 +175,42 @@ def section(n_pairs: int) -> None:
     print_table(["trees of", "2 processes", "1 process", "2 / 1 (least to most)", "speed-up"], rows)
 
 
+def of_processor(name: str, jobs: Jobs, cluster: OnDask) -> list[str]:
+    """The processor's time of a job, the mean of 15 runs: of this process, with the scheduler, and of the workers."""
+    inputs = jobs.staged(name, "smerf", job_data(name), n_estimators=N_TREES[name])
+    processes = [psutil.Process(pid) for pid in cluster.client.run(os.getpid).values()]
+    here, there, seconds = [], [], []
+    for run in range(17):
+        before = sum(sum(own.cpu_times()[:2]) for own in processes)
+        start = time.process_time()
+        fitted, _ = jobs.run(dataclasses.replace(inputs, seed=run), cluster)
+        time.sleep(0.05)  # workers may still let go of the job
+        here.append(time.process_time() - start)
+        there.append(sum(sum(own.cpu_times()[:2]) for own in processes) - before)
+        seconds.append(fitted.seconds)
+    cells = [np.mean(here[2:]), np.mean(there[2:]), min(seconds[2:])]  # the first two compile
+    return [f"{name}, {N_TREES[name]} trees", *(f"{1000 * cell:.0f} ms" for cell in cells)]
+
+
+def processor_section() -> None:
+    """Print the processor's time of the short jobs on two workers."""
+    with tempfile.TemporaryDirectory() as folder, local_cluster(2) as two:
+        os.environ["DISTFOREST_SCRATCH"] = f"{folder}/scratch"
+        two.client.run(os.environ.update, {"DISTFOREST_SCRATCH": f"{folder}/scratch"})
+        rows = [of_processor(name, Jobs(Path(folder)), two) for name in N_TREES if "german" in name or "Lazega" in name]
+    print_table(["job", "client and scheduler", "two workers", "least time of a job"], rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser(description="Jobs on Dask, as ratios measured in one run.")
     parser.add_argument("--quick", action="store_true", help="one pair of runs")
+    parser.add_argument("--processor", action="store_true", help="short jobs by seconds of the processor")
     options = parser.parse_args(arguments)
     print(f"# Jobs on Dask{' (quick)' if options.quick else ''}\n\n{machine()}\n", flush=True)
+    if options.processor:
+        processor_section()
+        return
     section(1 if options.quick else 3)
 
 

@@ -76,6 +76,9 @@ FETCH, AT_ONCE = 3.0, 256
 """Seconds in which a finished answer must arrive (if its worker dies meanwhile, another one computes it again), and
 how many are fetched at once: Dask keeps 512 connections."""
 
+LINGER = 0.05
+"""Seconds for which the last answer of a run stays with its worker."""
+
 AHEAD = 2
 """Tasks for each thread that the scheduler gets: one runs, one waits. Tasks that it does not have yet leave room for
 other jobs."""
@@ -221,11 +224,23 @@ class OnDask:
                         queue.add(future)
                         continue
                     number, task, _ = running.pop(future.key)
-                    future.release()  # or its task would run again if its worker died now
+                    self._release(future, bool(running))
                     yield number, self._answer(fetched, task, work)
         finally:
             if running:
                 self.client.cancel([future for _, _, future in running.values()])
+
+    def _release(self, future: Future, at_once: bool) -> None:
+        """Release the future of a fetched answer, or its task would run again if its worker died.
+
+        The last one of a run waits for `LINGER` seconds: Dask sends at most one message in 10 ms to the scheduler, and
+        the tasks of the next run should be the first.
+        """
+        loop = self.client.loop
+        if at_once:
+            future.release()
+        else:
+            loop.add_callback(loop.call_later, LINGER, future.release)
 
     @contextmanager
     def linked(self, work: Work) -> Iterator[_DaskLinks]:

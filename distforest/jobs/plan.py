@@ -27,7 +27,11 @@ LOCKSTEP_CELLS = 1 << 28
 LOCKSTEP_LINK_BYTES = 1 << 26
 """The same for the links of a graph."""
 
-MAX_BATCH = 128
+LEAST_ROWS, LEAST_CELLS = 1 << 15, 1 << 23
+"""Rows of all trees, or cells of dense distances, below which a task is not divided so that the last ones end together:
+they take some 30 ms, and a task on Dask takes some 5 ms beside its growth."""
+
+MAX_BATCH = 256
 """Most trees of a task."""
 
 TASKS_PER_SLOT = 4
@@ -35,6 +39,9 @@ TASKS_PER_SLOT = 4
 
 MERGES_PER_SLOT = 2
 """Least number of merge tasks for each thread; it is smaller, because each of them opens many shards."""
+
+MERGED_AT_ONCE = 8 << 20
+"""Bytes for each thread up to which it gets one merge task: the shards are opened once."""
 
 IMPORTED_BYTES = 290 << 20
 """Memory of a worker beside its task: Python, NumPy, Dask, and Numba after compiling (200 MiB with warm caches)."""
@@ -330,15 +337,19 @@ def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
 
     Long tasks do not end together without help, so their last round is cut into halves and quarters.
     """
-    by_size = LOCKSTEP_CELLS // size.n_rows**2 if size.dense else LOCKSTEP_ROWS // (size.n_pairs or size.n_rows)
+    cost, most_at_once, least = size.n_pairs or size.n_rows, LOCKSTEP_ROWS, LEAST_ROWS
+    if size.dense:
+        cost, most_at_once, least = size.n_rows**2, LOCKSTEP_CELLS, LEAST_CELLS
+    by_size = most_at_once // cost
     if size.passes_distances:
         by_size = size.lockstep
     if size.link_bytes:
         by_size = min(by_size, LOCKSTEP_LINK_BYTES // size.link_bytes)
     is_alone = slots == 1  # no other thread is waited for
     by_load = -(-n_missing // (slots if size.passes_distances or is_alone else TASKS_PER_SLOT * slots))
+    by_load = max(by_load, min(least // cost, -(-n_missing // slots)))
     most = max(1, min(by_size, by_load, MAX_BATCH))
-    n_tasks = min(n_missing, -(-n_missing // (most * slots)) * slots)
+    n_tasks = max(1, min(n_missing, -(-n_missing // (most * slots)) * slots))
     if is_alone or 2 * n_missing < by_size * n_tasks:
         return [4] * n_tasks
     return [4] * (n_tasks - slots) + [2] * slots + [1] * (2 * slots)
@@ -346,7 +357,8 @@ def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
 
 def merge_bytes(total: int, slots: int) -> int:
     """Bytes that each merge task writes, give or take a chunk: equal shares, in whole rounds of all slots."""
-    rounds = max(MERGES_PER_SLOT, -(-total // (MERGE_BYTES * slots)))
+    least = 1 if total <= MERGED_AT_ONCE * slots else MERGES_PER_SLOT
+    rounds = max(least, -(-total // (MERGE_BYTES * slots)))
     return -(-total // (rounds * slots))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from distforest.errors import InputError
 from distforest.forest.forest import Forest
@@ -19,12 +20,13 @@ from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Axis, axis_columns
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.methods import METHODS, problem
-from distforest.growth.pairs.problem import PairProblem
+from distforest.growth.pairs.problem import PairProblem, tally_trees
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
 from distforest.sources.point_pairs import PairColumns
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 from tests import samples
 from tests.reference import naive_trees_of_pairs as ref
@@ -246,6 +248,38 @@ def test_counts_are_of_the_pairs_that_come_by(seed: int, resample: str, max_bins
     sides = (counts[start + side[inner]] for side in (forest.table.left, forest.table.right))
     assert (sum(sides) == counts[inner]).all()
     assert (forest.table.n_rows == counts.sum(axis=1)).all()
+
+
+@pytest.mark.parametrize("kind", ["numbers", "holes", "categories", "sparse"])
+@pytest.mark.parametrize("max_bins", [None, 4, 256])
+def test_counts_of_the_growth_are_those_of_the_walk(kind: str, max_bins: int | None) -> None:
+    """A query walks as the pairs did that were counted, also where values lie at thresholds."""
+    X, labels = points(60, 4)
+    rng = np.random.default_rng(3)
+    X[:, 1:3] = rng.integers(0, 3, (60, 2))
+    if kind in ("holes", "categories"):
+        X[rng.random(X.shape) < 0.3] = np.nan
+    data = data_of(X, labels)
+    if kind == "categories":
+        rows = PairColumns("difference_mean", 4, (), (0, 3, 3, 0))
+        data = Data(rows, X, TruthKind.LABELS, labels.astype(np.int32), [0, 1, 2])
+    if kind == "sparse":
+        X[rng.random(X.shape) < 0.5] = 0.0
+        stored = csr_matrix(X)
+        matrix = SparseFeatures.of(stored.indptr, stored.indices, stored.data, X.shape)
+        data = Data(data.rows, matrix, TruthKind.LABELS, data.truth, [0, 1, 2])
+    bound = bound_to(data, max_bins=None if kind == "sparse" else max_bins, n_constraints=40)
+    arrays, trees = bound.grow(np.arange(3)), [bound.sampling.sample(7, tree) for tree in range(3)]
+    left, right = (np.concatenate([own.pairs[:, side] for own in trees]) for side in range(2))
+    weights, codes = (np.concatenate([getattr(own, name) for own in trees]) for name in ("weights", "codes"))
+    starts = np.cumsum([0, *(len(own.codes) for own in trees)])
+    roots = Frontier(np.arange(3), np.zeros(3, np.int32), starts, np.arange(starts[-1], dtype=np.int32), weights)
+    names = NodeTable.__dataclass_fields__
+    table = NodeTable(**{name: array for name, array in arrays.items() if name in names})
+    counts = np.empty((len(table.left), 2), np.int32)
+    tally_trees(table, bound.points.of_pairs(left, right), codes, roots, counts)
+    assert len(counts) > 60
+    assert counts.tolist() == arrays["class_counts"].tolist()
 
 
 def test_trees_do_not_know_of_each_other() -> None:

@@ -65,7 +65,7 @@ class PairSearch:
     def __call__(
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The cuts, and the value of each pair on the chosen column; of categories, their rank in the node."""
+        """The cuts, and the value of each pair on the chosen column, 0 if there is none; of categories, their rank."""
         return self.in_turn(source, criterion, Windows(frontier, projections, projections.width), limits)
 
     def in_turn(
@@ -77,7 +77,7 @@ class PairSearch:
         categories, bins = CategoryRoom.of(source.columns, frontier.sizes), self.bins or NO_BINS
         room = SearchRoom.of(int(frontier.sizes.max(initial=0)), width, bins, categories)
         cut_pairs(level, few_pairs(frontier.sizes, self.bins), width, bins, room, cuts)
-        values = np.empty(len(frontier.rows))
+        values = np.zeros(len(frontier.rows))
         read_chosen(level, cuts.candidate, categories, values)
         return cuts, values
 
@@ -217,11 +217,12 @@ def cut_pairs(
 
 @kernel
 def read_chosen(level: PairLevel, chosen: Int32s, categories: CategoryRoom, values: Floats) -> None:
-    """values[r] = the column of pair r that its node has chosen, of categories their rank; else the first column."""
+    """values[r] = the column of pair r that its node has chosen, of categories their rank, where there is a cut."""
     starts, rows, _ = level.nodes
     for node in range(chosen.shape[0]):
-        column, first, last = level.columns[node, max(chosen[node], 0)], starts[node], starts[node + 1]
-        read_column(column, rows[first:last], level.pairs, values[first:last])
+        first, last = starts[node], starts[node + 1]
+        if chosen[node] >= 0:
+            read_column(level.columns[node, chosen[node]], rows[first:last], level.pairs, values[first:last])
     rank_chosen(level, chosen, categories, values)
 
 
