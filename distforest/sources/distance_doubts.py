@@ -305,6 +305,8 @@ def told_of_given(matrix: Float32s, reading: Reading, n_unobserved: int) -> list
 def told_of_equal_distances(matrix: Float32s) -> str:
     """A doubt about distances between different rows that are all the same number, but not 0; else "".
 
+    If rows are as far from themselves, or few distances were observed, no tree has a split, which another doubt tells.
+
     Examples
     --------
     >>> told_of_equal_distances(1 - np.eye(3, dtype=np.float32))
@@ -312,14 +314,17 @@ def told_of_equal_distances(matrix: Float32s) -> str:
     >>> told_of_equal_distances(np.array([[0, 1, 1], [1, 0, 2], [1, 2, 0]], np.float32))
     ''
     """
-    if len(matrix) < 3 or not matrix[0, 1] > 0.0:
+    if len(matrix) < 3 or not matrix[0, 1] > 0.0 or matrix[0, 0] == matrix[0, 1]:
         return ""
-    distance = float(matrix[0, 1])
+    distance, n_observed = float(matrix[0, 1]), 0
     for first, block in row_blocks(matrix):
         differs = (block != distance) & ~np.isnan(block)
         differs[np.arange(len(block)), np.arange(first, first + len(block))] = False
         if differs.any():
             return ""
+        n_observed += int(np.count_nonzero(~np.isnan(block))) - len(block)
+    if 2 * n_observed < len(matrix) * (len(matrix) - 1):
+        return ""
     found = f"all distances between different rows are {distance:g}, so that there is nothing to learn from them"
     return f"{found}; check how they were read"
 

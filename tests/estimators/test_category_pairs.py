@@ -41,7 +41,7 @@ WAYS: dict[str, Any] = {
 
 def renamed(frame: pd.DataFrame) -> pd.DataFrame:
     """Other names, in another order of the alphabet."""
-    return frame.assign(colour=frame["colour"].str[::-1], room=frame["room"].str[::-1])
+    return frame.assign(colour=frame["colour"].str[::-1], room="_" + frame["room"].str[::-1])
 
 
 @pytest.mark.parametrize("table", TABLES)
