@@ -52,7 +52,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     "weighted points": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(X, LABELS, 0.25 + np.arange(N) % 4),
 }
 
-GROWN_BY = 2
+GROWN_BY = 3
 """The version of the growth that has grown these."""
 
 DIGESTS = {
