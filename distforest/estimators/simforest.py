@@ -431,7 +431,7 @@ class _SimForest(OnSimilarities):
 
     @property
     def cut_errors_(self) -> dict[str, float]:
-        """The error out of bag of the trial with each cut that was tried: see `distforest.forest.chosen_cut`."""
+        """The error out of bag of the trial with each cut: the most wrong votes as a share, or the mean square."""
         check_is_fitted(self)
         if (chosen := ChosenCut.of(self.forest_.provenance)) is None:
             raise AttributeError("cut_errors_: the forest was fitted without cut='auto'")

@@ -53,7 +53,7 @@ def test_a_list_of_one_is_the_one() -> None:
     assert features[0] == features[1]
 
 
-@pytest.mark.parametrize("cut", ["best", "zero"])
+@pytest.mark.parametrize("cut", ["best", "zero", "exemplars"])
 def test_matrices_and_functions_grow_one_forest(cut: str) -> None:
     listed, stacked = (forest_of(cut=cut, oob_score=True).fit(own, y) for own in ([CITY, EUCLID], BOTH))
     asked = lazily(cut=cut, oob_score=True).fit(X, y)
@@ -64,6 +64,19 @@ def test_matrices_and_functions_grow_one_forest(cut: str) -> None:
     expected = listed.predict_proba([CITY[:9], EUCLID[:9]])
     np.testing.assert_array_equal(stacked.predict_proba(BOTH[:9]), expected)
     np.testing.assert_array_equal(asked.predict_proba(X[:9]), expected)
+
+
+@pytest.mark.parametrize("cut", ["best", "exemplars"])
+def test_series_of_several_channels_are_objects(cut: str) -> None:
+    channels = np.stack([X, X**2, np.sqrt(X)], axis=1)  # (n, channels, time)
+    lazy = [Lazy(pairwise(f), kind="distance") for f in FUNCTIONS]
+    asked = SimForestClassifier(lazy, n_estimators=20, cut=cut, oob_score=True, random_state=0).fit(
+        channels[::2], y[::2]
+    )
+    matrices = [np.array([[f(one, other) for other in channels[::2]] for one in channels]) for f in FUNCTIONS]
+    given = forest_of(cut=cut, oob_score=True).fit([matrix[::2] for matrix in matrices], y[::2])
+    assert asked.digest_ == given.digest_
+    np.testing.assert_array_equal(asked.predict_proba(channels), given.predict_proba(matrices))
 
 
 def test_equal_measures_split_the_gain_by_their_weights() -> None:
