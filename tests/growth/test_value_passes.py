@@ -154,7 +154,7 @@ def weights_of(n_rows: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 @pytest.mark.parametrize("how", CLUSTERS)
 def test_three_budgets_give_one_digest_of_clusters(tmp_path: Path, how: str, holes: float) -> None:
-    data = data_of(TruthKind.NOTHING, 900, 5, holes)
+    data = data_of(TruthKind.NOTHING, 500, 5, holes)
     digests = {digest_of(data, Passes(tmp_path, budget), **CLUSTERS[how]) for budget in BUDGETS}
     assert digests == {digest_of(data, **CLUSTERS[how])}
 
@@ -162,7 +162,7 @@ def test_three_budgets_give_one_digest_of_clusters(tmp_path: Path, how: str, hol
 @pytest.mark.parametrize("kind", [TruthKind.LABELS, TruthKind.TARGETS])
 @pytest.mark.parametrize("how", TAUGHT)
 def test_three_budgets_give_one_digest_of_exact_values(tmp_path: Path, kind: TruthKind, how: str) -> None:
-    data = data_of(kind, 700, 5, 0.1)
+    data = data_of(kind, 400, 5, 0.1)
     digests = {digest_of(data, Passes(tmp_path, budget), **TAUGHT[how]) for budget in BUDGETS}
     assert digests == {digest_of(data, **TAUGHT[how])}
 
