@@ -65,9 +65,12 @@ DASK_SETTINGS = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "2s",
+    # A worker that died and was replaced is looked for when this has passed, and not replaced any more if it happens to
+    # have died again. Nannies replace workers, so nobody need be looked for.
+    "distributed.deploy.lost-worker-timeout": "10000 days",
 }
 """Dask settings of the embedded cluster: many deaths of workers before a task is given up, one thread for each kernel,
-no statistics that nobody reads."""
+no statistics that nobody reads, and workers that are always replaced."""
 
 WORKER_PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
 """Seconds without a worker after which a run ends, between two looks at the workers, and of one wait."""
