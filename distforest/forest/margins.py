@@ -37,7 +37,7 @@ class Margins(NamedTuple):
 
 def out_of_bag_margins(forest: Forest, codes: Int32s) -> Margins:
     """The margins of the training objects; ``codes`` are their classes, shape (n_rows,)."""
-    shares, count = out_of_bag(forest)
+    (shares, count), leaf_table = out_of_bag(forest), predicting(forest)
     rows = np.arange(len(codes))
     others = shares.copy()
     others[rows, codes] = -np.inf
@@ -45,7 +45,7 @@ def out_of_bag_margins(forest: Forest, codes: Int32s) -> Margins:
     mean, squares = shares[rows, codes] - shares[rows, other], np.zeros(len(codes))
     for tree in range(forest.n_trees):
         out = np.flatnonzero(forest.in_bag[tree] == 0)
-        of_tree = predicting(forest).outputs(tree, forest.training_nodes[tree, out].astype(np.int64))
+        of_tree = leaf_table.outputs(tree, forest.training_nodes[tree, out].astype(np.int64))
         places = np.arange(len(out))
         squares[out] += np.square(of_tree[places, codes[out]] - of_tree[places, other[out]] - mean[out])
     variance = np.full(len(codes), np.nan)

@@ -57,11 +57,7 @@ class ChainGrowth(Growth):
         is_cut, gain = np.zeros(frontier.n_nodes, np.bool_), np.full(frontier.n_nodes, NO_CUT)
         child = np.full(len(frontier.rows), STAYS, np.int8)
         chosen: list[tuple[Ints, Projections]] = []
-        for attempt in range(self.draw.attempts):
-            uncut, rows = frontier.take(~is_cut)
-            if not uncut.n_nodes:
-                break
-            places = np.flatnonzero(~is_cut)
+        for attempt, places, uncut, rows in self._attempts(frontier, is_cut):
             best = self._best_of(self.draw(uncut, keys[places], attempt), uncut, criterion)
             has = best.gain > NO_CUT
             child[rows], gain[places], is_cut[places] = best.child, best.gain, has

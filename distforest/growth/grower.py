@@ -319,6 +319,19 @@ class Growth:
         ]
         return _joined(parts)
 
+    def _attempts(
+        self, frontier: Frontier, is_cut: NDArray[np.bool_]
+    ) -> Iterator[tuple[int, Ints, Frontier, NDArray[np.bool_] | slice]]:
+        """Attempts of nodes to draw, while any has no cut: those without one, by place, and what selects their rows.
+
+        The caller notes in ``is_cut``, shape (n_nodes,), which nodes have found one.
+        """
+        for attempt in range(self.draw.attempts):
+            uncut, rows = frontier.take(~is_cut)
+            if not uncut.n_nodes:
+                return
+            yield attempt, np.flatnonzero(~is_cut), uncut, rows
+
     def _drawn(self, frontier: Frontier, keys: Keys, attempt: int) -> tuple[Projections, bool]:
         """The candidates of an attempt, or of all that are left where nodes are few; also whether none are left."""
         on = self._draws_on
@@ -347,11 +360,7 @@ class Growth:
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
         side, missing = np.empty(len(frontier.rows), np.int8), np.empty(frontier.n_nodes, np.int8)
         chosen: list[tuple[Ints, Projections]] = []
-        for attempt in range(self.draw.attempts):
-            uncut, rows = frontier.take(~is_cut)
-            if not uncut.n_nodes:
-                break
-            places = np.flatnonzero(~is_cut)
+        for attempt, places, uncut, rows in self._attempts(frontier, is_cut):
             projections, is_last = self._drawn(uncut, keys[places], attempt)
             if not projections.width:
                 break

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 MOST_EXEMPLARS = 32
 """Most classes of a candidate; a chain of k exemplars has k (k - 1) / 2 nodes."""
 
-
 NONE_YET = 2.0
 """More than any number of an order."""
 
