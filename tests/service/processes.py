@@ -73,12 +73,19 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def lives(pid: int) -> bool:
+    """Whether a process is there, and no zombie; it may end while it is looked at."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
 def marked(mark: str) -> list[psutil.Process]:
     """The processes that live with this mark in their environment."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+            if process.environ().get(MARK) == mark and lives(process.pid):
                 found.append(process)
     return found
 

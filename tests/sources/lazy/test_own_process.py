@@ -26,7 +26,7 @@ from distforest.sources.lazy.messages import Call, Code
 from distforest.sources.lazy.own_process import PROCESSES, answers_apart, asking, in_own_processes
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from tests.samples import gap
-from tests.service.processes import until
+from tests.service.processes import lives, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -48,8 +48,7 @@ def asked(
 
 def own_processes() -> set[int]:
     """The processes that this one has started."""
-    running = psutil.Process().children(recursive=True)
-    return {one.pid for one in running if one.status() != psutil.STATUS_ZOMBIE}
+    return {one.pid for one in psutil.Process().children(recursive=True) if lives(one.pid)}
 
 
 @pytest.fixture(autouse=True)
@@ -261,7 +260,7 @@ def test_what_a_function_prints_reads_and_forks_is_its_own(capfd: Any, tmp_path:
     assert "its process ended with exit code 4" in str(found[1].error)
     assert capfd.readouterr().out.startswith("asked for 2\n")
     left_behind = int((tmp_path / "left behind").read_text())
-    until(lambda: not psutil.pid_exists(left_behind) or psutil.Process(left_behind).status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not lives(left_behind))
 
 
 def test_objects_of_any_size_and_class_go_there() -> None:
@@ -316,10 +315,10 @@ print(list(answers_apart(Code.pickled(Lazy(hangs)), [Batch([0], [0], [(0, 0)])],
 """
     asks = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)})
     until((tmp_path / "written").exists)
-    process = psutil.Process(int((tmp_path / "written").read_text()))
+    left_behind = int((tmp_path / "written").read_text())
     asks.kill()
     asks.wait()
-    until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not lives(left_behind))
 
 
 def test_a_source_asks_apart_only_where_it_is_told_to() -> None:
