@@ -33,18 +33,23 @@ def check_by_sums(growth: Growth, how: str) -> None:
     InputError
         Cuts are not judged by such sums, or columns are categories; the message says what grows so.
     """
-    found = ""
-    if isinstance(growth.source, BinnedTable):
-        found = "columns of categories"
-    elif not isinstance(growth.source, BinnedSource):
-        found = "max_bins=None"
-    elif type(growth.criterion) not in {Gini, Variance} or not growth.criterion.is_plain:
-        found = f"cuts that are judged by {type(growth.criterion).__name__}"
+    found = lack_of_sums(growth)
     if found:
         raise InputError(
             f"trees grow {how} over features in bins, from labels, targets or an embedding; found {found}: set "
             "max_bins and what goes with it, or give workers the memory for all rows"
         )
+
+
+def lack_of_sums(growth: Growth) -> str:
+    """Why the cuts of a growth do not follow from sums over codes; empty if they do."""
+    if isinstance(growth.source, BinnedTable):
+        return "columns of categories"
+    if not isinstance(growth.source, BinnedSource):
+        return "max_bins=None"
+    if type(growth.criterion) not in {Gini, Variance} or not growth.criterion.is_plain:
+        return f"cuts that are judged by {type(growth.criterion).__name__}"
+    return ""
 
 
 def check_by_passes(growth: Growth) -> None:

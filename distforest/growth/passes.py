@@ -38,6 +38,7 @@ from distforest.growth.cuts_by_values import ValueCut, cut_by_values
 from distforest.growth.grower import Growth, Levels, Limits, PartingByCuts, descend_level, unseen
 from distforest.growth.judged_rows import check_by_passes, growth_among, judging, truth_of_rows
 from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES, FLOAT_BYTES, RowRoom
+from distforest.growth.rows_by_node import are_scattered
 from distforest.growth.stored_rows import StoredRows
 from distforest.sources.arrays import ArraySource, release_pages
 from distforest.sources.binned import MISSING_CODE, BinnedSource
@@ -356,12 +357,14 @@ def descend_in_memory(
 ) -> tuple[RowBlock, Frontier]:
     """Take nodes whose rows are in memory one level down, and write them; returns the rows and their children.
 
-    ``frontier`` has numbers of rows within ``block``. Rows of leaves are dropped once they are half of it.
+    ``frontier`` has numbers of rows within ``block``. Rows of leaves are dropped once they are half of it, or when the
+    others are laid in the order of their nodes; see `distforest.growth.rows_by_node`.
     """
     growth = growth_among(growth, block)
     parting = PartingByCuts(growth, trees, unseen, growth.criterion, written)
     below = descend_level(frontier, depth, parting, growth.watch)
-    if 2 * len(below.rows) >= len(block.weights):
+    by_node = isinstance(growth.source, BinnedSource) and are_scattered(below, depth + 1, block.values.shape[1])
+    if 2 * len(below.rows) >= len(block.weights) and not by_node:
         return block, below
     numbers = below.rows
     block = RowBlock(block.values[numbers], block.truth[numbers], below.weights)

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from distforest.growth.judged_rows import truth_of_rows
 from distforest.growth.passes import Passes, grow_by_passes
 from distforest.growth.rng import bootstrap, bootstrap_part, subsample
 from distforest.growth.row_room import RowRoom
+from distforest.growth.rows_by_node import gains_by_node, grow_by_node
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
 from distforest.sources.arrays import ArraySource, release_pages, row_blocks
 from distforest.sources.binned import BinnedSource, BinnedTable, Bins
@@ -378,7 +379,8 @@ class Problem:
             weighed = self.data.sample_weights.of_trees(drawn)
         if self.passes is not None and not self.data.is_of_distances:
             return self._grow_by_passes(self.passes, trees, in_bag, drawn if weighed is None else weighed)
-        table, leaves = self.growth.grow(trees, drawn if weighed is None else weighed)
+        grow = partial(grow_by_node, self.growth) if gains_by_node(self.growth) else self.growth.grow
+        table, leaves = grow(trees, drawn if weighed is None else weighed)
         if isinstance(self.growth.source, (BinnedSource, BinnedTable)):
             table = on_features(table, self.growth.source)
         out = drawn == 0
