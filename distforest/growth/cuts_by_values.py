@@ -46,7 +46,7 @@ class ValueCut:
 def cut_by_values(
     growth: Growth, trees: Ints, node: int, rows: StoredRows, search: InTurn, step: int, depth: int, written: Levels
 ) -> ValueCut | None:
-    """Cut a node whose rows are on disk, and write it down; None if it is a leaf.
+    """Cut a node whose rows are on disk by ``search``, and write it down; None if it is a leaf.
 
     Rows keep their order, in which sums of floats are added; ``step`` of them are read at once.
     """

@@ -9,15 +9,17 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.growth.cuts.clusters import TwoClusters
-from distforest.growth.cuts.criteria import Criterion, Gini, Variance
+from distforest.growth.cuts.criteria import Criterion, Gini, Variance, judging
 from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.cuts.sums import RowBlock
+from distforest.growth.draws.categories import CategoriesAlone
 from distforest.growth.draws.columns import Axis, Oblique
 from distforest.sources.arrays import ArraySource
-from distforest.sources.binned import BinnedSource, BinnedTable
+from distforest.sources.binned import BinnedSource
+from distforest.sources.binned_table import BinnedTable
 from distforest.sources.mapped_rows import MappedRows
 
 if TYPE_CHECKING:
-    from distforest.growth.cuts.sums import RowBlock
     from distforest.growth.grower import Growth
     from distforest.sources.source import Int32s, Ints
 
@@ -31,7 +33,7 @@ def check_by_sums(growth: Growth, how: str) -> None:
     Raises
     ------
     InputError
-        Cuts are not judged by such sums, or columns are categories; the message says what grows so.
+        Cuts are not judged by such sums; the message says what grows so.
     """
     found = lack_of_sums(growth)
     if found:
@@ -43,9 +45,7 @@ def check_by_sums(growth: Growth, how: str) -> None:
 
 def lack_of_sums(growth: Growth) -> str:
     """Why the cuts of a growth do not follow from sums over codes; empty if they do."""
-    if isinstance(growth.source, BinnedTable):
-        return "columns of categories"
-    if not isinstance(growth.source, BinnedSource):
+    if not isinstance(growth.source, (BinnedSource, BinnedTable)):
         return "max_bins=None"
     if type(growth.criterion) not in {Gini, Variance} or not growth.criterion.is_plain:
         return f"cuts that are judged by {type(growth.criterion).__name__}"
@@ -58,24 +58,25 @@ def check_by_passes(growth: Growth) -> None:
     Raises
     ------
     InputError
-        Columns are categories, features are sparse, or cuts are judged otherwise; the message says what grows so.
+        Features are sparse, cuts are judged otherwise, or columns are categories and nothing judges them; the message
+        says what grows so.
     """
-    if isinstance(growth.source, BinnedSource):
+    if isinstance(growth.source, (BinnedSource, BinnedTable)):
         check_by_sums(growth, BY_PASSES)
         return
-    found = ""
-    if growth.n_categories is not None:
-        found = "columns of categories"
-    elif not isinstance(growth.source, ArraySource):
+    found, draw = "", growth.draw.draw if isinstance(growth.draw, CategoriesAlone) else growth.draw
+    if not isinstance(growth.source, ArraySource):
         found = "features that are not dense"
-    elif not isinstance(growth.draw, (Axis, Oblique)):
-        found = f"candidates that are drawn by {type(growth.draw).__name__}"
+    elif not isinstance(draw, (Axis, Oblique)):
+        found = f"candidates that are drawn by {type(draw).__name__}"
+    elif growth.n_categories is not None and isinstance(growth.criterion, TwoClusters):
+        found = "columns of categories without a ground truth"
     elif type(_taught(growth.criterion)) not in {Gini, Variance, TwoClusters}:
         found = f"cuts that are judged by {type(_taught(growth.criterion)).__name__}"
     if found:
         raise InputError(
-            f"trees grow {BY_PASSES} over dense features of numbers, from labels, targets, an embedding or without a "
-            f"ground truth; found {found}: give workers the memory for all rows (`run.memory_limit`)"
+            f"trees grow {BY_PASSES} over dense features, from labels, targets or an embedding, or without a ground "
+            f"truth over numbers alone; found {found}: give workers the memory for all rows (`run.memory_limit`)"
         )
 
 
@@ -84,6 +85,9 @@ def growth_among(growth: Growth, block: RowBlock) -> Growth:
     source = growth.source
     if isinstance(source, BinnedSource):
         source = replace(source, codes=block.values)
+    elif isinstance(source, BinnedTable):
+        assert block.categories is not None  # noqa: S101  (rows of a table have them)
+        source = source.over(block.values, block.categories)
     else:
         assert isinstance(source, ArraySource)  # noqa: S101  (`check_by_passes`)
         source = ArraySource.of(block.values, source.is_complete)
@@ -103,14 +107,6 @@ def criterion_over(
     return replace(criterion, witnesses=replace(criterion.witnesses, matrix=features, stored=stored))
 
 
-def judging(criterion: Criterion, truth: np.ndarray) -> Gini | Variance:
-    """The criterion over rows with this truth."""
-    if isinstance(criterion, Gini):
-        return replace(criterion, codes=truth)
-    assert isinstance(criterion, Variance)  # noqa: S101  (`check_by_passes`)
-    return replace(criterion, fixed=truth)
-
-
 def truth_judged(criterion: Criterion) -> Int32s | Ints:
     """The truth of each row by which cuts are judged: its class, or its vector in fixed point."""
     if isinstance(criterion, Gini):
@@ -125,6 +121,18 @@ def truth_of_rows(growth: Growth) -> Int32s | Ints:
     if isinstance(criterion, TwoClusters):
         return np.empty((growth.source.shape[0], 0), np.int32)
     return truth_judged(criterion)
+
+
+def rows_judged(growth: Growth) -> RowBlock:
+    """All rows of a growth: their codes or features, which may be mapped, and their truth; each weighs 1."""
+    source, truth = growth.source, truth_of_rows(growth)
+    weights = np.broadcast_to(np.int32(1), len(truth))  # without an array of their size
+    if isinstance(source, BinnedTable):
+        return RowBlock(source.numbers.codes, truth, weights, source.categories)
+    if isinstance(source, BinnedSource):
+        return RowBlock(source.codes, truth, weights)
+    assert isinstance(source, ArraySource)  # noqa: S101  (`check_by_passes`)
+    return RowBlock(source.values, truth, weights)
 
 
 def _taught(criterion: Criterion) -> Criterion:

@@ -14,8 +14,8 @@ import numpy as np
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.sums import NodeSums
+from distforest.growth.cuts_by_sums import CodeCut, cut_by_sums
 from distforest.growth.grower import Levels
-from distforest.growth.passes import CodeCut, cut_by_sums
 from distforest.growth.rowless import RowlessGrowth, SumsOfNodes, join_sums
 from distforest.growth.sample_weights import check_heaviest
 
@@ -214,13 +214,14 @@ class _UnansweredError(Exception):
 
 @dataclass(frozen=True)
 class _AnsweredRows:
-    """A node's rows in all parts, which have answered; see `distforest.growth.passes.SummedRows`."""
+    """A node's rows in all parts, which have answered; see `distforest.growth.cuts_by_sums.SummedRows`."""
 
     weight: int
     n_rows: int
     least: np.ndarray
     greatest: np.ndarray
     answered: tuple[tuple[Int32s, NodeSums], ...]
+    held: None = None
 
     def sums(self, _criterion: Gini | Variance, columns: Int32s) -> NodeSums:
         """The sums of some candidates."""

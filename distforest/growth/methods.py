@@ -7,7 +7,6 @@ estimator points to the row.
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -88,7 +87,8 @@ from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
-from distforest.sources.binned import BinnedSource, BinnedTable, Bins
+from distforest.sources.binned import BinnedSource, Bins
+from distforest.sources.binned_table import BinnedTable, TableFiles
 from distforest.sources.category_codes import check_codes
 from distforest.sources.mapped_rows import lacks_none
 from distforest.sources.row_kinds import Dense, Features, Several
@@ -96,6 +96,8 @@ from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from distforest.forest.forest import Params
     from distforest.forest.leaf_kinds import LeafKind
     from distforest.growth.grower import Search
@@ -616,26 +618,35 @@ def _source(data: Data, params: Params, passes: Passes | None) -> Source:
         return data.matrix.source()
     if max_bins is None:
         return data.source() if passes is None else _features_on_disk(data, passes)
+    of_categories = None
     if isinstance(data.rows, Features) and data.rows.n_categories:
         check_codes(data.array, data.rows.n_categories)
         of_categories = np.array(data.rows.n_categories) > 0
+    if passes is not None:
+        return _codes_on_disk(data, int(max_bins), of_categories, passes)
+    if of_categories is not None:
         return BinnedTable.of(data.array, int(max_bins), of_categories, data.sample_weight)
-    if passes is None:
-        return BinnedSource.of(data.array, int(max_bins), data.sample_weight)
+    return BinnedSource.of(data.array, int(max_bins), data.sample_weight)
+
+
+def _codes_on_disk(
+    data: Data, max_bins: int, of_categories: NDArray[np.bool_] | None, passes: Passes
+) -> BinnedSource | BinnedTable:
+    """The source of codes, and of categories beside them, in files without names."""
     passes.folder.mkdir(parents=True, exist_ok=True)
     step = passes.rows_of_block(data.array.shape[1] * data.array.itemsize)
-    handle, path = tempfile.mkstemp(suffix=".codes", dir=passes.folder)
-    os.close(handle)
-    try:
-        return BinnedSource.stored(data.array, int(max_bins), data.sample_weight, Path(path), step)
-    finally:
-        os.unlink(path)  # the map holds the file until nobody reads it
+    with tempfile.TemporaryDirectory(dir=passes.folder) as folder:  # the maps hold the files until nobody reads them
+        files = TableFiles(Path(folder) / "codes", Path(folder) / "categories")
+        if of_categories is None:
+            return BinnedSource.stored(data.array, max_bins, data.sample_weight, files.codes, step)
+        return BinnedTable.stored(data.array, max_bins, of_categories, data.sample_weight, files, step)
 
 
 def _features_on_disk(data: Data, passes: Passes) -> Source:
     """The source of features of which no more than a block is resident."""
-    if not isinstance(data.rows, Features) or data.rows.n_categories:
+    if not isinstance(data.rows, Features):
         return data.source()  # refused by `check_by_passes`
+    check_codes(data.array, data.rows.n_categories)
     step = passes.rows_of_block(data.array.shape[1] * data.array.itemsize)
     return ArraySource.of(data.array, lacks_none(data.array, step))
 

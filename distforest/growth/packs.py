@@ -50,7 +50,7 @@ class PackOfNodes:
         frontier = self.frontier
         arrays = (*self.block, frontier.rows, frontier.weights, frontier.starts, frontier.node)
         tables = sum(sum(map(sys.getsizeof, one.arrays.values())) for one in self.written)
-        return object.__sizeof__(self) + sum(array.nbytes for array in arrays) + tables
+        return object.__sizeof__(self) + sum(array.nbytes for array in arrays if array is not None) + tables
 
 
 def descend_pack(
@@ -118,7 +118,7 @@ def _with_packets(pack: PackOfNodes, begun: Sequence[NodeRun], packets: Sequence
         for start, size in zip(starts.T.reshape(-1).tolist(), sizes.T.reshape(-1).tolist(), strict=True)
     ]
     blocks = [block, *(packet.block for packet in packets)]
-    whole = RowBlock(*(np.concatenate(list(values)) for values in zip(*blocks, strict=True)))
+    whole = RowBlock.joined(blocks)
     new = np.concatenate(rows)
     weights = np.concatenate([frontier.weights, whole.weights[new]])
     ends = frontier.starts[-1] + np.cumsum(sizes.sum(axis=0))
@@ -150,7 +150,7 @@ def finish_packs(packs: Sequence[PackOfNodes], rowless: RowlessGrowth, decision:
 
 def _joined_packs(packs: Sequence[PackOfNodes]) -> tuple[RowBlock, Frontier]:
     """The rows of some packs, and their nodes in the order of their numbers."""
-    block = RowBlock(*(np.concatenate(list(values)) for values in zip(*(pack.block for pack in packs), strict=True)))
+    block = RowBlock.joined([pack.block for pack in packs])
     sizes = [len(pack.block.weights) for pack in packs]
     before = np.cumsum(sizes) - sizes
     rows = [pack.frontier.rows + np.int32(first) for pack, first in zip(packs, before.tolist(), strict=True)]

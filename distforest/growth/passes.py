@@ -5,8 +5,8 @@ A level is a row of stretches, each of consecutive nodes whose rows lie together
     level   [ node 5, on disk ] [ node 6, on disk ] [ nodes 7 to 24, in memory ] [ nodes 25 to 40, in memory ]
 
 - The rows of a large node are read block by block. Over codes of bins a first pass adds up the sums of its candidates,
-  from which the cut follows; over features as they are, passes compute the values of a few candidates at a time
-  (`distforest.growth.cuts_by_values`). A last pass writes each row to one of two children.
+  from which the cut follows (`distforest.growth.cuts_by_sums`); over features as they are, passes compute the values of
+  a few candidates at a time (`distforest.growth.cuts_by_values`). A last pass writes each row to one of two children.
 - Nodes whose rows fit are read together, and go one level down by the grower as it is.
 
 A tree draws by the numbers of its nodes, and these are given level by level. So all stretches of a level are taken
@@ -24,31 +24,33 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
+from distforest.forest.frontier import Frontier
 from distforest.forest.table import NodeTable
 from distforest.growth.cuts.candidates_in_turn import InTurn
-from distforest.growth.cuts.criteria import Cuts, Gini, Variance
-from distforest.growth.cuts.histograms import N_CODES, code_of_missing
-from distforest.growth.cuts.sums import NodeSums, RowBlock, no_sums
+from distforest.growth.cuts.category_search import CategorySearch
+from distforest.growth.cuts.sums import RowBlock
+from distforest.growth.cuts_by_sums import CodeCut, cut_by_sums, sums_of_none
 from distforest.growth.cuts_by_values import ValueCut, cut_by_values
-from distforest.growth.grower import Growth, Levels, Limits, PartingByCuts, descend_level, unseen
-from distforest.growth.judged_rows import check_by_passes, growth_among, judging, truth_of_rows
-from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES, FLOAT_BYTES, RowRoom
+from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level, unseen
+from distforest.growth.judged_rows import check_by_passes, growth_among, rows_judged
+from distforest.growth.row_room import BLOCK_SHARE, FLOAT_BYTES, RowRoom, TableRoom, room_of
 from distforest.growth.rows_by_node import are_scattered
 from distforest.growth.stored_rows import StoredRows
-from distforest.sources.arrays import ArraySource, release_pages
-from distforest.sources.binned import MISSING_CODE, BinnedSource
+from distforest.sources.arrays import release_pages
+from distforest.sources.binned import BinnedSource
 from distforest.sources.scratch import is_locked
-from distforest.sources.source import Projections
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.growth.cuts.criteria import Gini, Variance
+    from distforest.growth.cuts.sums import NodeSums
+    from distforest.growth.cuts.table_sums import TableSums
+    from distforest.sources.source import Int32s, Ints
 
 ROWS = "rows-"
 """Beginning of the names of folders with the rows of a tree."""
@@ -75,10 +77,6 @@ class Passes:
     folder: Path
     budget: int
     block_rows: int | None = None
-
-    def rows_in_memory(self, bytes_in_memory: int) -> int:
-        """Rows that may be finished in memory, each with so many bytes; at least one."""
-        return max(1, self.budget // bytes_in_memory)
 
     def rows_of_block(self, bytes_of_row: int) -> int:
         """Rows that a pass reads at once, at least one."""
@@ -153,39 +151,28 @@ class _Tree:
     def __init__(self, growth: Growth, number: int, passes: Passes) -> None:
         self.trees = np.array([number], np.int64)
         self.growth, self.passes, self.written = growth.of_trees(self.trees), passes, Levels(1)
-        self.truth, self.room = truth_of_rows(growth), None
+        self.rows = rows_judged(growth)
+        self.room = room_of(growth, self.rows.truth)
         self._n_files = 0
-        if isinstance(growth.source, ArraySource):
-            self.room = RowRoom.of(growth, self.truth)
+        if isinstance(self.room, RowRoom):
             held = self.room.width * self.room.candidate_bytes // FLOAT_BYTES
             self.growth = replace(self.growth, held=held)
 
     @property
-    def values(self) -> np.ndarray:
-        """The codes or the features of all rows."""
-        source = self.growth.source
-        if isinstance(source, ArraySource):
-            return source.values
-        assert isinstance(source, BinnedSource)  # noqa: S101  (`check_by_passes`)
-        return source.codes
-
-    @property
     def rows_in_memory(self) -> int:
-        """Rows that may be finished in memory together."""
-        if self.room is not None:
-            return self.passes.rows_in_memory(self.room.bytes_in_memory)
-        none = StoredRows(self.passes.folder, self.values[:0], self.truth[:0])
-        return self.passes.rows_in_memory(none.bytes_of_row + FINISHING_BYTES)
+        """Rows that may be finished in memory together, at least one."""
+        return max(1, self.room.rows_in_memory(self.passes.budget))
 
     def grow(self, in_bag: Int32s) -> NodeTable:
         """Grow the tree over its in-bag rows."""
-        root = self.new_rows()
-        step, values = self.passes.rows_of_block(root.bytes_of_row), self.values
+        root, rows = self.new_rows(), self.rows._replace(weights=in_bag)
+        step = self.passes.rows_of_block(root.bytes_of_row)
         for first in range(0, len(in_bag), step):
-            here = slice(first, first + step)
-            drawn = np.flatnonzero(in_bag[here])
-            root.append(RowBlock(values[here][drawn], self.truth[here][drawn], in_bag[here][drawn]))
-            release_pages(values)
+            here = rows.of_rows(slice(first, first + step))
+            root.append(here.of_rows(np.flatnonzero(here.weights)))
+            for array in rows:
+                if array is not None:
+                    release_pages(array)
         stretches: Sequence[_Stretch] = [self.stretch_of(0, root)]
         depth = 0
         while stretches:
@@ -215,15 +202,19 @@ class _Tree:
     def new_rows(self) -> StoredRows:
         """Rows that are to be written."""
         self._n_files += 1
-        return StoredRows(self.passes.folder / f"{self._n_files}", self.values[:0], self.truth[:0])
+        values, truth, _, categories = self.rows.of_rows(slice(0, 0))
+        return StoredRows(self.passes.folder / f"{self._n_files}", values, truth, categories)
 
     def cut(self, node: int, rows: StoredRows, depth: int) -> CodeCut | ValueCut | None:
         """Cut a node whose rows do not fit, and write it down; None if it is a leaf."""
-        step = self.passes.rows_of_block(rows.bytes_of_row)
-        if self.room is None:
-            return cut_by_sums(self.growth, self.trees, node, _InBlocks(rows, step), depth, self.written)
-        search = InTurn(self.room.held(self.passes.budget, rows.n_rows))
-        return cut_by_values(self.growth, self.trees, node, rows, search, step, depth, self.written)
+        step, budget, growth = self.passes.rows_of_block(rows.bytes_of_row), self.passes.budget, self.growth
+        if isinstance(self.room, RowRoom):
+            categories = growth.search if isinstance(growth.search, CategorySearch) else None
+            search = InTurn(self.room.held(budget, rows.n_rows), categories)
+            return cut_by_values(growth, self.trees, node, rows, search, step, depth, self.written)
+        held = self.room.held(budget, rows.n_rows) if isinstance(self.room, TableRoom) else None
+        in_blocks = _InBlocks(rows, step, growth.n_categories, held)
+        return cut_by_sums(growth, self.trees, node, in_blocks, depth, self.written)
 
     def stretch_of(self, node: int, rows: StoredRows) -> _Stretch:
         """A node as a stretch: finished in memory if its rows fit, else cut by passes."""
@@ -314,7 +305,7 @@ class _LargeNode:
             goes_right = cut.sides_of(block, first)
             first += len(goes_right)
             for child, rows in zip(children, (~goes_right, goes_right), strict=True):
-                child.append(RowBlock(block.values[rows], block.truth[rows], block.weights[rows]))
+                child.append(block.of_rows(rows))
         self.rows.remove()
         return [tree.stretch_of(cut.left + side, rows) for side, rows in enumerate(children)]
 
@@ -328,6 +319,8 @@ class _InBlocks:
 
     rows: StoredRows
     step: int
+    n_categories: Int32s | None
+    held: int | None
 
     @property
     def weight(self) -> int:
@@ -344,9 +337,9 @@ class _InBlocks:
         """The greatest truth."""
         return self.rows.greatest
 
-    def sums(self, criterion: Gini | Variance, columns: Int32s) -> NodeSums:
+    def sums(self, criterion: Gini | Variance, columns: Int32s) -> NodeSums | TableSums:
         """The sums of the rows."""
-        sums = no_sums(criterion, len(columns))
+        sums = sums_of_none(criterion, columns, self.n_categories)
         for block in self.rows.blocks(self.step):
             sums.add(block, columns)
         return sums
@@ -367,90 +360,5 @@ def descend_in_memory(
     if 2 * len(below.rows) >= len(block.weights) and not by_node:
         return block, below
     numbers = below.rows
-    block = RowBlock(block.values[numbers], block.truth[numbers], below.weights)
+    block = block.of_rows(numbers)._replace(weights=below.weights)
     return block, replace(below, rows=np.arange(len(numbers), dtype=np.int32))
-
-
-class SummedRows(Protocol):
-    """The rows of a node, wherever they lie, as far as a cut by sums asks for them."""
-
-    @property
-    def weight(self) -> int:
-        """Sum of their weights."""
-
-    @property
-    def least(self) -> np.ndarray:
-        """Their least truth, in each dimension."""
-
-    @property
-    def greatest(self) -> np.ndarray:
-        """Their greatest truth, in each dimension."""
-
-    def sums(self, criterion: Gini | Variance, columns: Int32s) -> NodeSums:
-        """Their sums, where candidate k reads column columns[k]."""
-
-
-@dataclass(frozen=True)
-class CodeCut:
-    """The cut of a node by the codes of one column.
-
-    Attributes
-    ----------
-    column
-        The column.
-    goes_right
-        Whether rows of each code go right, shape (N_CODES,).
-    left
-        Number of the left child; that of the right one follows.
-    """
-
-    column: int
-    goes_right: NDArray[np.bool_]
-    left: int
-
-    def sides_of(self, block: RowBlock, first: int) -> NDArray[np.bool_]:  # noqa: ARG002  (as `ValueCut.sides_of`)
-        """Whether each row of a block goes right."""
-        goes_right: NDArray[np.bool_] = self.goes_right[block.values[:, self.column]]
-        return goes_right
-
-
-def cut_by_sums(
-    growth: Growth, trees: Ints, node: int, rows: SummedRows, depth: int, written: Levels
-) -> CodeCut | None:
-    """Cut a node by the sums of its rows, and write it down; None if it is a leaf.
-
-    For the grower the node has two rows: the least and the greatest truth, of which the first has all the weight. These
-    say whether it may be cut; where it is cut is found by the sums of all its rows.
-    """
-    two = np.array([0, 1], np.int32), np.array([rows.weight, 0], np.int32)
-    frontier = Frontier(np.zeros(1, np.int64), np.array([node], np.int32), np.array([0, 2]), *two)
-    criterion = judging(growth.criterion, np.stack([rows.least, rows.greatest]))
-    growth = replace(growth, criterion=criterion, search=_SearchBySums(rows))
-    parting = PartingByCuts(growth, trees, unseen, criterion, written)
-    below = descend_level(frontier, depth, parting, growth.watch)
-    if not below.n_nodes:
-        return None
-    splits, missing = parting.splits, code_of_missing(growth.source)  # type: ignore[arg-type]  # `check_by_sums`
-    goes_right = np.arange(N_CODES) > splits.threshold[0]
-    if missing == MISSING_CODE:
-        goes_right[MISSING_CODE] = splits.missing[0] == RIGHT
-    return CodeCut(int(splits.columns[0]), goes_right, int(below.node[0]))
-
-
-@dataclass(frozen=True)
-class _SearchBySums:
-    """The search of one node by the sums of its rows; see `distforest.growth.grower.Search`."""
-
-    rows: SummedRows
-
-    def __call__(
-        self, source: Any, criterion: Any, frontier: Frontier, projections: Projections, limits: Limits
-    ) -> tuple[Cuts, Floats]:
-        """The best cut, with the side of missing rows decided; the two rows of the frontier have no values."""
-        sums = self.rows.sums(criterion, projections.columns)
-        cuts = sums.cut(limits.min_samples_leaf, code_of_missing(source))
-        if cuts.candidate[0] >= 0 and cuts.missing[0] == STAY:
-            filled = sums.filled(int(cuts.candidate[0]))
-            n_left = int(filled[: int(np.floor(min(cuts.threshold[0], MISSING_CODE))) + 1].sum())
-            cuts.missing[0] = LEFT if 2 * n_left > self.rows.weight else RIGHT
-        return cuts, np.zeros(len(frontier.rows))

@@ -27,11 +27,12 @@ from distforest.growth.grower import Growth
 from distforest.growth.judged_rows import truth_of_rows
 from distforest.growth.passes import Passes, grow_by_passes
 from distforest.growth.rng import bootstrap, bootstrap_part, subsample
-from distforest.growth.row_room import RowRoom
+from distforest.growth.row_room import CodeRoom, RowRoom, TableRoom, room_of
 from distforest.growth.rows_by_node import gains_by_node, grow_by_node
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
 from distforest.sources.arrays import ArraySource, release_pages, row_blocks
-from distforest.sources.binned import BinnedSource, BinnedTable, Bins
+from distforest.sources.binned import BinnedSource, Bins
+from distforest.sources.binned_table import BinnedTable
 from distforest.sources.lazy.source import LazySource, lazy_sources
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.resident import spans
@@ -359,12 +360,12 @@ class Problem:
         return self.growth.held or self.growth.draw.width
 
     @property
-    def room(self) -> RowRoom | None:
-        """What a row takes if trees grow by passes over features as they are; None if they do not."""
-        growth = self.growth
-        if self.passes is None or self.data.is_of_distances or not isinstance(growth.source, ArraySource):
+    def room(self) -> RowRoom | TableRoom | None:
+        """What a row takes if trees grow by passes over features or categories as they are; None if they do not."""
+        if self.passes is None or self.data.is_of_distances:
             return None
-        return RowRoom.of(growth, truth_of_rows(growth))
+        room = room_of(self.growth, truth_of_rows(self.growth))
+        return None if isinstance(room, CodeRoom) else room
 
     @property
     def most_leaves(self) -> int:
@@ -399,7 +400,7 @@ class Problem:
         if self.data.truth_kind.is_of_vectors:
             _ = self._middle  # before there are nodes, as it sorts all values
         table = grow_by_passes(self.growth, trees, weights, passes)
-        if isinstance(source, BinnedSource):
+        if isinstance(source, (BinnedSource, BinnedTable)):
             table = on_features(table, source)
         leaves, features = np.empty(in_bag.shape, np.int32), self.data.array
         step = passes.rows_of_block(features.shape[1] * features.itemsize)

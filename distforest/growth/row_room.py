@@ -1,17 +1,20 @@
-"""What a row takes in memory where its features are read by passes, and what follows for a budget."""
+"""What a row takes in memory where rows are read by passes, and what follows for a budget."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
+
+import numpy as np
 
 from distforest.growth.cuts.clusters import TwoClusters
+from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.sources.arrays import ArraySource
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from distforest.growth.grower import Growth
+    from distforest.sources.source import Int32s
 
 FINISHING_BYTES = 56
 """Bytes of a row whose node is in memory, beside its features and truth: frontier, children, sides, chosen values."""
@@ -22,6 +25,18 @@ SORTING_BYTES = 48
 FRONTIER_BYTES = 16
 """Bytes of a row of a node that is searched: its number and weight, in two levels."""
 
+PICKED_BYTES = 16
+"""Bytes of a row for the values of the chosen candidates, of numbers and of categories."""
+
+MERGED_BYTES = 120
+"""Bytes of a merged row while it is made, put in order and judged, and while the best column so far is kept."""
+
+RANKED_BYTES, RANKED_DIMENSION_BYTES = 60, 16
+"""Bytes of a category while a node's categories are put in order; and for each dimension of what orders them."""
+
+FLOAT32_BYTES = 4
+"""Bytes of a staged value."""
+
 FLOAT_BYTES, RANDOM_BYTES = 8, 28
 """Bytes of a row for each candidate whose values are held; if cuts are at random, also the sides of all rows."""
 
@@ -30,6 +45,217 @@ WITNESS_BYTES = 4
 
 BLOCK_SHARE = 8
 """A block of rows takes at most this part of the budget, since a pass holds copies of it."""
+
+
+NO_LIMIT = 1 << 62
+"""More rows than there are."""
+
+
+class Room(Protocol):
+    """What a row takes."""
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Bytes of a row that waits on disk."""
+
+    def rows_in_memory(self, budget: int) -> int:
+        """How many rows fit into a budget while their nodes are finished."""
+
+
+@dataclass(frozen=True)
+class CategorySizes:
+    """How many categories there are, and what the sums over them take.
+
+    Attributes
+    ----------
+    n_columns
+        Number of columns of categories.
+    most
+        Categories of the column that has the most.
+    n_classes
+        Number of classes that judge; None: vectors do.
+    n_dimensions
+        Number of dimensions of these.
+
+    Examples
+    --------
+    >>> sizes = CategorySizes(n_columns=3, most=999, n_classes=2)
+    >>> sizes.ranked_bytes, sizes.sums_bytes, sizes.merged_bytes(10**6), sizes.merged_bytes(500)
+    (75924, 16000, 240000, 60000)
+    """
+
+    n_columns: int
+    most: int
+    n_classes: int | None = None
+    n_dimensions: int = 1
+
+    @classmethod
+    def of(cls, growth: Growth) -> Self | None:
+        """Those of a growth; None if all columns hold numbers."""
+        if growth.n_categories is None:
+            return None
+        criterion = growth.criterion.criterion if isinstance(growth.criterion, AtRandom) else growth.criterion
+        of_vectors = {"n_dimensions": criterion.fixed.shape[1]} if isinstance(criterion, Variance) else {}
+        n_classes = criterion.n_classes if isinstance(criterion, Gini) else None
+        return cls(*sizes_of(growth.n_categories), n_classes, **of_vectors)
+
+    @property
+    def ranked_bytes(self) -> int:
+        """Bytes while the categories of a column are put in order."""
+        ordered_by = self.n_dimensions if self.n_classes is None else self.n_classes
+        return self.most * (RANKED_BYTES + RANKED_DIMENSION_BYTES * (1 if ordered_by == 2 else ordered_by))
+
+    @property
+    def sums_bytes(self) -> int:
+        """Bytes of the sums over a column."""
+        of_category = 8 + 4 * self.n_classes if self.n_classes is not None else 16 + 8 * self.n_dimensions
+        return (self.most + 1) * of_category
+
+    def merged_bytes(self, n_rows: int) -> int:
+        """Bytes of what a node of ``n_rows`` merges to; by vectors, of two rows for each category."""
+        n_merged = (self.most + 1) * (2 if self.n_classes is None else self.n_classes)
+        if self.n_classes is None:
+            return n_merged * (MERGED_BYTES + 8 * self.n_dimensions)
+        return min(n_merged, n_rows) * MERGED_BYTES
+
+
+def sizes_of(n_categories: Int32s | tuple[int, ...]) -> tuple[int, int]:
+    """How many columns hold categories, and how many categories the one has that has the most.
+
+    Examples
+    --------
+    >>> sizes_of((0, 4, 3))
+    (2, 4)
+    """
+    sizes = np.asarray(n_categories)
+    return int((sizes > 0).sum()), int(sizes.max(initial=0))
+
+
+def room_of(growth: Growth, truth: np.ndarray) -> RowRoom | TableRoom | CodeRoom:
+    """The room of the rows of a growth, whose ``truth`` has an entry for each of them."""
+    if isinstance(growth.source, ArraySource):
+        return RowRoom.of(growth, truth)
+    known, sizes = (growth.source.shape[1], bytes_of_truth(truth)), CategorySizes.of(growth)
+    return CodeRoom(*known) if sizes is None else TableRoom(*known, growth.draw.width, sizes)
+
+
+def bytes_of_truth(truth: np.ndarray) -> int:
+    """Bytes of the truth of a row."""
+    return truth.dtype.itemsize * int(np.prod(truth.shape[1:]))
+
+
+@dataclass(frozen=True)
+class CodeRoom:
+    """What a row of codes of bins takes.
+
+    Attributes
+    ----------
+    n_columns
+        Number of features.
+    truth_bytes
+        Bytes of its truth.
+
+    Examples
+    --------
+    >>> room = CodeRoom(n_columns=50, truth_bytes=4)
+    >>> room.bytes_on_disk, room.rows_in_memory(10**6)
+    (58, 8771)
+    """
+
+    n_columns: int
+    truth_bytes: int
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Its codes, its truth and its weight."""
+        return self.n_columns + self.truth_bytes + 4
+
+    def rows_in_memory(self, budget: int) -> int:
+        """How many rows fit into a budget while their nodes are finished."""
+        return budget // (self.bytes_on_disk + FINISHING_BYTES)
+
+
+@dataclass(frozen=True)
+class TableRoom:
+    """What a row takes of which numbers are in bins, and categories as they are.
+
+    Attributes
+    ----------
+    n_columns
+        Number of features.
+    truth_bytes
+        Bytes of its truth.
+    width
+        Number of candidates of a node.
+    categories
+        The categories.
+
+    Examples
+    --------
+    >>> room = TableRoom(50, 4, 7, CategorySizes(n_columns=10, most=1000, n_classes=2))
+    >>> room.bytes_on_disk, room.bytes_in_memory, room.held(1 << 20, 10**6), room.n_readings(1 << 20, 10**6)
+    (98, 250, 7, 2)
+    """
+
+    n_columns: int
+    truth_bytes: int
+    width: int
+    categories: CategorySizes
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of its codes and categories in the files of all rows."""
+        return self.n_columns + FLOAT32_BYTES * self.categories.n_columns
+
+    @property
+    def begun_bytes(self) -> int:
+        """Bytes of a row that are read at the start of a tree."""
+        return self.stored_bytes
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Its codes, its categories, its truth and its weight."""
+        return self.stored_bytes + self.truth_bytes + 4
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """All of it while its node is searched in memory, or while rows of leaves are left out in a copy."""
+        ranks = FLOAT_BYTES * self._most_candidates + PICKED_BYTES
+        searched = self.bytes_on_disk + FRONTIER_BYTES + SORTING_BYTES + ranks
+        return max(searched, self.bytes_on_disk * 3 // 2 + FINISHING_BYTES)
+
+    @property
+    def _most_candidates(self) -> int:
+        """The most candidates of a node that are categories."""
+        return min(self.width, self.categories.n_columns)
+
+    def rows_in_memory(self, budget: int) -> int:
+        """How many rows fit into a budget while their nodes are finished."""
+        return max(0, budget - self.categories.ranked_bytes) // self.bytes_in_memory
+
+    def _spare(self, budget: int) -> int:
+        """What is left of a budget for sums and merged rows."""
+        return budget - budget // BLOCK_SHARE - self.categories.ranked_bytes
+
+    def held(self, budget: int, n_rows: int) -> int:
+        """Over how many columns of categories a node of ``n_rows`` may have sums at once, at least one."""
+        spare = self._spare(budget) - self.categories.merged_bytes(n_rows)
+        return max(1, min(self._most_candidates, spare // self.categories.sums_bytes))
+
+    def n_readings(self, budget: int, n_rows: int) -> int:
+        """How often the rows of a node of ``n_rows`` are read: for sums, and to move them to its children."""
+        return -(-self._most_candidates // self.held(budget, n_rows)) + 1
+
+    def used(self, budget: int, n_rows: int) -> int:
+        """How many bytes of a budget a tree of ``n_rows`` is likely to use."""
+        return budget if n_rows > self.rows_in_memory(budget) else min(budget, _in_memory(self, budget, n_rows))
+
+    def most_rows(self, budget: int) -> int:
+        """The most rows of a node that fit into a budget: all, where the sums over a column of categories do."""
+        spare = self._spare(budget) - self.categories.sums_bytes
+        if spare >= self.categories.merged_bytes(NO_LIMIT):
+            return NO_LIMIT
+        return max(0, spare // MERGED_BYTES) if self.categories.n_classes is not None else 0
 
 
 @dataclass(frozen=True)
@@ -50,6 +276,8 @@ class RowRoom:
         Number of witnesses of a node.
     by_some
         Whether some rows of a node judge its cuts.
+    categories
+        The categories; None if all features are numbers.
 
     Examples
     --------
@@ -64,6 +292,7 @@ class RowRoom:
     candidate_bytes: int = FLOAT_BYTES
     n_witnesses: int = 0
     by_some: bool = False
+    categories: CategorySizes | None = None
 
     @classmethod
     def of(cls, growth: Growth, truth: np.ndarray) -> Self:
@@ -72,17 +301,28 @@ class RowRoom:
         witnesses = criterion.witnesses if isinstance(criterion, TwoClusters) else None
         return cls(
             growth.source.shape[1],
-            truth.dtype.itemsize * truth[:1].size,
+            bytes_of_truth(truth),
             growth.draw.width,
             RANDOM_BYTES if at_random else FLOAT_BYTES,
             0 if witnesses is None else witnesses.n_witnesses,
             isinstance(criterion, TwoClusters) and criterion.at_random and growth.limits.min_samples_leaf == 1,
+            CategorySizes.of(growth),
         )
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of it in files of all rows that are made once: none, as features are staged."""
+        return 0
+
+    @property
+    def begun_bytes(self) -> int:
+        """Bytes of a row that are read at the start of a tree."""
+        return FLOAT32_BYTES * self.n_columns
 
     @property
     def bytes_on_disk(self) -> int:
         """Its features, its truth and its weight."""
-        return 4 * self.n_columns + self.truth_bytes + 4
+        return FLOAT32_BYTES * self.n_columns + self.truth_bytes + 4
 
     @property
     def bytes_in_memory(self) -> int:
@@ -97,16 +337,25 @@ class RowRoom:
         judged = self.truth_bytes + WITNESS_BYTES * self.n_witnesses + self.candidate_bytes
         return FRONTIER_BYTES + SORTING_BYTES + judged
 
+    @property
+    def ranked_bytes(self) -> int:
+        """Bytes while the categories of a column are put in order."""
+        return 0 if self.categories is None else self.categories.ranked_bytes
+
+    def rows_in_memory(self, budget: int) -> int:
+        """How many rows fit into a budget while their nodes are finished."""
+        return max(0, budget - self.ranked_bytes) // self.bytes_in_memory
+
     def held(self, budget: int, n_rows: int) -> int:
         """How many candidates of a node of ``n_rows`` may have their values in memory, at least one."""
-        spare = budget - budget // BLOCK_SHARE - n_rows * self.bytes_of_large
+        spare = budget - budget // BLOCK_SHARE - self.ranked_bytes - n_rows * self.bytes_of_large
         return 1 + max(0, min(self.width - 1, spare // (n_rows * self.candidate_bytes)))
 
     def n_readings(self, budget: int, n_rows: int) -> int:
         """How often the features of a node of ``n_rows`` are read until its rows have gone to its children.
 
         Once for as many candidates as are held, once for the values of the chosen one, and once to write rows. If some
-        rows judge, only the last two are whole readings.
+        rows judge, only the last two are whole readings. Categories are read once more, to list them.
 
         Examples
         --------
@@ -114,10 +363,10 @@ class RowRoom:
         >>> room.n_readings(1 << 30, 10**6), room.n_readings(100 << 20, 10**6)
         (2, 6)
         """
-        held = self.held(budget, n_rows)
+        held, listed = self.held(budget, n_rows), 0 if self.categories is None else 1
         if self.by_some or held == self.width:
-            return 2
-        return -(-self.width // held) + 2
+            return 2 + listed
+        return -(-self.width // held) + 2 + listed
 
     def used(self, budget: int, n_rows: int) -> int:
         """How many bytes of a budget a tree of ``n_rows`` is likely to use, if cuts halve nodes.
@@ -128,13 +377,20 @@ class RowRoom:
         >>> [room.used(budget << 20, 10**6) >> 20 for budget in (80, 200, 400, 4_000)]
         [72, 175, 350, 350]
         """
-        large, in_memory = 0, n_rows
-        if n_rows * self.bytes_in_memory > budget:
-            large = n_rows * (self.bytes_of_large + (self.held(budget, n_rows) - 1) * self.candidate_bytes)
-        while in_memory > 1 and in_memory * self.bytes_in_memory > budget:
-            in_memory = -(-in_memory // 2)
-        return min(budget, max(large, in_memory * self.bytes_in_memory))
+        large = 0
+        if n_rows > self.rows_in_memory(budget):
+            of_row = self.bytes_of_large + (self.held(budget, n_rows) - 1) * self.candidate_bytes
+            large = self.ranked_bytes + n_rows * of_row
+        return min(budget, max(large, _in_memory(self, budget, n_rows)))
 
     def most_rows(self, budget: int) -> int:
         """The most rows of a node that fit into a budget with the values of one candidate."""
-        return (budget - budget // BLOCK_SHARE) // self.bytes_of_large
+        return (budget - budget // BLOCK_SHARE - self.ranked_bytes) // self.bytes_of_large
+
+
+def _in_memory(room: RowRoom | TableRoom, budget: int, n_rows: int) -> int:
+    """Bytes of the largest nodes of a tree of ``n_rows`` that are finished in memory, if cuts halve nodes."""
+    while n_rows > 1 and n_rows > room.rows_in_memory(budget):
+        n_rows = -(-n_rows // 2)
+    ranked = 0 if room.categories is None else room.categories.ranked_bytes
+    return ranked + n_rows * room.bytes_in_memory

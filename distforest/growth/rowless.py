@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.criteria import Gini, Variance, judging
 from distforest.growth.cuts.sums import NodeSums
 from distforest.growth.grower import Growth
-from distforest.growth.judged_rows import check_by_sums, judging, truth_judged
+from distforest.growth.judged_rows import check_by_sums, truth_judged
 from distforest.sources.binned import BinnedSource
 
 if TYPE_CHECKING:

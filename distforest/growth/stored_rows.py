@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from distforest.sources.source import Int32s, Ints
+    from distforest.sources.source import Float32s, Int32s, Ints
 
 
 _NO_WEIGHTS = np.empty(0, np.int32)
@@ -21,7 +21,7 @@ _NO_WEIGHTS = np.empty(0, np.int32)
 
 @dataclass
 class StoredRows:
-    """Rows in three files beside each other; they are read, and mapped only by who gives pages back.
+    """Rows in a few files beside each other; they are read, and mapped only by who gives pages back.
 
     Attributes
     ----------
@@ -31,6 +31,8 @@ class StoredRows:
         The values of no row, shape (0, n_columns): it has the dtype of the others' values, codes or floats.
     no_truth
         The truth of no row: it has the dtype of the others' truth, and their shape but for its length of 0.
+    no_categories
+        The categories of no row, shape (0, n); None where rows have none beside their values.
     n_rows, weight
         Number of rows, and the sum of their weights.
     least, greatest
@@ -40,6 +42,7 @@ class StoredRows:
     path: Path
     no_values: np.ndarray
     no_truth: Int32s | Ints
+    no_categories: Float32s | None = None
     n_rows: int = 0
     weight: int = 0
     least: np.ndarray = field(init=False)
@@ -53,16 +56,17 @@ class StoredRows:
     @property
     def bytes_of_row(self) -> int:
         """Bytes of a row on disk."""
-        held = self.no_values, self.no_truth
-        return sum(none.dtype.itemsize * int(np.prod(none.shape[1:])) for none in held) + 4
+        held = self.no_values, self.no_truth, self.no_categories
+        return sum(none.dtype.itemsize * int(np.prod(none.shape[1:])) for none in held if none is not None) + 4
 
     def append(self, block: RowBlock) -> None:
         """Write rows after those that are there."""
         if not len(block.weights):
             return
         for name, values in block._asdict().items():
-            with self._file(name).open("ab") as file:
-                file.write(np.ascontiguousarray(values).data)
+            if values is not None:
+                with self._file(name).open("ab") as file:
+                    file.write(np.ascontiguousarray(values).data)
         self.n_rows += len(block.weights)
         self.weight += int(block.weights.sum(dtype=np.int64))
         self.least = np.minimum(self.least, block.truth.min(axis=0))
@@ -79,6 +83,7 @@ class StoredRows:
             self._read("values", self.no_values, first, n_rows),
             self._read("truth", self.no_truth, first, n_rows),
             self._read("weights", _NO_WEIGHTS, first, n_rows),
+            None if self.no_categories is None else self._read("categories", self.no_categories, first, n_rows),
         )
 
     def truth(self) -> np.ndarray:

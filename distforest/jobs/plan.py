@@ -16,7 +16,7 @@ from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from distforest.growth.row_room import RowRoom
+    from distforest.growth.row_room import RowRoom, TableRoom
 
 LOCKSTEP_ROWS = 1 << 17
 """Rows of all trees of a task that the plan aims at: enough to hide the cost of Python, few to lose with a worker."""
@@ -134,7 +134,8 @@ class Size:
     parts_of_worker
         Most parts of a worker.
     room
-        What a row takes if trees grow by passes over features as they are; None: over codes of bins.
+        What a row takes if trees grow by passes over features as they are, or over categories beside codes of bins;
+        None: over codes alone.
     n_pairs
         Pairs that a tree is likely to draw, each counted once, if rows are pairs of points; ``n_rows`` are at most.
     """
@@ -152,7 +153,7 @@ class Size:
     n_drawn: int = 1
     n_parts: int | None = None
     parts_of_worker: int = 1
-    room: RowRoom | None = None
+    room: RowRoom | TableRoom | None = None
     n_pairs: int | None = None
 
     @property
@@ -225,14 +226,14 @@ class Size:
         >>> codes.read_of_tree >> 20
         1578
         """
-        codes = self.matrix_bytes // FLOAT32_BYTES
+        codes, budget = self.matrix_bytes // FLOAT32_BYTES, self.rows_budget or 1
         if self.room is None:
             begun, on_disk = codes, (codes + self.truth_bytes) // self.n_rows + 4
-            in_memory = on_disk + FINISHING_BYTES
+            most = budget // (on_disk + FINISHING_BYTES)
         else:
-            begun, on_disk, in_memory = self.matrix_bytes, self.room.bytes_on_disk, self.room.bytes_in_memory
-        budget, n_rows, readings = self.rows_budget or 1, self.n_drawn, 0
-        most = max(1, budget // in_memory)
+            begun, on_disk = self.n_rows * self.room.begun_bytes, self.room.bytes_on_disk
+            most = self.room.rows_in_memory(budget)
+        most, n_rows, readings = max(1, most), self.n_drawn, 0
         while n_rows > most:
             readings += 2 if self.room is None else self.room.n_readings(budget, n_rows)
             n_rows = -(-n_rows // 2)

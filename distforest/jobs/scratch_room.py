@@ -44,7 +44,7 @@ def scratch_room(seen: Sequence[Seen], size: Size, n_processes: int, threads: in
     n_processes, threads
         Workers of the host, and threads of each.
     """
-    codes = size.matrix_bytes // 4 if size.room is None else 0
+    codes = size.matrix_bytes // 4 if size.room is None else size.n_rows * size.room.stored_bytes
     row_bytes = (codes + size.truth_bytes) // size.n_rows if size.room is None else size.room.bytes_on_disk
     rows = passes_bytes(codes, row_bytes, threads * size.n_drawn)
     by_passes = size.rows_budget is not None and not size.dense

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import borrowing, kernel
-from distforest.sources.arrays import ArraySource, is_complete, release_pages
+from distforest.sources.arrays import is_complete, release_pages
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets
 
 if TYPE_CHECKING:
@@ -76,21 +76,28 @@ class BinnedSource:
 
     @classmethod
     def stored(
-        cls, features: Float32s, max_bins: int, weights: Int32s | None, path: Path, block_rows: int
+        cls,
+        features: Float32s,
+        max_bins: int,
+        weights: Int32s | None,
+        path: Path,
+        block_rows: int,
+        left_out: NDArray[np.bool_] | None = None,
     ) -> BinnedSource:
         """`of`, with the codes in a new file at ``path`` that is mapped, made ``block_rows`` rows at a time.
 
-        Pages of ``features`` and of the codes are given back, so that no more than a block of them is resident.
+        Pages of ``features`` and of the codes are given back, so that no more than a block of them is resident. Columns
+        that are ``left_out``, shape (n_columns,), have a single bin.
         """
         blocks, complete = range(0, len(features), block_rows), True
         for begin in blocks:
-            complete &= is_complete(features[begin : begin + block_rows])
+            complete &= is_complete(_without(features[begin : begin + block_rows], left_out))
             release_pages(features)
-        edges, first = _edges_of_columns(features, max_bins, complete, weights)
+        edges, first = _edges_of_columns(features, max_bins, complete, weights, left_out)
         release_pages(features)
         with path.open("wb") as file:
             for begin in blocks:
-                block = features[begin : begin + block_rows]
+                block = _without(features[begin : begin + block_rows], left_out)
                 codes = np.empty(block.shape, np.uint8)
                 fill_codes(block, edges, first, codes)
                 file.write(codes.data)
@@ -135,12 +142,29 @@ class BinnedSource:
         return thresholds
 
 
-def _edges_of_columns(features: Float32s, max_bins: int, complete: bool, weights: Int32s | None) -> tuple[Floats, Ints]:
-    """The edges of all columns, and where each column's begin; ``complete`` says whether no value is missing."""
+def _without(features: Float32s, left_out: NDArray[np.bool_] | None) -> Float32s:
+    """Features with zeros in the columns that are left out."""
+    return features if left_out is None else np.where(left_out, np.float32(0.0), features)
+
+
+def _edges_of_columns(
+    features: Float32s,
+    max_bins: int,
+    complete: bool,
+    weights: Int32s | None,
+    left_out: NDArray[np.bool_] | None = None,
+) -> tuple[Floats, Ints]:
+    """The edges of all columns, and where each column's begin; ``complete`` says whether no value is missing.
+
+    Columns that are left out have none.
+    """
     rows: slice | Ints = slice(None, None, 1 + (len(features) - 1) // QUANTILE_ROWS)
     if weights is not None:
         rows = quantile_rows(np.flatnonzero(weights))
-    return _joined_edges(_columns(features, rows), max_bins, complete, None if weights is None else weights[rows])
+    columns: Iterable[Float32s] = _columns(features, rows)
+    if left_out is not None:
+        columns = (column[: 0 if is_out else None] for column, is_out in zip(columns, left_out, strict=True))
+    return _joined_edges(columns, max_bins, complete, None if weights is None else weights[rows])
 
 
 def quantile_rows(numbers: Ints) -> Ints:
@@ -199,69 +223,6 @@ class Bins:
         codes = np.empty(features.shape, np.uint8)
         fill_codes(features, self.edges, self.first_edge, codes)
         return codes
-
-
-@dataclass(frozen=True)
-class BinnedTable:
-    """Features of which those of numbers are binned; those of categories are read as they are, however many they have.
-
-    Attributes
-    ----------
-    numbers
-        The features in bins, where a feature of categories has a single one.
-    features
-        All features as they are.
-    of_categories
-        Which columns hold categories, shape (n_columns,).
-    """
-
-    numbers: BinnedSource
-    features: ArraySource
-    of_categories: NDArray[np.bool_]
-
-    @classmethod
-    def of(
-        cls, features: Float32s, max_bins: int, of_categories: NDArray[np.bool_], weights: Int32s | None = None
-    ) -> BinnedTable:
-        """Bin the features of numbers as `BinnedSource.of` does."""
-        numbers = np.where(of_categories, np.float32(0.0), features)
-        binned = BinnedSource.of(numbers, max_bins, weights)
-        return cls(binned, ArraySource.of(features, is_complete(features)), of_categories)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether no value is missing."""
-        return bool(self.features.is_complete)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.numbers.shape
-
-    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The categories, or the codes of bins, at ``(rows[e], columns[e])``, shape (n_entries,)."""
-        bins, as_they_are = self.numbers.entries(rows, columns), self.features.entries(rows, columns)
-        return np.where(self.of_categories[columns], as_they_are, bins)
-
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The same at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        bins, as_they_are = self.numbers.block(rows, columns), self.features.block(rows, columns)
-        return np.where(self.of_categories[columns], as_they_are, bins)
-
-    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
-        """The candidates' categories, or codes of bins, shape (width, n_rows)."""
-        which = self.of_categories[projections.columns].reshape(projections.n_nodes, projections.width).T
-        values = self.numbers.project(rows, starts, projections)
-        if which.any():
-            of_rows = np.repeat(which, np.diff(starts), axis=1)
-            np.copyto(values, self.features.project(rows, starts, projections), where=of_rows)
-        return values
-
-    def thresholds(self, columns: Int32s, codes: Floats) -> Floats:
-        """Thresholds on features for thresholds on codes; those of nodes that list categories stay what they are."""
-        thresholds, binned = codes.copy(), ~self.of_categories[columns]
-        thresholds[binned] = self.numbers.thresholds(columns[binned], codes[binned])
-        return thresholds
 
 
 def _columns(features: Float32s, rows: slice | Ints) -> Iterator[Float32s]:

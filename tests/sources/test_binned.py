@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.sources import binned
-from distforest.sources.binned import BinnedSource, BinnedTable, column_edges, fill_codes
+from distforest.sources.binned import BinnedSource, column_edges, fill_codes
+from distforest.sources.binned_table import BinnedTable
 from distforest.sources.source import Projections, offsets, project_entries
 from tests import samples
 from tests.reference import naive

@@ -15,19 +15,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.growth.cuts.criteria import Cuts, JudgesInTurn, Turn
-from distforest.growth.grower import Limits, judge_and_cut, values_on
-from distforest.sources.source import Floats, Projections, Source, runs
+from distforest.growth.grower import Limits, judge_and_cut
+from distforest.sources.source import Floats, Projections, Source, runs, taken
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
+    from distforest.growth.cuts.category_search import CategorySearch
     from distforest.growth.cuts.criteria import Criterion
 
 
 @dataclass(frozen=True)
 class InTurn:
-    """The search that is `judge_and_cut` with the values of at most ``held`` candidates at once."""
+    """The search that is `judge_and_cut` with the values of at most ``held`` candidates at once.
+
+    Attributes
+    ----------
+    held
+        Number of candidates.
+    categories
+        The search that it is instead where columns hold categories, which are read as their ranks.
+    """
 
     held: int
+    categories: CategorySearch | None = None
 
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
@@ -35,17 +45,26 @@ class InTurn:
         """The best cut of each node, and the value of each row on the chosen candidate."""
         is_judged_by_some = limits.min_samples_leaf == 1 and criterion.judged_on(frontier) is not frontier
         if is_judged_by_some or projections.width <= self.held:
-            return judge_and_cut(source, criterion, frontier, projections, limits)
+            search = self.categories or judge_and_cut
+            return search(source, criterion, frontier, projections, limits)
         assert isinstance(criterion, JudgesInTurn)  # noqa: S101  (who searches in turn has asked)
         found: Any = None
         for first in range(0, projections.width, self.held):
             own = some_of(projections, first, min(first + self.held, projections.width))
-            values = source.project(frontier.rows, frontier.starts, own)
+            values = self._values(source, criterion, frontier, own)
             turn = Turn(first, projections.width)
             found = criterion.judge(frontier, values, limits.min_samples_leaf, turn, found)
             del values  # before the next ones are there
         cuts = criterion.chosen(frontier, found)
-        return cuts, values_on(source, frontier, projections, cuts)
+        chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
+        values_of_chosen: Floats = self._values(source, criterion, frontier, chosen)[0]
+        return cuts, values_of_chosen
+
+    def _values(self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows)."""
+        if self.categories is None:
+            return source.project(frontier.rows, frontier.starts, projections)
+        return self.categories.values(source, criterion, frontier, projections)
 
 
 def some_of(projections: Projections, first: int, last: int) -> Projections:

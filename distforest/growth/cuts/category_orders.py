@@ -150,6 +150,7 @@ def rank_by_vectors(
     """Replace codes by ranks as `rank_by_classes` does, for vectors in fixed point, shape (n_rows, n_dimensions)."""
     starts, rows, weights = nodes
     tally = tally_for(n_codes, longest_of(starts), fixed.shape[1])
+    sums = np.zeros(tally.vectors.shape, np.int64)  # sums of floats would depend on the order of the rows
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         for k in range(values.shape[0]):
@@ -161,7 +162,10 @@ def rank_by_vectors(
                 if c >= 0:
                     tally.mass[c] += weights[r]
                     for q in range(fixed.shape[1]):
-                        tally.vectors[c, q] += weights[r] * fixed[rows[r], q]
+                        sums[c, q] += weights[r] * fixed[rows[r], q]
+            for c in range(n):
+                for q in range(fixed.shape[1]):
+                    tally.vectors[c, q], sums[c, q] = np.float64(sums[c, q]), 0
             rank_by_means(n, tally)
             write_ranks(tally, values[k, first:last])
 

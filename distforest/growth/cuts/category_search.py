@@ -9,7 +9,7 @@ import numpy as np
 
 from distforest.forest.frontier import Frontier, pick
 from distforest.growth.cuts.criteria import GAIN_ROUNDING
-from distforest.sources.binned import BinnedTable
+from distforest.sources.binned_table import BinnedTable
 from distforest.sources.source import Projections, offsets
 
 if TYPE_CHECKING:
@@ -48,15 +48,20 @@ class CategorySearch:
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The best cut of each node, and the value of each row on the chosen candidate: its rank, or a number."""
+        values = self.values(source, criterion, frontier, projections)
+        cuts = criterion.cut(frontier, values, limits.min_samples_leaf)
+        picked = np.empty(len(frontier.rows))
+        pick(frontier.starts, values, cuts.candidate, picked)
+        return cuts, picked
+
+    def values(self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows): of categories, their ranks in the node of a row."""
         values = source.project(frontier.rows, frontier.starts, projections)
         which = self.of_categories(projections)
         if which.any():
             assert isinstance(criterion, RanksCategories)  # noqa: S101  (a method without such a criterion refuses)
             criterion.rank_categories(frontier, which, int(self.n_categories.max()), values)
-        cuts = criterion.cut(frontier, values, limits.min_samples_leaf)
-        picked = np.empty(len(frontier.rows))
-        pick(frontier.starts, values, cuts.candidate, picked)
-        return cuts, picked
+        return values
 
     def of_categories(self, projections: Projections) -> NDArray[np.bool_]:
         """Whether each candidate of each node is a column of categories, shape (width, n_nodes)."""
@@ -95,11 +100,7 @@ class BesideBins(CategorySearch):
         criterion.rank_categories(some, self.of_categories(of_some), int(self.n_categories.max()), ranks)
         own = criterion.cut(some, ranks, limits.min_samples_leaf)
         chosen = np.where(own.candidate >= 0, candidate[own.candidate.clip(0), np.arange(some.n_nodes)], -1)
-        places = np.flatnonzero(has)
-        is_better = goes_before(chosen, own.gain, cuts.candidate[places], cuts.gain[places])
-        better = places[is_better]
-        cuts.candidate[better], cuts.threshold[better] = chosen[is_better], own.threshold[is_better]
-        cuts.gain[better], cuts.missing[better] = own.gain[is_better], own.missing[is_better]
+        is_better = put_better(cuts, np.flatnonzero(has), chosen, own)
         picked = np.empty(len(some.rows))
         pick(some.starts, ranks, own.candidate, picked)
         values[rows] = np.where(np.repeat(is_better, some.sizes), picked, values[rows])
@@ -131,6 +132,30 @@ def alone(
     columns = projections.columns.reshape(projections.n_nodes, projections.width).T[:, has]
     kept = np.take_along_axis(columns, candidate, axis=0).T[is_own.T]
     return candidate, Projections(most, offsets(is_own.T.reshape(-1)), kept, np.ones(len(kept)))
+
+
+def put_better(cuts: Cuts, places: Ints, candidate: Ints, others: Cuts) -> NDArray[np.bool_]:
+    """Put the cuts of some nodes in the place of worse ones.
+
+    Parameters
+    ----------
+    cuts
+        Cuts of all nodes; they are changed.
+    places
+        The nodes that have other cuts, too, shape (n,).
+    candidate, others
+        The other cuts, and the number of each one's candidate among all, -1 where there is no cut, shape (n,).
+
+    Returns
+    -------
+    ndarray
+        Which of the others are better, shape (n,).
+    """
+    is_better = goes_before(candidate, others.gain, cuts.candidate[places], cuts.gain[places])
+    better = places[is_better]
+    cuts.candidate[better], cuts.threshold[better] = candidate[is_better], others.threshold[is_better]
+    cuts.gain[better], cuts.missing[better] = others.gain[is_better], others.missing[is_better]
+    return is_better
 
 
 def goes_before(candidate: Ints, gain: Floats, other: Int32s, gain_of_other: Floats) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ so that a cut and its mirror image gain the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -244,6 +244,14 @@ class Variance(BestSoFar):
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_vectors`."""
         rank_by_vectors(frontier.nodes, self.fixed, n_codes, which, values)
+
+
+def judging(criterion: Criterion, truth: np.ndarray) -> Gini | Variance:
+    """The criterion over rows with this truth."""
+    if isinstance(criterion, Gini):
+        return replace(criterion, codes=truth)
+    assert isinstance(criterion, Variance)  # noqa: S101  (`distforest.growth.judged_rows` has asked)
+    return replace(criterion, fixed=truth)
 
 
 def bits_of(n_rows: int) -> int:

@@ -12,7 +12,7 @@ by their functions, so the cuts are the same bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,10 @@ from distforest.growth.cuts.class_histograms import CutPlaces, LabelledNode, hol
 from distforest.growth.cuts.criteria import Cuts, Gini, Variance
 from distforest.growth.cuts.histograms import N_CODES, NO_CODE, Codes, walk_variance
 from distforest.jit import kernel
-from distforest.sources.source import Int32s, Ints
+from distforest.sources.source import Float32s, Int32s, Ints
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SIDE_BY_SIDE = 128
 """Rows that are added candidate by candidate, while their lines are in the processor's cache."""
@@ -40,11 +43,30 @@ class RowBlock(NamedTuple):
         no columns without a ground truth.
     weights
         Multiplicity of each row, shape (n_rows,), int32.
+    categories
+        Where numbers are in bins, the category of each column of categories, NaN if it is missing, float32, shape
+        (n_rows, n); None where there are none, or ``values`` has them.
     """
 
     values: np.ndarray
     truth: Int32s | Ints
     weights: Int32s
+    categories: Float32s | None = None
+
+    @classmethod
+    def joined(cls, blocks: Sequence[RowBlock]) -> RowBlock:
+        """The rows of some blocks, one block after another."""
+        values, truth, weights = (
+            np.concatenate([block[place] for block in blocks])  # type: ignore[arg-type]  # these are always there
+            for place in range(3)
+        )
+        categories = [block.categories for block in blocks if block.categories is not None]
+        return cls(values, truth, weights, np.concatenate(categories) if categories else None)
+
+    def of_rows(self, rows: NDArray[np.generic] | slice) -> RowBlock:
+        """Some of the rows."""
+        categories = None if self.categories is None else self.categories[rows]
+        return RowBlock(self.values[rows], self.truth[rows], self.weights[rows], categories)
 
 
 class NodeSums(Protocol):

@@ -1,0 +1,179 @@
+"""Features of which those of numbers are in bins, beside those of categories as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from distforest.sources.arrays import ArraySource, is_complete, release_pages
+from distforest.sources.binned import BinnedSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections
+
+
+class TableFiles(NamedTuple):
+    """Where a table is written: the codes of bins, and the categories."""
+
+    codes: Path
+    categories: Path
+
+
+@dataclass(frozen=True)
+class CategoryColumns:
+    """The columns of categories among all columns, without the others, whose values are of no meaning.
+
+    Attributes
+    ----------
+    own
+        These columns alone.
+    place
+        The place of each column of categories among these, shape (n_columns,); of no meaning for other columns.
+
+    Examples
+    --------
+    >>> source = CategoryColumns(ArraySource.of(np.array([[2.0], [0.0]], np.float32)), np.array([0, 0, 0], np.int32))
+    >>> source.entries(np.array([0], np.int32), np.array([2], np.int32))
+    array([2.])
+    """
+
+    own: ArraySource
+    place: Int32s
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is known that no category is missing."""
+        return self.own.is_complete
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, with the others."""
+        return self.own.shape[0], len(self.place)
+
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The categories at ``(rows[e], columns[e])``, shape (n_entries,)."""
+        return self.own.entries(rows, self.place[columns])
+
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The categories at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+        return self.own.block(rows, self.place[columns])
+
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' categories, shape (width, n_rows)."""
+        return self.own.project(rows, starts, projections._replace(columns=self.place[projections.columns]))
+
+
+def places_of(of_categories: NDArray[np.bool_]) -> Int32s:
+    """The place of each column of categories among these, shape (n_columns,).
+
+    Examples
+    --------
+    >>> places_of(np.array([True, False, True])).tolist()
+    [0, 0, 1]
+    """
+    return np.maximum(np.cumsum(of_categories) - 1, 0).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class BinnedTable:
+    """Features of which those of numbers are binned; those of categories are read as they are, however many they have.
+
+    Attributes
+    ----------
+    numbers
+        The features in bins, where a feature of categories has a single one.
+    features
+        All features as they are, or those of categories alone.
+    of_categories
+        Which columns hold categories, shape (n_columns,).
+    """
+
+    numbers: BinnedSource
+    features: ArraySource | CategoryColumns
+    of_categories: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, features: Float32s, max_bins: int, of_categories: NDArray[np.bool_], weights: Int32s | None = None
+    ) -> BinnedTable:
+        """Bin the features of numbers as `BinnedSource.of` does."""
+        numbers = np.where(of_categories, np.float32(0.0), features)
+        binned = BinnedSource.of(numbers, max_bins, weights)
+        return cls(binned, ArraySource.of(features, is_complete(features)), of_categories)
+
+    @classmethod
+    def stored(
+        cls,
+        features: Float32s,
+        max_bins: int,
+        of_categories: NDArray[np.bool_],
+        weights: Int32s | None,
+        files: TableFiles,
+        block_rows: int,
+    ) -> BinnedTable:
+        """`of`, with the codes and the categories in new files that are mapped, as `BinnedSource.stored` does."""
+        numbers = BinnedSource.stored(features, max_bins, weights, files.codes, block_rows, of_categories)
+        complete = True
+        with files.categories.open("wb") as file:
+            for begin in range(0, len(features), block_rows):
+                block = np.ascontiguousarray(features[begin : begin + block_rows, of_categories])
+                complete &= is_complete(block)
+                file.write(block.data)
+                release_pages(features)
+        shape = len(features), int(of_categories.sum())
+        categories = np.memmap(files.categories, np.float32, "r", shape=shape)
+        own = CategoryColumns(ArraySource.of(categories, complete), places_of(of_categories))
+        return cls(numbers, own, of_categories)
+
+    def over(self, codes: NDArray[np.uint8], categories: Float32s) -> BinnedTable:
+        """The table of other rows, with the same bins: their codes, and the columns of categories alone."""
+        own = CategoryColumns(ArraySource.of(categories, self.features.is_complete), places_of(self.of_categories))
+        return replace(self, numbers=replace(self.numbers, codes=codes), features=own)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no value is missing."""
+        return self.numbers.is_complete and bool(self.features.is_complete)
+
+    @property
+    def categories(self) -> Float32s:
+        """The columns of categories, shape (n_rows, n); a table has them in one piece if it is `stored`."""
+        if isinstance(self.features, CategoryColumns):
+            return self.features.own.values
+        return np.ascontiguousarray(self.features.values[:, self.of_categories])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.numbers.shape
+
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The categories, or the codes of bins, at ``(rows[e], columns[e])``, shape (n_entries,)."""
+        bins, as_they_are = self.numbers.entries(rows, columns), self.features.entries(rows, columns)
+        return np.where(self.of_categories[columns], as_they_are, bins)
+
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The same at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+        bins, as_they_are = self.numbers.block(rows, columns), self.features.block(rows, columns)
+        return np.where(self.of_categories[columns], as_they_are, bins)
+
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' categories, or codes of bins, shape (width, n_rows)."""
+        which = self.of_categories[projections.columns].reshape(projections.n_nodes, projections.width).T
+        values = self.numbers.project(rows, starts, projections)
+        if which.any():
+            of_rows = np.repeat(which, np.diff(starts), axis=1)
+            np.copyto(values, self.features.project(rows, starts, projections), where=of_rows)
+        return values
+
+    def thresholds(self, columns: Int32s, codes: Floats) -> Floats:
+        """Thresholds on features for thresholds on codes; those of nodes that list categories stay what they are."""
+        thresholds, binned = codes.copy(), ~self.of_categories[columns]
+        thresholds[binned] = self.numbers.thresholds(columns[binned], codes[binned])
+        return thresholds

@@ -1,0 +1,124 @@
+"""Trees over columns of categories grow by passes as in memory, for any budget, any blocks and any number of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from distforest.growth.methods import METHODS, problem
+from distforest.growth.parameters import complete
+from distforest.growth.passes import Passes
+from distforest.growth.problem import Data, Problem
+from distforest.growth.sample_weights import Draws, SampleWeights
+from distforest.jobs.train import fit_here
+from distforest.sources.row_kinds import Features
+from distforest.sources.truth import TruthKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+N_CATEGORIES = (0, 3, 40, 0, 2, 0)
+FREE = settings(
+    max_examples=6 if numba.config.DISABLE_JIT else 40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+KINDS = ("labels", "five labels", "targets", "embedding")
+BINNED: dict[str, Any] = {"max_bins": 16}
+HOW: dict[str, dict[str, Any]] = {
+    "bins": BINNED,
+    "few bins, all columns": {"max_bins": 3, "max_features": 6},
+    "exact": {},
+    "random cuts": {"splitter": "random"},
+    "sums of columns": {"feature_combinations": 2.0, "max_features": 4},
+}
+
+
+def data_of(
+    kind: str,
+    n_rows: int,
+    seed: int,
+    holes: float = 0.0,
+    weights: np.ndarray | None = None,
+    n_categories: tuple[int, ...] = N_CATEGORIES,
+) -> Data:
+    """Numbers with ties and categories of which some are rare, and a truth that both tell, with noise."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n_rows, len(n_categories))), 1).astype(np.float32)
+    for column, n in enumerate(n_categories):
+        if n:
+            X[:, column] = np.floor(n * rng.random(n_rows) ** 2)
+    most = int(np.argmax(n_categories))
+    told = X[:, 0] + rng.normal(size=n_categories[most])[X[:, most].astype(int)] + rng.normal(size=n_rows) / 2.0
+    X[rng.random(X.shape) < holes] = np.nan
+    own = None if weights is None else SampleWeights.of(weights, Draws(n_rows, replace=True))
+    rows = Features(len(n_categories), n_categories)
+    if kind in {"targets", "embedding"}:
+        truth = np.stack([told, rng.normal(size=n_rows)], axis=1)[:, : 1 if kind == "targets" else 2]
+        truth_kind = TruthKind.TARGETS if kind == "targets" else TruthKind.EMBEDDING
+        return Data(rows, X, truth_kind, truth, sample_weights=own)
+    n_classes = 2 if kind == "labels" else 5
+    labels = np.clip(np.floor(told + n_classes / 2), 0, n_classes - 1).astype(np.int32)
+    return Data(rows, X, TruthKind.LABELS, labels, tuple(range(n_classes)), sample_weights=own)
+
+
+def bound(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
+    method = METHODS["smerf"]
+    made = problem(method, data, complete(method.parameters, {"n_estimators": 2, **given}), 3, passes)
+    assert isinstance(made, Problem)
+    return made
+
+
+def digest_of(data: Data, passes: Passes | None = None, **given: Any) -> str:
+    return fit_here(bound(data, passes, **given)).digest
+
+
+def weights_of(n_rows: int, seed: int) -> np.ndarray:
+    """Whole weights, some of them 0."""
+    weights = np.random.default_rng(seed).integers(0, 4, n_rows).astype(float)
+    weights[0] = 1.0
+    return weights
+
+
+@FREE
+@given(
+    kind=st.sampled_from(KINDS),
+    how=st.sampled_from(sorted(HOW)),
+    n_rows=st.integers(2, 80),
+    seed=st.integers(0, 999),
+    holes=st.sampled_from([0.0, 0.3, 0.9]),
+    budget=st.sampled_from([1, 5_000, 20_000, 1 << 20]),
+    block_rows=st.one_of(st.none(), st.integers(1, 90)),
+    min_leaf=st.sampled_from([1, 4]),
+    weighted=st.booleans(),
+)
+def test_passes_over_categories_grow_the_forest_of_memory_to_the_bit(
+    tmp_path: Path,
+    kind: str,
+    how: str,
+    n_rows: int,
+    seed: int,
+    holes: float,
+    budget: int,
+    block_rows: int | None,
+    min_leaf: int,
+    weighted: bool,
+) -> None:
+    data = data_of(kind, n_rows, seed, holes, weights_of(n_rows, seed) if weighted else None)
+    given = {**HOW[how], "min_samples_leaf": min_leaf}
+    assert digest_of(data, Passes(tmp_path, budget, block_rows), **given) == digest_of(data, **given)
+    assert not list(tmp_path.iterdir()), "rows on disk outlive their tree"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["bins", "exact"])
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+def test_three_budgets_give_one_digest(tmp_path: Path, kind: str, how: str, holes: float) -> None:
+    n = 3_000
+    data = data_of(kind, n, seed=5, holes=holes, weights=weights_of(n, 5), n_categories=(0, 4, 300, 0, 2, 1200))
+    budgets = [Passes(tmp_path, 20_000, 333), Passes(tmp_path, 200_000), Passes(tmp_path, 1 << 20, 77)]
+    digests = {digest_of(data, passes, **HOW[how]) for passes in budgets}
+    assert digests == {digest_of(data, **HOW[how])}
