@@ -3,9 +3,10 @@
 ``python benchmarks/beyond_memory.py [--how KIND] [--rows N] [--columns P] [--trees B] [--budget MIB] [--leaf M]
 [--folder FOLDER]`` writes N rows of P features with two classes, which three features and noise tell, and grows B trees
 in two fresh processes: in memory, and by passes. KIND is "bins" (SMERF with `max_bins`), "exact" (SMERF of exact
-values), or URerF: as it is by default, "clusters", or with the best cuts by two means, "two_means". Each process is
-watched from outside: its peak is the largest resident memory that the kernel reports of it, mapped pages included. Both
-must give the same bits.
+values), the same over columns of which every fifth holds categories, "categories" and "exact_categories", or URerF: as
+it is by default, "clusters", or with the best cuts by two means, "two_means". Columns have 3, 30, 300, 3,000 and so on
+categories in turn, which tell of the classes, too. Each process is watched from outside: its peak is the largest
+resident memory that the kernel reports of it, mapped pages included. Both must give the same bits.
 
 The whole size is ``--rows 20000000 --trees 10 --budget 256``, which takes 7 GB of disk.
 """
@@ -36,6 +37,8 @@ from distforest.sources.truth import TruthKind
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "bins": ("smerf", {"max_bins": 256}),
     "exact": ("smerf", {}),
+    "categories": ("smerf", {"max_bins": 256}),
+    "exact_categories": ("smerf", {}),
     "clusters": ("urerf", {"feature_weights": None}),
     "two_means": ("urerf", {"feature_weights": None, "splitter": "best", "criterion": "two_means", "n_witnesses": 0}),
 }
@@ -44,10 +47,21 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 BLOCK = 100_000
 """Rows that are drawn at once."""
 
+SIZES = (3, 30, 300, 3_000)
+"""Categories of columns, in turn."""
 
-def write_rows(folder: Path, n_rows: int, n_columns: int) -> None:
+
+def categories_of(how: str, n_columns: int) -> tuple[int, ...]:
+    """The number of categories of each column, 0 for numbers; empty if all hold numbers."""
+    if not how.endswith("categories"):
+        return ()
+    return tuple(SIZES[k // 5 % len(SIZES)] if k % 5 == 4 else 0 for k in range(n_columns))
+
+
+def write_rows(folder: Path, n_rows: int, n_columns: int, n_categories: tuple[int, ...]) -> None:
     """Write features and labels as two files of NumPy."""
     rng = np.random.default_rng(0)
+    told = {k: rng.standard_normal(n) for k, n in enumerate(n_categories) if n}
     shapes = {"X": ((n_rows, n_columns), np.float32), "y": ((n_rows,), np.int32)}
     X, y = (
         np.lib.format.open_memmap(folder / f"{name}.npy", "w+", dtype, shape) for name, (shape, dtype) in shapes.items()
@@ -55,8 +69,12 @@ def write_rows(folder: Path, n_rows: int, n_columns: int) -> None:
     for first in range(0, n_rows, BLOCK):
         n = min(BLOCK, n_rows - first)
         block = rng.standard_normal((n, n_columns), np.float32)
+        score = block[:, 0] + block[:, 1] * block[:, 2] + rng.standard_normal(n) / 2.0
+        for k, of_category in told.items():
+            block[:, k] = rng.integers(0, len(of_category), n)
+            score += of_category[block[:, k].astype(np.int64)] / len(told)
         X[first : first + n] = block
-        y[first : first + n] = block[:, 0] + block[:, 1] * block[:, 2] + rng.standard_normal(n) / 2.0 > 0.0
+        y[first : first + n] = score > 0.0
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
@@ -73,7 +91,8 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     for n_few, rows in ((1 << 16, few), (0, None)):  # the first time compiles
         features, labels = (X, y) if rows is None else (X[rows], y[rows])
         if method_name == "smerf":
-            data = Data(Features(X.shape[1]), features, TruthKind.LABELS, labels, (0, 1))
+            kinds = Features(X.shape[1], categories_of(options.how, X.shape[1]))
+            data = Data(kinds, features, TruthKind.LABELS, labels, (0, 1))
         else:
             data = Data(Features(X.shape[1]), features, TruthKind.NOTHING, np.empty((len(labels), 0)))
         budget = passes if rows is None or passes is None else Passes(passes.folder, n_few)
@@ -140,7 +159,7 @@ def main() -> None:
         return
     print(machine(), "\n", flush=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        write_rows(Path(folder), options.rows, options.columns)
+        write_rows(Path(folder), options.rows, options.columns, categories_of(options.how, options.columns))
         arguments = [f"--{name}={getattr(options, name)}" for name in ("how", "trees", "budget", "leaf")]
         rows, found = [], {}
         for how in (options.only,) if options.only else ("in memory", "by passes"):

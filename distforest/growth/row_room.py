@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -49,17 +49,6 @@ BLOCK_SHARE = 8
 
 NO_LIMIT = 1 << 62
 """More rows than there are."""
-
-
-class Room(Protocol):
-    """What a row takes."""
-
-    @property
-    def bytes_on_disk(self) -> int:
-        """Bytes of a row that waits on disk."""
-
-    def rows_in_memory(self, budget: int) -> int:
-        """How many rows fit into a budget while their nodes are finished."""
 
 
 @dataclass(frozen=True)
@@ -208,11 +197,6 @@ class TableRoom:
         return self.n_columns + FLOAT32_BYTES * self.categories.n_columns
 
     @property
-    def begun_bytes(self) -> int:
-        """Bytes of a row that are read at the start of a tree."""
-        return self.stored_bytes
-
-    @property
     def bytes_on_disk(self) -> int:
         """Its codes, its categories, its truth and its weight."""
         return self.stored_bytes + self.truth_bytes + 4
@@ -247,8 +231,11 @@ class TableRoom:
         return -(-self._most_candidates // self.held(budget, n_rows)) + 1
 
     def used(self, budget: int, n_rows: int) -> int:
-        """How many bytes of a budget a tree of ``n_rows`` is likely to use."""
-        return budget if n_rows > self.rows_in_memory(budget) else min(budget, _in_memory(self, budget, n_rows))
+        """How many bytes of a budget a tree of ``n_rows`` may use; more, if sums over one column do not fit into it."""
+        if n_rows <= self.rows_in_memory(budget):
+            return _in_memory(self, budget, n_rows)
+        summed = self.categories.sums_bytes + self.categories.merged_bytes(n_rows)
+        return max(budget, budget // BLOCK_SHARE + self.categories.ranked_bytes + summed)
 
     def most_rows(self, budget: int) -> int:
         """The most rows of a node that fit into a budget: all, where the sums over a column of categories do."""
@@ -313,11 +300,6 @@ class RowRoom:
     def stored_bytes(self) -> int:
         """Bytes of it in files of all rows that are made once: none, as features are staged."""
         return 0
-
-    @property
-    def begun_bytes(self) -> int:
-        """Bytes of a row that are read at the start of a tree."""
-        return FLOAT32_BYTES * self.n_columns
 
     @property
     def bytes_on_disk(self) -> int:

@@ -20,6 +20,7 @@ from distforest.growth.methods import (
 from distforest.growth.parameters import parameters_told
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data
+from distforest.growth.row_room import sizes_of
 from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
 from distforest.jobs.last_opened import LastOpened
@@ -30,7 +31,7 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.parted import StagedParts
-from distforest.sources.row_kinds import Several
+from distforest.sources.row_kinds import Features, Several
 from distforest.sources.scratch import OF_HOST, ScratchFolder, is_being_staged
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.sparse import SparseSource
@@ -158,8 +159,11 @@ class Inputs:
         missing, passes = sum(places.values()) - sum(places[place] for place in there), 0
         if self.rows_budget is not None and not self.passes_distances:
             (n, n_columns), rows = self.matrix.shape, sampling(self.params, self.matrix.shape[0])
-            codes, of_value = (n * n_columns, 1) if self.params.get("max_bins") else (0, 4)
-            passes = passes_bytes(codes, n_columns * of_value + self.truth.n_bytes // n, rows.n_distinct)
+            of_row, beside = 4 * n_columns, 0
+            if self.params.get("max_bins"):
+                n_categories = self.rows.n_categories if isinstance(self.rows, Features) else ()
+                of_row = beside = n_columns + 4 * sizes_of(n_categories)[0]
+            passes = passes_bytes(n * beside, of_row + self.truth.n_bytes // n, rows.n_distinct)
         self.scratch.check_room(missing, passes, there)
 
     @property

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.growth.methods import METHODS, n_candidates, n_combined, sampling
-from distforest.growth.row_room import FLOAT_BYTES, RANDOM_BYTES, RowRoom
-from distforest.jobs.plan import FLOAT32_BYTES, Size, projected_bytes, within
+from distforest.growth.row_room import (
+    FLOAT32_BYTES,
+    FLOAT_BYTES,
+    RANDOM_BYTES,
+    CategorySizes,
+    RowRoom,
+    TableRoom,
+    sizes_of,
+)
+from distforest.jobs.plan import Size, projected_bytes, within
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
 
@@ -47,22 +55,31 @@ def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoo
     """
     rows = sampling(params, size.n_rows)
     as_asked = replace(size, n_drawn=rows.n_distinct, most_leaves=rows.most_leaves(params))
-    if not size.dense and not params.get("max_bins"):
-        as_asked = replace(as_asked, room=row_room_of(params, truth_kind, size))
+    if not size.dense:
+        has_bins = bool(params.get("max_bins"))
+        as_asked = replace(as_asked, room=table_room_of(size) if has_bins else row_room_of(params, truth_kind, size))
     sized = room.within(as_asked)
     if sized is not None:
         return sized, ""
     fewer_nodes = replace(as_asked, most_leaves=1)
     changed = [([_FEWER_NODES], fewer_nodes)]
-    if as_asked.room is not None and "max_bins" in params:
-        changed += [(["`max_bins`"], replace(as_asked, room=None))]
-        changed += [(["`max_bins`", _FEWER_NODES], replace(fewer_nodes, room=None))]
-    elif as_asked.room is not None:
+    if isinstance(as_asked.room, RowRoom) and "max_bins" in params:
+        changed += [(["`max_bins`"], replace(as_asked, room=table_room_of(size)))]
+        changed += [(["`max_bins`", _FEWER_NODES], replace(fewer_nodes, room=table_room_of(size)))]
+    elif isinstance(as_asked.room, RowRoom):
         changed += [([_FEWER_ROWS], replace(fewer_nodes, n_drawn=1))]
     for wanted, other in changed:
         if room.within(other) is not None:
             return size, f", or let trees grow by passes: set {' and '.join(wanted)}"
     return size, ""
+
+
+def table_room_of(size: Size) -> TableRoom | None:
+    """What a row takes of which numbers are in bins; None where all are numbers."""
+    if size.categories is None:
+        return None
+    known = size.matrix_bytes // (FLOAT32_BYTES * size.n_rows), size.truth_bytes // size.n_rows
+    return TableRoom(*known, size.width, size.categories)
 
 
 def row_room_of(params: Params, truth_kind: TruthKind, size: Size) -> RowRoom:
@@ -75,6 +92,7 @@ def row_room_of(params: Params, truth_kind: TruthKind, size: Size) -> RowRoom:
         RANDOM_BYTES if at_random and has_truth else FLOAT_BYTES,
         int(params.get("n_witnesses", 0)),
         at_random and not has_truth and params["min_samples_leaf"] == 1,
+        size.categories,
     )
 
 
@@ -101,11 +119,16 @@ def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int 
     """
     kind = data.truth_kind
     is_taught = kind not in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} and data.costs is None
-    is_dense = isinstance(data.rows, Features) and not data.rows.n_categories and isinstance(data.matrix, np.ndarray)
-    if METHODS[method].reads != "features" or not is_taught or not is_dense:
+    if METHODS[method].reads != "features" or not is_taught or not isinstance(data.matrix, np.ndarray):
         return None
-    size = _size(params, data.matrix.shape, data.truth.nbytes)
-    size = replace(size, of_vectors=kind.is_of_vectors)
+    categories = data.rows.n_categories if isinstance(data.rows, Features) else ()
+    if not isinstance(data.rows, Features) or (categories and kind == TruthKind.NOTHING):
+        return None
+    size = replace(_size(params, data.matrix.shape, data.truth.nbytes), of_vectors=kind.is_of_vectors)
+    if categories:
+        n_classes = len(data.classes or ()) if kind == TruthKind.LABELS else None
+        of_vectors = 1 if n_classes is not None else data.truth.shape[1]
+        size = replace(size, categories=CategorySizes(*sizes_of(categories), n_classes, of_vectors))
     if projected_bytes(size, room.batch or 1, 1) <= room.limit:
         return None
     return by_passes(params, kind, size, room)[0].rows_budget

@@ -11,12 +11,12 @@ from distforest.errors import MemoryLimitError
 from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.growth.cuts.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
-from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES
+from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES, FLOAT32_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from distforest.growth.row_room import RowRoom, TableRoom
+    from distforest.growth.row_room import CategorySizes, RowRoom, TableRoom
 
 LOCKSTEP_ROWS = 1 << 17
 """Rows of all trees of a task that the plan aims at: enough to hide the cost of Python, few to lose with a worker."""
@@ -49,9 +49,6 @@ IMPORTED_BYTES = 290 << 20
 MERGE_BYTES = 12 << 20
 """Most bytes that a merge task writes beside a chunk; it holds four times as much while it compresses."""
 
-FLOAT32_BYTES = 4
-"""Bytes of a staged value."""
-
 BYTES_PER_ROW = 300
 """Memory of a growing tree for each of its rows: frontier, levels, node and leaf table, the packed shard."""
 
@@ -62,6 +59,9 @@ the packed shard."""
 
 BYTES_PER_NODE, BYTES_PER_WALKED_NODE = 60, 160
 """Memory of a node of such a tree: its level; and then its node and leaf table, and its step while rows walk."""
+
+LISTS_HELD = 2
+"""Copies of the lists of categories of a tree: the array, and the packed shard."""
 
 VECTORS_HELD, VECTORS_BEGUN = 2, 4
 """Copies of targets or of an embedding that a worker holds, and further ones while they are brought to one scale."""
@@ -138,6 +138,8 @@ class Size:
         None: over codes alone.
     n_pairs
         Pairs that a tree is likely to draw, each counted once, if rows are pairs of points; ``n_rows`` are at most.
+    categories
+        The categories among dense features; None: all are numbers.
     """
 
     n_rows: int
@@ -155,6 +157,7 @@ class Size:
     parts_of_worker: int = 1
     room: RowRoom | TableRoom | None = None
     n_pairs: int | None = None
+    categories: CategorySizes | None = None
 
     @property
     def passes_distances(self) -> bool:
@@ -188,7 +191,7 @@ class Size:
         if self.dense:
             n_sums = min(SLAB_CELLS, self.width * batch * self.n_drawn) + self.width * self.n_drawn
             return BYTES_OF_PASSES + BYTES_PER_SUM * n_sums + BYTES_PER_ROW * batch * self.n_rows
-        of_tree = BYTES_PER_DRAWN_ROW * self.n_rows + BYTES_PER_NODE * 2 * self.most_leaves
+        of_tree = BYTES_PER_DRAWN_ROW * self.n_rows + BYTES_PER_NODE * 2 * self.most_leaves + self.listed_bytes
         return BYTES_OF_PASSES + batch * of_tree
 
     def walked_bytes(self, batch: int) -> int:
@@ -197,7 +200,25 @@ class Size:
             block = (self.rows_budget or 0) // BLOCK_SHARE
             return BYTES_OF_PASSES + block + batch * (BYTES_PER_ROW * self.n_rows + self.triangle_bytes)
         of_tree = BYTES_PER_WALKED_ROW * self.n_rows + BYTES_PER_WALKED_NODE * 2 * self.most_leaves
+        of_tree += LISTS_HELD * self.listed_bytes
         return BYTES_OF_PASSES + batch * of_tree
+
+    @property
+    def listed_bytes(self) -> int:
+        """About how many bytes the lists of categories of a tree take, if cuts halve nodes and all cut categories.
+
+        A node lists at most half of the categories, and of its rows.
+
+        Examples
+        --------
+        >>> size = Size(10**6, 1, 200 << 20, 4 << 20, 7, dense=False, n_drawn=632_121, most_leaves=50_000)
+        >>> replace(size, categories=CategorySizes(n_columns=9, most=50, n_classes=2)).listed_bytes
+        3186905
+        """
+        if self.categories is None:
+            return 0
+        most = self.categories.most
+        return sum(min(most << level, self.n_drawn) for level in range(self.most_leaves.bit_length()))
 
     @property
     def triangle_bytes(self) -> int:
@@ -231,7 +252,7 @@ class Size:
             begun, on_disk = codes, (codes + self.truth_bytes) // self.n_rows + 4
             most = budget // (on_disk + FINISHING_BYTES)
         else:
-            begun, on_disk = self.n_rows * self.room.begun_bytes, self.room.bytes_on_disk
+            begun, on_disk = self.n_rows * self.room.stored_bytes or self.matrix_bytes, self.room.bytes_on_disk
             most = self.room.rows_in_memory(budget)
         most, n_rows, readings = max(1, most), self.n_drawn, 0
         while n_rows > most:

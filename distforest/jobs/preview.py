@@ -21,10 +21,11 @@ from distforest.growth.methods import (
 )
 from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
+from distforest.growth.row_room import FLOAT32_BYTES, CategorySizes, sizes_of
 from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.passes_chosen import WorkerRoom, by_passes, width_of
-from distforest.jobs.plan import FLOAT32_BYTES, TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
+from distforest.jobs.plan import TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
 from distforest.jobs.scratch_room import ScratchRoom, scratch_room
 from distforest.jobs.seen import Seen
 from distforest.jobs.staging import stage_inputs
@@ -211,7 +212,7 @@ def _may_pass(spec: Spec, seen: list[Seen], size: Size) -> bool:
     if size.dense:  # distances on disk, and without holes
         return not any(relation.functions for relation in spec.input.relations.values())
     found = _found_without_sums(spec, seen) if spec.params.get("max_bins") else _found_without_values(spec, seen)
-    return not found and not any(_has_categories(array) for array in seen)
+    return not found and (size.categories is None or truth_of(spec)[0] != TruthKind.NOTHING)
 
 
 def faults_of_metadata(spec: Spec) -> list[str]:
@@ -247,7 +248,7 @@ def _faults_of_parts(spec: Spec, seen: list[Seen]) -> list[str]:
         found.append("no `max_bins`")
     if spec.params.get("feature_weights") == "dependence":
         found.append("feature_weights='dependence', whose screen stages all rows on each host")
-    found += [f"categories at {array.address}" for array in seen if _has_categories(array)]
+    found += [f"categories at {array.address}" for array in seen if _categories_of(array)]
     faults = [f"run.parts: trees grow in parts over {_IN_PARTS}, found {', '.join(found)}; leave it out"] * bool(found)
     n_rows = next((array.shape[0] for array in seen if array.matrix), None)
     if isinstance(parts, int) and n_rows is not None and parts > n_rows:
@@ -255,12 +256,20 @@ def _faults_of_parts(spec: Spec, seen: list[Seen]) -> list[str]:
     return faults
 
 
-def _has_categories(array: Seen) -> bool:
-    """Whether a column of dense features holds categories."""
+def _categories_of(array: Seen) -> tuple[int, ...]:
+    """The number of categories of each column of dense features; empty if all hold numbers."""
     if array.name != "input.features" or array.n_stored is not None:
-        return False
+        return ()
     schema = Schema.of_array(array.address, open_array(array.address))
-    return schema is not None and any(schema.n_categories)
+    return () if schema is None or not any(schema.n_categories) else schema.n_categories
+
+
+def _category_sizes(seen: list[Seen], truth_kind: TruthKind, n_dimensions: int) -> CategorySizes | None:
+    """What is known of categories; metadata of labels have no classes, so these are taken as two."""
+    found = next((sizes for array in seen if (sizes := _categories_of(array))), None)
+    if found is None:
+        return None
+    return CategorySizes(*sizes_of(found), 2 if truth_kind == TruthKind.LABELS else None, n_dimensions)
 
 
 _IN_PARTS = "dense features in bins (`max_bins`), from labels, targets or an embedding"
@@ -434,6 +443,7 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
         truth_kind == TruthKind.DISTANCES and not links,
         links,
         truth_kind.is_of_vectors,
+        categories=_category_sizes(seen, truth_kind, truth.shape[1] if truth and len(truth.shape) > 1 else 1),
     )
 
 

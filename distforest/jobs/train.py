@@ -25,6 +25,7 @@ from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.earlier_trees import as_part
 from distforest.growth.methods import GROWTH, Bound
 from distforest.growth.problem import Problem
+from distforest.growth.row_room import CategorySizes
 from distforest.growth.standstill import told_of_roots
 from distforest.jobs.asked_distances import with_asked_distances
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
@@ -403,6 +404,7 @@ def size_of(problem: Bound) -> Size:
         None if passes is None else passes.budget,
         problem.sampling.n_distinct if isinstance(problem, Problem) else 1,
         room=problem.room if isinstance(problem, Problem) else None,
+        categories=CategorySizes.of(problem.growth) if isinstance(problem, Problem) else None,
         n_pairs=None if isinstance(problem, Problem) else problem.sampling.n_distinct,
     )
 

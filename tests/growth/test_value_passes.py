@@ -185,8 +185,9 @@ def test_what_cannot_be_grown_is_refused_with_what_to_do(tmp_path: Path) -> None
     differences = replace(data, truth_kind=TruthKind.DIFFERENCES)
     with pytest.raises(InputError, match=f"judged by AbsoluteDistance: {cure}"):
         bound(differences, passes)
-    codes = replace(data, matrix=np.abs(np.round(data.array)) % 3, rows=Features(N_COLUMNS, (3,) * N_COLUMNS))
-    with pytest.raises(InputError, match=f"columns of categories: {cure}"):
+    untaught, few = data_of(TruthKind.NOTHING, 40, 0), np.abs(np.round(data.array)) % 3
+    codes = replace(untaught, matrix=few, rows=Features(N_COLUMNS, (3,) * N_COLUMNS))
+    with pytest.raises(InputError, match=f"columns of categories without a ground truth: {cure}"):
         bound(codes, passes)
 
 

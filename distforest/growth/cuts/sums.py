@@ -57,8 +57,7 @@ class RowBlock(NamedTuple):
     def joined(cls, blocks: Sequence[RowBlock]) -> RowBlock:
         """The rows of some blocks, one block after another."""
         values, truth, weights = (
-            np.concatenate([block[place] for block in blocks])  # type: ignore[arg-type]  # these are always there
-            for place in range(3)
+            np.concatenate([one for one in each if one is not None]) for each in list(zip(*blocks, strict=True))[:3]
         )
         categories = [block.categories for block in blocks if block.categories is not None]
         return cls(values, truth, weights, np.concatenate(categories) if categories else None)
