@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from distforest import SMERF, URerF
+from distforest import SMERF, Embedding, URerF
 from distforest.estimators import forest_estimator
 from distforest.estimators.forest_estimator import ForestEstimator
 from distforest.growth.methods import METHODS
@@ -19,6 +20,7 @@ from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.passes_chosen import WorkerRoom, budget_of, exceeds
 from distforest.sources.arrays import map_of, write_array
 from distforest.sources.row_kinds import Features
+from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -105,6 +107,27 @@ def test_a_client_whose_workers_are_too_small_grows_the_same_forest(
     assert budgets != [None]
 
 
+@pytest.mark.parametrize("kind", ["labels", "embedding"])
+@pytest.mark.parametrize("params", [{"max_bins": 16}, {}])
+def test_a_fit_over_categories_from_an_address_is_that_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, Any], kind: str
+) -> None:
+    _, X, y = rows_at(tmp_path)
+    X[:, 1] = np.random.default_rng(2).integers(0, 30, N_ROWS)
+    words = tuple(f"word {place}" for place in range(30))
+    columns = [FeatureColumn(f"x{place}") for place in range(5)]
+    columns[1] = FeatureColumn("x1", ColumnKind.CATEGORY, categories=words)
+    write_array(f"{tmp_path}/table.zarr", "X", X.shape, X.dtype, [X], Schema(tuple(columns)).attributes())
+    taught: Any = y if kind == "labels" else Embedding(np.stack([y, X[:, 1]], axis=1))
+    own: Any = SMERF(2, min_samples_leaf=5, random_state=0, **params)
+    expected = own.fit(f"{tmp_path}/table.zarr/X", taught).forest_
+    assert expected.table.category_size.any()
+    grown = made_small(monkeypatch, 100_000)
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+    assert own.fit(f"{tmp_path}/table.zarr/X", taught).digest_ == expected.digest
+    assert all(bound.passes is not None for bound in grown)
+
+
 def test_rows_that_fit_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address, _, y = rows_at(tmp_path)
     grown = made_small(monkeypatch, 1 << 30)
@@ -113,7 +136,7 @@ def test_rows_that_fit_stay_in_memory(tmp_path: Path, monkeypatch: pytest.Monkey
     assert map_of(grown[0].data.array) is None
 
 
-def test_only_features_and_what_judges_by_passes_are_chosen(tmp_path: Path) -> None:
+def test_only_features_and_what_judges_by_passes_are_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, X, y = rows_at(tmp_path)
     tight = WorkerRoom(plan.IMPORTED_BYTES)
     params = complete(METHODS["smerf"].parameters, {})
@@ -121,7 +144,10 @@ def test_only_features_and_what_judges_by_passes_are_chosen(tmp_path: Path) -> N
     assert budget_of("smerf", labels, params, WorkerRoom(1 << 40)) is None
     distances = Data(Features(5), X, TruthKind.DISTANCES, np.zeros((N_ROWS, N_ROWS), np.float32))
     assert budget_of("smerf", distances, params, tight) is None
-    codes = Data(Features(5, (3,) * 5), X, TruthKind.LABELS, y.astype(np.int32), (0, 1))
-    assert budget_of("smerf", codes, params, tight) is None
     assert exceeds("smerf", params, X.shape, tight)
     assert not exceeds("simforest", complete(METHODS["simforest"].parameters, {}), X.shape, tight)
+    codes = Data(Features(5, (3,) * 5), X, TruthKind.NOTHING, np.empty((N_ROWS, 0)))
+    own = complete(METHODS["urerf"].parameters, {})
+    made_small(monkeypatch, 0)
+    assert budget_of("urerf", codes, own, WorkerRoom(100_000)) is None, "nothing judges categories"
+    assert budget_of("urerf", replace(codes, rows=Features(5)), own, WorkerRoom(100_000)) is not None
