@@ -13,7 +13,6 @@ import numpy as np
 
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.criteria import Gini, Variance
-from distforest.growth.cuts.sums import NodeSums
 from distforest.growth.cuts_by_sums import CodeCut, cut_by_sums
 from distforest.growth.grower import Levels
 from distforest.growth.rowless import RowlessGrowth, SumsOfNodes, join_sums
@@ -22,6 +21,9 @@ from distforest.growth.sample_weights import check_heaviest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from distforest.forest.category_sets import CategoryCodes
+    from distforest.growth.cuts.sums import NodeSums
+    from distforest.growth.cuts.table_sums import TableSums
     from distforest.sources.source import Int32s, Ints
 
 
@@ -82,18 +84,24 @@ class LevelOfTree:
 
 
 class WrittenNodes(NamedTuple):
-    """Nodes that are written: their numbers, the arrays of a node table by name, columns and weights of projections."""
+    """Nodes that are written: their numbers, the arrays of a node table by name, columns and weights of projections.
+
+    ``category_codes`` has the lists of nodes that cut categories; None if all columns hold numbers.
+    """
 
     node: Int32s
     arrays: dict[str, np.ndarray]
     columns: Int32s
     weights: np.ndarray
+    category_codes: CategoryCodes | None = None
 
     @classmethod
     def of(cls, node: Int32s, written: Levels) -> Self:
         """The nodes of one level."""
         arrays = {name: np.concatenate(values) for name, values in written.columns.items()}
-        return cls(node, arrays, *(np.concatenate(list(each)) for each in zip(*written.ragged, strict=True)))
+        columns, weights = (np.concatenate(list(each)) for each in zip(*written.ragged, strict=True))
+        codes = np.concatenate(written.category_codes) if written.category_codes else None
+        return cls(node, arrays, columns, weights, codes)
 
     @property
     def is_cut(self) -> NDArray[np.bool_]:
@@ -220,10 +228,10 @@ class _AnsweredRows:
     n_rows: int
     least: np.ndarray
     greatest: np.ndarray
-    answered: tuple[tuple[Int32s, NodeSums], ...]
+    answered: tuple[tuple[Int32s, NodeSums | TableSums], ...]
     held: None = None
 
-    def sums(self, _criterion: Gini | Variance, columns: Int32s) -> NodeSums:
+    def sums(self, _criterion: Gini | Variance, columns: Int32s) -> NodeSums | TableSums:
         """The sums of some candidates."""
         for known, sums in self.answered:
             if np.array_equal(known, columns):
@@ -319,5 +327,6 @@ def joined_table(written: Sequence[WrittenNodes]) -> NodeTable:
     levels.tree = [np.concatenate([one.node for one in written]).astype(np.int64)]  # `table` orders by these
     levels.columns = {name: [one.arrays[name] for one in written] for name in written[0].arrays}
     levels.ragged = [(one.columns, one.weights) for one in written]
+    levels.category_codes = [one.category_codes for one in written if one.category_codes is not None]
     levels.next_node[:] = len(levels.tree[0])
     return levels.table()

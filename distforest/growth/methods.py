@@ -87,8 +87,8 @@ from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
-from distforest.sources.binned import BinnedSource, Bins
-from distforest.sources.binned_table import BinnedTable, TableFiles
+from distforest.sources.binned import BinnedSource
+from distforest.sources.binned_table import BinnedTable, Bins, TableFiles
 from distforest.sources.category_codes import check_codes
 from distforest.sources.mapped_rows import lacks_none
 from distforest.sources.row_kinds import Dense, Features, Several

@@ -19,6 +19,7 @@ from distforest.growth.judged_rows import truth_judged
 from distforest.growth.level_decisions import AnswerOfPack, Decision, NodeRun, WrittenNodes
 from distforest.growth.passes import descend_in_memory
 from distforest.growth.rowless import RowlessGrowth
+from distforest.sources.binned_table import BinnedTable
 from distforest.sources.source import offsets, runs
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ def descend_pack(
 def _nothing(rowless: RowlessGrowth) -> PackOfNodes:
     """A pack without nodes."""
     no_truth, nobody = truth_judged(rowless.criterion)[:0], np.empty(0, np.int32)
-    block = RowBlock(np.empty((0, rowless.source.shape[1]), np.uint8), no_truth, nobody)
+    source = rowless.source
+    categories = source.categories if isinstance(source, BinnedTable) else None
+    block = RowBlock(np.empty((0, source.shape[1]), np.uint8), no_truth, nobody, categories)
     frontier = Frontier(np.empty(0, np.int64), nobody, np.zeros(1, np.int64), nobody, nobody)
     return PackOfNodes(block, frontier, {}, ())
 

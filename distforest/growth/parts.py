@@ -28,18 +28,20 @@ from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.node_sums import accumulate
 from distforest.forest.table import NodeTable, route
 from distforest.growth.cuts.criteria import Gini
-from distforest.growth.cuts.sums import RowBlock, no_sums
+from distforest.growth.cuts.sums import RowBlock
+from distforest.growth.cuts_by_sums import sums_of_none
 from distforest.growth.level_decisions import Decision
 from distforest.growth.rng import streams
 from distforest.growth.rowless import RowlessGrowth, SumsOfNodes
 from distforest.growth.sample_weights import check_heaviest
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import MISSING_CODE
+from distforest.sources.binned_table import BinnedTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.sources.source import Int32s, Ints
+    from distforest.sources.source import Float32s, Int32s, Ints
 
 WALKED_CELLS = 1 << 22
 """Values of rows that walk to their leaves at once."""
@@ -62,12 +64,15 @@ class PartOfRows:
         Class of each row, or its vector in fixed point.
     sample_weight
         The weight of each row as an integer; None: equal weights.
+    categories
+        Category of each column of categories, float32, shape (n_rows, n); None if all hold numbers.
     """
 
     n_before: int
     codes: NDArray[np.uint8]
     truth: Int32s | Ints
     sample_weight: Int32s | None = None
+    categories: Float32s | None = None
 
     @property
     def n_rows(self) -> int:
@@ -76,8 +81,13 @@ class PartOfRows:
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + sum(
-            array.nbytes for array in (self.codes, self.truth, self.sample_weight) if array is not None
+            array.nbytes for array in (self.codes, self.truth, self.sample_weight, self.categories) if array is not None
         )
+
+    def block(self, rows: Int32s, weights: Int32s) -> RowBlock:
+        """Some rows with their in-bag weights."""
+        categories = None if self.categories is None else self.categories[rows]
+        return RowBlock(self.codes[rows], self.truth[rows], weights, categories)
 
 
 @dataclass(frozen=True)
@@ -147,9 +157,9 @@ def sums_of_part(
     for asked, node in enumerate(nodes):
         here = slice(*rows.frontier.starts[places[node] : places[node] + 2])
         own, weights = rows.frontier.rows[here], rows.frontier.weights[here]
-        of_node = no_sums(rowless.criterion, columns.shape[1])
+        of_node = sums_of_none(rowless.criterion, columns[asked], growth.n_categories)
         if len(own):
-            of_node.add(RowBlock(part.codes, part.truth, weights), columns[asked], own)
+            of_node.add(RowBlock(part.codes, part.truth, weights, part.categories), columns[asked], own)
             truth = part.truth[own]
             least[asked], greatest[asked] = truth.min(axis=0), truth.max(axis=0)
             weight[asked], n_rows[asked] = weights.sum(dtype=np.int64), len(own)
@@ -167,7 +177,7 @@ def move_rows(part: PartOfRows, rows: RowsOfNodes, decision: Decision) -> RowsOf
     side = np.empty(len(frontier.rows), np.int8)
     for place, one in enumerate(own):
         here = slice(*frontier.starts[place : place + 2])
-        goes_right = one.cut.goes_right[part.codes[frontier.rows[here], one.cut.column]]
+        goes_right = one.cut.sides(part.codes, part.categories, frontier.rows[here])
         side[here] = np.where(goes_right, RIGHT, LEFT)
     left = np.array([one.cut.left for one in own], np.int32)
     below, packs = frontier.descend(side, left, left + np.int32(1)), np.array([one.packs for one in own]).reshape(-1)
@@ -178,24 +188,26 @@ def move_rows(part: PartOfRows, rows: RowsOfNodes, decision: Decision) -> RowsOf
 def packet_of(part: PartOfRows, rows: RowsOfNodes, pack: int) -> Packet:
     """The rows of a part that leave for a pack."""
     frontier = rows.leaving[pack]
-    block = RowBlock(part.codes[frontier.rows], part.truth[frontier.rows], frontier.weights)
-    return Packet(frontier.sizes, block)
+    return Packet(frontier.sizes, part.block(frontier.rows, frontier.weights))
 
 
 def walk_part(part: PartOfRows, rowless: RowlessGrowth, table: NodeTable, drawn: OftenDrawn) -> Walked:
     """Let every row of a part walk to its leaf, in bag or not; ``table`` has thresholds of codes."""
     leaves, step = np.empty(part.n_rows, np.int32), max(1, WALKED_CELLS // part.codes.shape[1])
-    complete, criterion = rowless.source.is_complete, rowless.criterion
+    source, criterion = rowless.source, rowless.criterion
+    numbers = source.numbers if isinstance(source, BinnedTable) else source
     classes = np.eye(criterion.n_classes) if isinstance(criterion, Gini) else None
     counts = None if classes is None else np.zeros((len(table.left), len(classes)), np.int32)
     weights = weights_of_part(part, drawn)
     for first in range(0, part.n_rows, step):
         here = slice(first, first + step)
         values = part.codes[here].astype(np.float32)
-        if not complete:
+        if not numbers.is_complete:
             values[part.codes[here] == MISSING_CODE] = np.nan
+        if isinstance(source, BinnedTable) and part.categories is not None:
+            values[:, source.of_categories] = part.categories[here]
         rows = np.arange(len(values), dtype=np.int32)
-        leaves[here] = route(table, ArraySource.of(values, complete), rows)[0]
+        leaves[here] = route(table, ArraySource.of(values, source.is_complete), rows)[0]
         if counts is not None and classes is not None:
             counts += accumulate(table, leaves[None, here], weights[None, here], classes[part.truth[here]]).astype(
                 np.int32

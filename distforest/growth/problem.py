@@ -31,8 +31,8 @@ from distforest.growth.row_room import CodeRoom, RowRoom, TableRoom, room_of
 from distforest.growth.rows_by_node import gains_by_node, grow_by_node
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
 from distforest.sources.arrays import ArraySource, release_pages, row_blocks
-from distforest.sources.binned import BinnedSource, Bins
-from distforest.sources.binned_table import BinnedTable
+from distforest.sources.binned import BinnedSource
+from distforest.sources.binned_table import BinnedTable, Bins
 from distforest.sources.lazy.source import LazySource, lazy_sources
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.resident import spans

@@ -13,9 +13,11 @@ import numpy as np
 
 from distforest.growth.cuts.criteria import Gini, Variance, judging
 from distforest.growth.cuts.sums import NodeSums
+from distforest.growth.cuts.table_sums import TableSums
 from distforest.growth.grower import Growth
 from distforest.growth.judged_rows import check_by_sums, truth_judged
 from distforest.sources.binned import BinnedSource
+from distforest.sources.binned_table import BinnedTable
 
 if TYPE_CHECKING:
     from distforest.growth.problem import Problem, Sampling
@@ -50,9 +52,9 @@ class RowlessGrowth:
         return cls(growth, replace(problem.sampling, sample_weights=None))
 
     @property
-    def source(self) -> BinnedSource:
+    def source(self) -> BinnedSource | BinnedTable:
         """The bins, without codes."""
-        assert isinstance(self.growth.source, BinnedSource)  # noqa: S101  (`check_by_sums`)
+        assert isinstance(self.growth.source, (BinnedSource, BinnedTable))  # noqa: S101  (`check_by_sums`)
         return self.growth.source
 
     @property
@@ -91,22 +93,31 @@ class SumsOfNodes:
     greatest: np.ndarray
     weight: Ints
     n_rows: Ints
-    sums: tuple[NodeSums, ...]
+    sums: tuple[NodeSums | TableSums, ...]
 
     def joined(self, other: Self) -> Self:
-        """What these rows and those of ``other`` answer."""
+        """What these rows and those of ``other`` answer, which come after them."""
         return replace(
             self,
             least=np.minimum(self.least, other.least),
             greatest=np.maximum(self.greatest, other.greatest),
             weight=self.weight + other.weight,
             n_rows=self.n_rows + other.n_rows,
-            sums=tuple(own.joined(others) for own, others in zip(self.sums, other.sums, strict=True)),
+            sums=tuple(_joined(own, others) for own, others in zip(self.sums, other.sums, strict=True)),
         )
 
 
+def _joined(own: NodeSums | TableSums, after: NodeSums | TableSums) -> NodeSums | TableSums:
+    """The sums of both, which are of one kind."""
+    if isinstance(own, TableSums):
+        assert isinstance(after, TableSums)  # noqa: S101  (of the same growth)
+        return own.joined(after)
+    assert not isinstance(after, TableSums)  # noqa: S101  (of the same growth)
+    return own.joined(after)
+
+
 def join_sums(answers: Sequence[SumsOfNodes]) -> SumsOfNodes:
-    """What the rows of several parts answer together."""
+    """What the rows of several parts answer together, in the order of the parts."""
     whole = answers[0]
     for other in answers[1:]:
         whole = whole.joined(other)

@@ -13,7 +13,7 @@ import numpy as np
 from distforest.forest.roots import Roots
 from distforest.growth.pairs.problem import PairProblem
 from distforest.sources.arrays import diagonal_of, row_blocks
-from distforest.sources.binned import Bins
+from distforest.sources.binned_table import Bins
 from distforest.sources.row_kinds import Features, is_given
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
@@ -122,7 +122,7 @@ def _of_rows(data: Data) -> Iterator[str]:
         yield from _of_similarities(data, data.rows.reading.name)
         return
     if isinstance(data.matrix, Bins):
-        if not len(data.matrix.edges) and not data.matrix.lacking:
+        if not len(data.matrix.edges) and not data.matrix.lacking and not data.matrix.n_categories:
             yield "all features are constant (check how they were read)"
         return
     if isinstance(data.matrix, SparseFeatures):

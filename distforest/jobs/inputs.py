@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.chosen_cut import ChosenCut
     from distforest.forest.forest import Params
-    from distforest.sources.binned import Bins
+    from distforest.sources.binned_table import Bins
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Source
@@ -161,10 +161,14 @@ class Inputs:
             (n, n_columns), rows = self.matrix.shape, sampling(self.params, self.matrix.shape[0])
             of_row, beside = 4 * n_columns, 0
             if self.params.get("max_bins"):
-                n_categories = self.rows.n_categories if isinstance(self.rows, Features) else ()
-                of_row = beside = n_columns + 4 * sizes_of(n_categories)[0]
+                of_row = beside = n_columns + 4 * sizes_of(self.n_categories)[0]
             passes = passes_bytes(n * beside, of_row + self.truth.n_bytes // n, rows.n_distinct)
         self.scratch.check_room(missing, passes, there)
+
+    @property
+    def n_categories(self) -> tuple[int, ...]:
+        """Number of categories of each feature, 0 for a number; empty if all are numbers."""
+        return self.rows.n_categories if isinstance(self.rows, Features) else ()
 
     @property
     def passes_distances(self) -> bool:
@@ -378,7 +382,7 @@ def _opened(key: _Key) -> Opened:
     files = list[Mapped]()
     inputs.check_room()
     if inputs.parts is not None:
-        bins = inputs.parts.opened_bins(inputs.matrix.shape[1], inputs.scratch)
+        bins = inputs.parts.opened_bins(inputs.matrix.shape[1], inputs.n_categories, inputs.scratch)
         return Opened(inputs.bound(bins, files), tuple(files))
     matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide = inputs.matrix.open(
         inputs.scratch, files

@@ -11,7 +11,7 @@ from distforest.errors import MemoryLimitError
 from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.growth.cuts.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
-from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES, FLOAT32_BYTES
+from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES, FLOAT32_BYTES, FLOAT_BYTES, PICKED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -77,6 +77,10 @@ BYTES_PER_PARTED_ROW = 22
 
 BYTES_PER_PACKED_ROW = 76
 """Memory of an in-bag row that a worker has gathered, beside its codes and truth, which are held twice for a moment."""
+
+NODES_OF_PART, SUMS_ADDED = 8, 2
+"""Most nodes of a level for each part that are cut by sums, since smaller ones are gathered; and answers of parts that
+a task has at once beside those of its own: the sum so far, and the next one."""
 
 PACKED_MORE = 1.25
 """How many more rows than its share a worker may gather."""
@@ -202,6 +206,22 @@ class Size:
         of_tree = BYTES_PER_WALKED_ROW * self.n_rows + BYTES_PER_WALKED_NODE * 2 * self.most_leaves
         of_tree += LISTS_HELD * self.listed_bytes
         return BYTES_OF_PASSES + batch * of_tree
+
+    @property
+    def ranks_bytes(self) -> int:
+        """Bytes of an in-bag row while the categories of its node are put in order, beside what numbers take."""
+        if self.categories is None:
+            return 0
+        return FLOAT_BYTES * min(self.width, self.categories.n_columns) + PICKED_BYTES
+
+    @property
+    def answered_bytes(self) -> int:
+        """Memory of the sums over categories that a worker has of a level, in parts, while they are added up."""
+        if self.categories is None or self.n_parts is None:
+            return 0
+        of_node = min(self.width, self.categories.n_columns) * self.categories.sums_bytes
+        ordered = self.categories.ranked_bytes + self.categories.merged_bytes(self.n_rows)
+        return NODES_OF_PART * self.n_parts * (self.parts_of_worker + SUMS_ADDED) * of_node + ordered
 
     @property
     def listed_bytes(self) -> int:
@@ -405,8 +425,8 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
 def _parted_bytes(size: Size, at_once: int) -> int:
     """The peak memory of a worker on which some parts lie; one tree may be sealed there while others grow."""
     n_rows, of_row = size.share_of_worker * size.n_rows, (size.matrix_bytes + size.truth_bytes) / size.n_rows
-    packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW)
-    growing = at_once * int(n_rows * BYTES_PER_PARTED_ROW + packed)
+    packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW + size.ranks_bytes)
+    growing = at_once * int(n_rows * BYTES_PER_PARTED_ROW + packed + size.answered_bytes)
     sealing = max(size.walked_bytes(1), 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES)) + (
         size.held_bytes if size.of_vectors else 0
     )

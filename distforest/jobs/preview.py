@@ -202,6 +202,8 @@ def _in_parts(parts: int | str, size: Size, workers: int) -> Size:
     """The size of growth in parts, of which every worker has as many, give or take one."""
     n_parts = min(workers, size.n_rows) if isinstance(parts, str) else parts
     codes = size.matrix_bytes // FLOAT32_BYTES
+    if size.categories is not None:  # which lie beside the codes, as they are
+        codes += FLOAT32_BYTES * size.n_rows * size.categories.n_columns
     return replace(size, matrix_bytes=codes, n_parts=n_parts, parts_of_worker=-(-n_parts // workers))
 
 
@@ -248,7 +250,6 @@ def _faults_of_parts(spec: Spec, seen: list[Seen]) -> list[str]:
         found.append("no `max_bins`")
     if spec.params.get("feature_weights") == "dependence":
         found.append("feature_weights='dependence', whose screen stages all rows on each host")
-    found += [f"categories at {array.address}" for array in seen if _categories_of(array)]
     faults = [f"run.parts: trees grow in parts over {_IN_PARTS}, found {', '.join(found)}; leave it out"] * bool(found)
     n_rows = next((array.shape[0] for array in seen if array.matrix), None)
     if isinstance(parts, int) and n_rows is not None and parts > n_rows:

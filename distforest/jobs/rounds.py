@@ -334,10 +334,10 @@ def open_part(inputs: Inputs, number: int) -> PartOfRows:
     check_own_growth(inputs.growth)
     parts = _parts_of(inputs)
     assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features in parts are dense)
-    bins = parts.opened_bins(inputs.matrix.shape[1], inputs.scratch)
-    codes = codes_of_part(inputs.matrix, parts, number, bins)
+    bins = parts.opened_bins(inputs.matrix.shape[1], inputs.n_categories, inputs.scratch)
+    codes, categories = codes_of_part(inputs.matrix, parts, number, bins)
     weights = None if inputs.sample_weight is None else rows_of_part(inputs.sample_weight, parts, number)
-    return PartOfRows(parts.n_present[number], codes, rows_of_part(parts.judged, parts, number), weights)
+    return PartOfRows(parts.n_present[number], codes, rows_of_part(parts.judged, parts, number), weights, categories)
 
 
 def commit_tree(

@@ -95,7 +95,11 @@ def _with_parts(inputs: Inputs, found: SurveyedRows, place: StagingPlace) -> Inp
     """Stage what all parts share: the edges of bins, and the truth as cuts are judged by it."""
     integers = None if inputs.sample_weight is None else inputs.sample_weight.open(place.scratch)
     of_sample = None if integers is None else integers[found.rows]
-    edges, first_edge = edges_of_sample(found.sample, int(inputs.params["max_bins"]), not found.lacking, of_sample)
+    n_categories = np.zeros(inputs.matrix.shape[1], np.int64)
+    n_categories[: len(inputs.n_categories)] = inputs.n_categories
+    of_categories, numbers_lack = n_categories > 0, not all(n_categories[column] for column in found.lacking)
+    max_bins, left_out = int(inputs.params["max_bins"]), of_categories if of_categories.any() else None
+    edges, first_edge = edges_of_sample(found.sample, max_bins, not numbers_lack, of_sample, left_out)
     bins = place.array("bins", np.concatenate([first_edge, edges]))
     n_present, n_parts = present_before(found.first_rows, integers), len(found.sha256)
     rows_of_pack = max(1, inputs.matrix.shape[0] // (PACKED_SHARE * n_parts))

@@ -91,13 +91,13 @@ class BinnedSource:
         """
         blocks, complete = range(0, len(features), block_rows), True
         for begin in blocks:
-            complete &= is_complete(_without(features[begin : begin + block_rows], left_out))
+            complete &= is_complete(without(features[begin : begin + block_rows], left_out))
             release_pages(features)
         edges, first = _edges_of_columns(features, max_bins, complete, weights, left_out)
         release_pages(features)
         with path.open("wb") as file:
             for begin in blocks:
-                block = _without(features[begin : begin + block_rows], left_out)
+                block = without(features[begin : begin + block_rows], left_out)
                 codes = np.empty(block.shape, np.uint8)
                 fill_codes(block, edges, first, codes)
                 file.write(codes.data)
@@ -142,7 +142,7 @@ class BinnedSource:
         return thresholds
 
 
-def _without(features: Float32s, left_out: NDArray[np.bool_] | None) -> Float32s:
+def without(features: Float32s, left_out: NDArray[np.bool_] | None) -> Float32s:
     """Features with zeros in the columns that are left out."""
     return features if left_out is None else np.where(left_out, np.float32(0.0), features)
 
@@ -161,9 +161,7 @@ def _edges_of_columns(
     rows: slice | Ints = slice(None, None, 1 + (len(features) - 1) // QUANTILE_ROWS)
     if weights is not None:
         rows = quantile_rows(np.flatnonzero(weights))
-    columns: Iterable[Float32s] = _columns(features, rows)
-    if left_out is not None:
-        columns = (column[: 0 if is_out else None] for column, is_out in zip(columns, left_out, strict=True))
+    columns = _without_columns(_columns(features, rows), left_out)
     return _joined_edges(columns, max_bins, complete, None if weights is None else weights[rows])
 
 
@@ -173,13 +171,25 @@ def quantile_rows(numbers: Ints) -> Ints:
 
 
 def edges_of_sample(
-    sample: Float32s, max_bins: int, complete: bool, weights: Int32s | None = None
+    sample: Float32s,
+    max_bins: int,
+    complete: bool,
+    weights: Int32s | None = None,
+    left_out: NDArray[np.bool_] | None = None,
 ) -> tuple[Floats, Ints]:
     """The edges of all columns, from their `quantile_rows`, and where each column's begin, as `BinnedSource` has them.
 
-    ``complete`` says whether no value of any row is missing; ``weights`` are those of the sample.
+    ``complete`` says whether no value of any row is missing in columns that are not left out; those that are have no
+    edges. ``weights`` are those of the sample.
     """
-    return _joined_edges(_columns(sample, slice(None)), max_bins, complete, weights)
+    return _joined_edges(_without_columns(_columns(sample, slice(None)), left_out), max_bins, complete, weights)
+
+
+def _without_columns(columns: Iterable[Float32s], left_out: NDArray[np.bool_] | None) -> Iterable[Float32s]:
+    """Columns of which those that are left out have no values."""
+    if left_out is None:
+        return columns
+    return (column[: 0 if is_out else None] for column, is_out in zip(columns, left_out, strict=True))
 
 
 def _joined_edges(
@@ -188,41 +198,6 @@ def _joined_edges(
     most = max_bins if complete else min(max_bins, MISSING_CODE)
     edges = [_edges_of_observed(column, most, weights) for column in columns]
     return np.concatenate(edges), offsets(np.array([len(column) for column in edges]))
-
-
-@dataclass(frozen=True)
-class Bins:
-    """The bins of features whose rows lie elsewhere.
-
-    Attributes
-    ----------
-    shape
-        Rows and columns of all features.
-    edges, first_edge
-        As in `BinnedSource`.
-    lacking
-        The columns of which a row lacks the value.
-    """
-
-    shape: tuple[int, int]
-    edges: Floats
-    first_edge: Ints
-    lacking: tuple[int, ...] = ()
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the codes of all rows."""
-        return self.shape[0] * self.shape[1]
-
-    def source(self) -> BinnedSource:
-        """The source of no rows."""
-        return BinnedSource(np.empty((0, self.shape[1]), np.uint8), self.edges, self.first_edge, not self.lacking)
-
-    def codes(self, features: Float32s) -> NDArray[np.uint8]:
-        """The codes of some rows, shape (n_rows, n_columns)."""
-        codes = np.empty(features.shape, np.uint8)
-        fill_codes(features, self.edges, self.first_edge, codes)
-        return codes
 
 
 def _columns(features: Float32s, rows: slice | Ints) -> Iterator[Float32s]:

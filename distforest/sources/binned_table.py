@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.sources.arrays import ArraySource, is_complete, release_pages
-from distforest.sources.binned import BinnedSource
+from distforest.sources.binned import BinnedSource, fill_codes, without
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,3 +177,57 @@ class BinnedTable:
         thresholds, binned = codes.copy(), ~self.of_categories[columns]
         thresholds[binned] = self.numbers.thresholds(columns[binned], codes[binned])
         return thresholds
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The bins of features whose rows lie elsewhere.
+
+    Attributes
+    ----------
+    shape
+        Rows and columns of all features.
+    edges, first_edge
+        As in `BinnedSource`.
+    lacking
+        The columns of which a row lacks the value.
+    n_categories
+        Number of categories of each column, 0 for a column of numbers; empty if all hold numbers.
+    """
+
+    shape: tuple[int, int]
+    edges: Floats
+    first_edge: Ints
+    lacking: tuple[int, ...] = ()
+    n_categories: tuple[int, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the codes and categories of all rows."""
+        return self.shape[0] * (self.shape[1] + 4 * sum(n > 0 for n in self.n_categories))
+
+    @property
+    def of_categories(self) -> NDArray[np.bool_] | None:
+        """Which columns hold categories, shape (n_columns,); None if none does."""
+        return np.array(self.n_categories) > 0 if any(self.n_categories) else None
+
+    def source(self) -> BinnedSource | BinnedTable:
+        """The source of no rows."""
+        lacks, of_categories = np.zeros(self.shape[1], np.bool_), self.of_categories
+        lacks[list(self.lacking)] = True
+        nobody = np.empty((0, self.shape[1]), np.uint8)
+        if of_categories is None:
+            return BinnedSource(nobody, self.edges, self.first_edge, not self.lacking)
+        numbers = BinnedSource(nobody, self.edges, self.first_edge, not lacks[~of_categories].any())
+        none = ArraySource.of(np.empty((0, of_categories.sum()), np.float32), not lacks[of_categories].any())
+        return BinnedTable(numbers, CategoryColumns(none, places_of(of_categories)), of_categories)
+
+    def codes(self, features: Float32s) -> NDArray[np.uint8]:
+        """The codes of some rows, shape (n_rows, n_columns)."""
+        codes = np.empty(features.shape, np.uint8)
+        fill_codes(without(features, self.of_categories), self.edges, self.first_edge, codes)
+        return codes
+
+    def categories(self, features: Float32s) -> Float32s | None:
+        """The columns of categories of some rows, shape (n_rows, n); None if there are none."""
+        return None if self.of_categories is None else features[:, self.of_categories]

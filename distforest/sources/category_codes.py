@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def check_codes(matrix: np.ndarray, n_categories: Sequence[int]) -> None:
+def check_codes(matrix: np.ndarray, n_categories: Sequence[int], first_row: int = 0) -> None:
     """Refuse codes that are no categories of their feature; NaN is a missing value. Pages of a map are given back.
 
     Parameters
@@ -22,6 +22,8 @@ def check_codes(matrix: np.ndarray, n_categories: Sequence[int]) -> None:
         Features, shape (n, p) with p at least ``len(n_categories)``.
     n_categories
         Number of categories of each of the first features, 0 for a number.
+    first_row
+        Number of the first row in messages.
 
     Raises
     ------
@@ -40,4 +42,4 @@ def check_codes(matrix: np.ndarray, n_categories: Sequence[int]) -> None:
             if not fits.all():
                 row = int(np.argmin(fits))
                 expected = f"feature {column} holds codes of categories, 0 to {n_categories[column] - 1}"
-                raise InputError(f"{expected}; found {codes[row]:g} in row {first + row}")
+                raise InputError(f"{expected}; found {codes[row]:g} in row {first_row + first + row}")

@@ -16,7 +16,8 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.array_files import begun_digest
 from distforest.sources.arrays import bytes_of, open_array
-from distforest.sources.binned import Bins
+from distforest.sources.binned_table import Bins
+from distforest.sources.category_codes import check_codes
 from distforest.sources.readings import check_shape
 from distforest.sources.staging import Staged
 from distforest.sources.stored import Digested
@@ -69,11 +70,11 @@ class StagedParts:
         """Number of parts."""
         return len(self.sha256)
 
-    def opened_bins(self, n_columns: int, scratch: ScratchFolder) -> Bins:
-        """The bins of the features."""
+    def opened_bins(self, n_columns: int, n_categories: tuple[int, ...], scratch: ScratchFolder) -> Bins:
+        """The bins of the features; ``n_categories`` are those of each column, empty if all hold numbers."""
         packed: Floats = self.bins.open(scratch)
         first_edge, edges = packed[: n_columns + 1].astype(np.int64), np.array(packed[n_columns + 1 :])
-        return Bins((self.first_rows[-1], n_columns), edges, first_edge, self.lacking)
+        return Bins((self.first_rows[-1], n_columns), edges, first_edge, self.lacking, n_categories)
 
 
 class SurveyedRows(NamedTuple):
@@ -155,23 +156,29 @@ def survey_rows(
     return SurveyedRows(staged, first_rows, sha256, tuple(np.flatnonzero(lacks).tolist()), rows, np.concatenate(kept))
 
 
-def codes_of_part(staged: Staged, parts: StagedParts, number: int, bins: Bins) -> np.ndarray:
-    """Read the rows of a part and find their codes, shape (n_rows, n_columns).
+def codes_of_part(staged: Staged, parts: StagedParts, number: int, bins: Bins) -> tuple[np.ndarray, Float32s | None]:
+    """Read the rows of a part and find their codes, shape (n_rows, n_columns), and their categories, if they have any.
 
     Raises
     ------
     InputError
-        They have changed since the job was planned.
+        They have changed since the job was planned, or a code is none of a category.
     """
     first, last = parts.first_rows[number : number + 2]
     codes, digest = np.empty((last - first, staged.shape[1]), np.uint8), hashlib.sha256()
+    categories = bins.categories(np.empty((last - first, staged.shape[1]), np.float32))
     for begin, given in _blocks(open_array(staged.address), first, last):
         block = np.ascontiguousarray(staged.reading.block(given, begin))
         digest.update(block.data)
-        codes[begin - first : begin - first + len(block)] = bins.codes(block)
+        here = slice(begin - first, begin - first + len(block))
+        codes[here] = bins.codes(block)
+        own = bins.categories(block)
+        if categories is not None and own is not None:
+            check_codes(block, bins.n_categories, begin)
+            categories[here] = own
     if digest.hexdigest() != parts.sha256[number]:
         raise InputError(f"{staged.address} has changed since the job was planned; start it again")
-    return codes
+    return codes, categories
 
 
 def rows_of_part(staged: Staged, parts: StagedParts, number: int) -> np.ndarray:

@@ -281,11 +281,10 @@ def _stage_rows(wanted: Sequence[Wanted], n_rows: int, weights: Floats | None, p
 
 
 def _survey_matrix(wanted: Wanted, n_parts: int, weights: Floats | None) -> StagedMatrix:
-    """Read features that stay where they are; raises InputError if they are sparse or of categories."""
+    """Read features that stay where they are; raises InputError if they are sparse."""
     address, sample = wanted.address, Sample()
     array = open_array(address)
     schema = Schema.of_array(address, array)
-    refuse_categories(schema, address, "growth in parts")
     present = np.arange(array.shape[0]) if weights is None else np.flatnonzero(weights)
     surveyed = survey_rows(address, wanted.reading, n_parts, quantile_rows(present), sample)
     if told := told_of_rounding(sample, schema):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from distforest.errors import MemoryLimitError
+from distforest.errors import InputError, MemoryLimitError
 from distforest.growth.row_room import NO_LIMIT, CategorySizes, RowRoom, TableRoom
 from distforest.growth.stored_rows import StoredRows
 from distforest.jobs.cluster import Here
@@ -18,7 +18,7 @@ from distforest.jobs.scratch_room import passes_bytes
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, size_of
-from distforest.sources.arrays import create_array, write_array
+from distforest.sources.arrays import create_array, open_array, write_array
 from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 from distforest.stores.folder import Folder
 
@@ -87,6 +87,45 @@ def test_a_job_by_passes_seals_the_forest_of_one_in_memory(
         digests.add(fit(inputs, spec.output, folder, Here(), Options(batch=2)).digest)
     assert len(digests) == 1
     assert not list((tmp_path / "scratch" / "passes").iterdir())
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["labels", "targets"])
+def test_parts_seal_the_forest_of_memory(tmp_path: Path, kind: str, holes: float) -> None:
+    write_data(tmp_path, holes, kind)
+    spec, digests = spec_in(tmp_path, "memory", kind, **BINNED), set()
+    for n_parts, rows_of_pack in ((None, None), (1, 40), (2, 900), (3, 1), (4, 60)):
+        of_parts = replace(spec, output=f"{tmp_path}/{n_parts}.zarr")
+        folder = Folder(f"{of_parts.output}.job")
+        inputs = stage_inputs(of_parts, folder.address, n_parts)
+        if inputs.parts is not None:
+            inputs = replace(inputs, parts=replace(inputs.parts, rows_of_pack=rows_of_pack))
+        digests.add(fit(inputs, of_parts.output, folder, Here(), Options()).digest)
+    assert len(digests) == 1
+
+
+def test_codes_that_are_no_categories_are_refused_in_parts(tmp_path: Path) -> None:
+    write_data(tmp_path, 0.0, "labels")
+    X = open_array(f"{tmp_path}/data.zarr/X")
+    wrong = X[:]
+    wrong[700, 2] = 200.0
+    write_array(f"{tmp_path}/wrong.zarr", "X", wrong.shape, wrong.dtype, [wrong], attributes(SIZES))
+    given = spec_in(tmp_path, "forest", **BINNED).to_dict()
+    spec = Spec.from_dict({**given, "input": {**given["input"], "features": f"{tmp_path}/wrong.zarr/X"}})
+    inputs = stage_inputs(spec, f"{tmp_path}/job", 3)
+    with pytest.raises(InputError, match=r"feature 2 holds codes of categories, 0 to 199; found 200 in row 700"):
+        fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Here(), Options())
+
+
+def test_parts_over_categories_are_planned(tmp_path: Path) -> None:
+    run, needed = {"parts": 4, "workers": 4, "memory_limit": "4GiB"}, list[int]()
+    for name, n_categories in (("few", (0, 0, 0, 0, 30)), ("many", (30,))):
+        large_arrays(tmp_path / name, n_categories)
+        plan, n = preview(spec_in(tmp_path / name, "forest", max_bins=256, run=run)).plan, 10 if name == "few" else 50
+        assert plan.n_parts == 4
+        assert plan.part_bytes == N_LARGE * (50 + 4 * n + 4) // 4
+        needed.append(plan.projected_bytes)
+    assert needed == sorted(needed)
 
 
 def large_arrays(folder: Path, n_categories: tuple[int, ...], n_rows: int = N_LARGE) -> None:
