@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
+from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance, judging
 from distforest.growth.cuts.random_cuts import AtRandom
@@ -71,7 +72,7 @@ def check_by_passes(growth: Growth) -> None:
         found = f"candidates that are drawn by {type(draw).__name__}"
     elif growth.n_categories is not None and isinstance(growth.criterion, TwoClusters):
         found = "columns of categories without a ground truth"
-    elif type(_taught(growth.criterion)) not in {Gini, Variance, TwoClusters}:
+    elif type(_taught(growth.criterion)) not in {Gini, ClassCosts, Variance, TwoClusters}:
         found = f"cuts that are judged by {type(_taught(growth.criterion)).__name__}"
     if found:
         raise InputError(
@@ -95,11 +96,13 @@ def growth_among(growth: Growth, block: RowBlock) -> Growth:
 
 
 def criterion_over(
-    criterion: Criterion, truth: Int32s | Ints, features: np.ndarray, stored: MappedRows | None = None
+    criterion: Criterion, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None
 ) -> Criterion:
     """The criterion over rows with this truth and these features; ``stored`` reads the latter if they are a map."""
     if isinstance(criterion, AtRandom):
         return replace(criterion, criterion=criterion_over(criterion.criterion, truth, features, stored))
+    if isinstance(criterion, ClassCosts):
+        return replace(criterion, codes=truth)
     if not isinstance(criterion, TwoClusters):
         return judging(criterion, truth)
     if criterion.witnesses is None:
@@ -109,7 +112,7 @@ def criterion_over(
 
 def truth_judged(criterion: Criterion) -> Int32s | Ints:
     """The truth of each row by which cuts are judged: its class, or its vector in fixed point."""
-    if isinstance(criterion, Gini):
+    if isinstance(criterion, (Gini, ClassCosts)):
         return criterion.codes
     assert isinstance(criterion, Variance)  # noqa: S101  (`check_by_passes`)
     return criterion.fixed

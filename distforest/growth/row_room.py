@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from distforest.growth.cuts.category_orders import REFERENCES
+from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.random_cuts import AtRandom
@@ -21,6 +23,12 @@ FINISHING_BYTES = 56
 
 SORTING_BYTES = 48
 """Bytes of a row while the values of a candidate are put in order and scanned."""
+
+COST_BYTES, SORTING_COSTS_BYTES = 28, 68
+"""The same beside the values of each candidate, and for all of them together, where costs of classes judge."""
+
+RANKED_BY_COSTS = 3 * REFERENCES // 2
+"""The dimensions that stand for the three mean distances of a category to each reference row."""
 
 FRONTIER_BYTES = 16
 """Bytes of a row of a node that is searched: its number and weight, in two levels."""
@@ -85,6 +93,8 @@ class CategorySizes:
             return None
         criterion = growth.criterion.criterion if isinstance(growth.criterion, AtRandom) else growth.criterion
         of_vectors = {"n_dimensions": criterion.fixed.shape[1]} if isinstance(criterion, Variance) else {}
+        if isinstance(criterion, ClassCosts):
+            of_vectors = {"n_dimensions": RANKED_BY_COSTS}
         n_classes = criterion.n_classes if isinstance(criterion, Gini) else None
         return cls(*sizes_of(growth.n_categories), n_classes, **of_vectors)
 
@@ -265,6 +275,8 @@ class RowRoom:
         Whether some rows of a node judge its cuts.
     categories
         The categories; None if all features are numbers.
+    sorting_bytes
+        Bytes while the values of a candidate are put in order and scanned.
 
     Examples
     --------
@@ -280,20 +292,23 @@ class RowRoom:
     n_witnesses: int = 0
     by_some: bool = False
     categories: CategorySizes | None = None
+    sorting_bytes: int = SORTING_BYTES
 
     @classmethod
     def of(cls, growth: Growth, truth: np.ndarray) -> Self:
         """The room of the rows of a growth, whose ``truth`` has an entry for each of them."""
         criterion, at_random = growth.criterion, isinstance(growth.criterion, AtRandom)
+        by_costs = isinstance(criterion.criterion if isinstance(criterion, AtRandom) else criterion, ClassCosts)
         witnesses = criterion.witnesses if isinstance(criterion, TwoClusters) else None
         return cls(
             growth.source.shape[1],
             bytes_of_truth(truth),
             growth.draw.width,
-            RANDOM_BYTES if at_random else FLOAT_BYTES,
+            (RANDOM_BYTES if at_random else FLOAT_BYTES) + (COST_BYTES if by_costs else 0),
             0 if witnesses is None else witnesses.n_witnesses,
             isinstance(criterion, TwoClusters) and criterion.at_random and growth.limits.min_samples_leaf == 1,
             CategorySizes.of(growth),
+            SORTING_COSTS_BYTES if by_costs else SORTING_BYTES,
         )
 
     @property
@@ -310,14 +325,14 @@ class RowRoom:
     def bytes_in_memory(self) -> int:
         """All of it while its node is searched in memory, or while rows of leaves are left out in a copy."""
         held = min(self.width, 2) if self.by_some else self.width  # all rows judge where few have shown no cut
-        searched = self.bytes_on_disk + FRONTIER_BYTES + SORTING_BYTES + held * self.candidate_bytes
+        searched = self.bytes_on_disk + FRONTIER_BYTES + self.sorting_bytes + held * self.candidate_bytes
         return max(searched, self.bytes_on_disk * 3 // 2 + FINISHING_BYTES)
 
     @property
     def bytes_of_large(self) -> int:
         """All but its features, while these are on disk and the values of one candidate are held."""
         judged = self.truth_bytes + WITNESS_BYTES * self.n_witnesses + self.candidate_bytes
-        return FRONTIER_BYTES + SORTING_BYTES + judged
+        return FRONTIER_BYTES + self.sorting_bytes + judged
 
     @property
     def ranked_bytes(self) -> int:

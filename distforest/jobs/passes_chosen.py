@@ -9,9 +9,13 @@ import numpy as np
 
 from distforest.growth.methods import METHODS, n_candidates, n_combined, sampling
 from distforest.growth.row_room import (
+    COST_BYTES,
     FLOAT32_BYTES,
     FLOAT_BYTES,
     RANDOM_BYTES,
+    RANKED_BY_COSTS,
+    SORTING_BYTES,
+    SORTING_COSTS_BYTES,
     CategorySizes,
     RowRoom,
     TableRoom,
@@ -63,7 +67,7 @@ def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoo
         return sized, ""
     fewer_nodes = replace(as_asked, most_leaves=1)
     changed = [([_FEWER_NODES], fewer_nodes)]
-    if isinstance(as_asked.room, RowRoom) and "max_bins" in params:
+    if isinstance(as_asked.room, RowRoom) and "max_bins" in params and not size.of_costs:
         changed += [(["`max_bins`"], replace(as_asked, room=table_room_of(size)))]
         changed += [(["`max_bins`", _FEWER_NODES], replace(fewer_nodes, room=table_room_of(size)))]
     elif isinstance(as_asked.room, RowRoom):
@@ -89,10 +93,11 @@ def row_room_of(params: Params, truth_kind: TruthKind, size: Size) -> RowRoom:
         size.matrix_bytes // (FLOAT32_BYTES * size.n_rows),
         size.truth_bytes // size.n_rows,
         size.width,
-        RANDOM_BYTES if at_random and has_truth else FLOAT_BYTES,
+        (RANDOM_BYTES if at_random and has_truth else FLOAT_BYTES) + (COST_BYTES if size.of_costs else 0),
         int(params.get("n_witnesses", 0)),
         at_random and not has_truth and params["min_samples_leaf"] == 1,
         size.categories,
+        SORTING_COSTS_BYTES if size.of_costs else SORTING_BYTES,
     )
 
 
@@ -118,16 +123,19 @@ def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int 
     They do if they do not fit otherwise, and trees of this kind may.
     """
     kind = data.truth_kind
-    is_taught = kind not in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} and data.costs is None
+    is_taught = kind not in {TruthKind.DISTANCES, TruthKind.DIFFERENCES}
+    if params.get("max_bins"):  # costs have no sums over bins
+        is_taught &= data.costs is None
     if METHODS[method].reads != "features" or not is_taught or not isinstance(data.matrix, np.ndarray):
         return None
     categories = data.rows.n_categories if isinstance(data.rows, Features) else ()
     if not isinstance(data.rows, Features) or (categories and kind == TruthKind.NOTHING):
         return None
-    size = replace(_size(params, data.matrix.shape, data.truth.nbytes), of_vectors=kind.is_of_vectors)
+    size = _size(params, data.matrix.shape, data.truth.nbytes)
+    size = replace(size, of_vectors=kind.is_of_vectors, of_costs=data.costs is not None)
     if categories:
-        n_classes = len(data.classes or ()) if kind == TruthKind.LABELS else None
-        of_vectors = 1 if n_classes is not None else data.truth.shape[1]
+        n_classes = len(data.classes or ()) if kind == TruthKind.LABELS and data.costs is None else None
+        of_vectors = RANKED_BY_COSTS if data.costs is not None else data.truth.shape[-1] if n_classes is None else 1
         size = replace(size, categories=CategorySizes(*sizes_of(categories), n_classes, of_vectors))
     if projected_bytes(size, room.batch or 1, 1) <= room.limit:
         return None

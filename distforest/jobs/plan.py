@@ -144,6 +144,8 @@ class Size:
         Pairs that a tree is likely to draw, each counted once, if rows are pairs of points; ``n_rows`` are at most.
     categories
         The categories among dense features; None: all are numbers.
+    of_costs
+        Whether cuts are judged by costs of classes.
     """
 
     n_rows: int
@@ -162,6 +164,7 @@ class Size:
     room: RowRoom | TableRoom | None = None
     n_pairs: int | None = None
     categories: CategorySizes | None = None
+    of_costs: bool = False
 
     @property
     def passes_distances(self) -> bool:

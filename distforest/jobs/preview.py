@@ -21,7 +21,7 @@ from distforest.growth.methods import (
 )
 from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
-from distforest.growth.row_room import FLOAT32_BYTES, CategorySizes, sizes_of
+from distforest.growth.row_room import FLOAT32_BYTES, RANKED_BY_COSTS, CategorySizes, sizes_of
 from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.passes_chosen import WorkerRoom, by_passes, width_of
@@ -270,6 +270,8 @@ def _category_sizes(seen: list[Seen], truth_kind: TruthKind, n_dimensions: int) 
     found = next((sizes for array in seen if (sizes := _categories_of(array))), None)
     if found is None:
         return None
+    if any(array.by_class for array in seen):
+        return CategorySizes(*sizes_of(found), None, RANKED_BY_COSTS)
     return CategorySizes(*sizes_of(found), 2 if truth_kind == TruthKind.LABELS else None, n_dimensions)
 
 
@@ -444,6 +446,7 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
         truth_kind == TruthKind.DISTANCES and not links,
         links,
         truth_kind.is_of_vectors,
+        of_costs=any(array.by_class for array in seen),
         categories=_category_sizes(seen, truth_kind, truth.shape[1] if truth and len(truth.shape) > 1 else 1),
     )
 
@@ -500,8 +503,7 @@ def _found_without_values(spec: Spec, seen: list[Seen]) -> list[str]:
     """
     truth_kind, _ = truth_of(spec)
     found = [str(truth_kind)] if truth_kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} else []
-    found += [f"sparse features at {array.address}" for array in seen if array.is_of_sparse_features]
-    return found + [f"distances of classes at {array.address}" for array in seen if array.by_class]
+    return found + [f"sparse features at {array.address}" for array in seen if array.is_of_sparse_features]
 
 
 def _limit(spec: Spec, workers: int) -> int | None:

@@ -405,6 +405,7 @@ def size_of(problem: Bound) -> Size:
         problem.sampling.n_distinct if isinstance(problem, Problem) else 1,
         room=problem.room if isinstance(problem, Problem) else None,
         categories=CategorySizes.of(problem.growth) if isinstance(problem, Problem) else None,
+        of_costs=data.costs is not None,
         n_pairs=None if isinstance(problem, Problem) else problem.sampling.n_distinct,
     )
 

@@ -144,6 +144,41 @@ def test_clusters_grow_the_forest_of_memory_to_the_bit(
     check_one_digest(data, Passes(tmp_path, budget, block_rows), CLUSTERS[how])
 
 
+@FREE
+@given(
+    how=st.sampled_from(sorted(TAUGHT)),
+    n_rows=st.integers(2, 60),
+    seed=st.integers(0, 999),
+    holes=st.sampled_from([0.0, 0.3, 0.9]),
+    budget=st.sampled_from([1, 5_000, 20_000, 1 << 20]),
+    weighted=st.booleans(),
+    has_categories=st.booleans(),
+)
+def test_costs_of_classes_grow_the_forest_of_memory_to_the_bit(
+    tmp_path: Path, how: str, n_rows: int, seed: int, holes: float, budget: int, weighted: bool, has_categories: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    data = data_of(TruthKind.LABELS, n_rows, seed, holes, weights_of(n_rows, seed) if weighted else None)
+    costs = rng.choice([0.0, 0.125, 1.0, 3.0, 7.0, 1e6], (5, 5)).astype(np.float32)
+    costs = np.triu(costs, 1) + np.triu(costs, 1).T
+    labels = (data.truth + rng.integers(0, 4, n_rows)).astype(np.int32)
+    data = replace(data, truth=labels, classes=tuple(range(5)), costs=costs)
+    if has_categories:
+        data.array[:, 1] = rng.integers(0, 9, n_rows)
+        data = replace(data, rows=Features(N_COLUMNS, (0, 9, 0, 0, 0, 0)))
+    check_one_digest(data, Passes(tmp_path, budget), TAUGHT[how])
+
+
+@pytest.mark.parametrize("holes", [0.0, 0.1])
+def test_three_budgets_give_one_digest_of_costs(tmp_path: Path, holes: float) -> None:
+    data = data_of(TruthKind.LABELS, 3_000, 1, holes)
+    costs = np.abs(np.arange(4)[:, None] - np.arange(4)[None]).astype(np.float32)
+    labels = (data.truth + np.random.default_rng(1).integers(0, 3, 3_000)).astype(np.int32)
+    data, given = replace(data, truth=labels, classes=(0, 1, 2, 3), costs=costs), {"min_samples_leaf": 30}
+    digests = {digest_of(data, Passes(tmp_path, budget), **given) for budget in (60_000, 200_000, 1 << 20)}
+    assert digests == {digest_of(data, **given)}
+
+
 def weights_of(n_rows: int, seed: int) -> np.ndarray:
     """Whole weights, some of them 0."""
     weights = np.random.default_rng(seed).integers(0, 4, n_rows).astype(float)

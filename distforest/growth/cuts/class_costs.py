@@ -20,7 +20,7 @@ import numpy as np
 
 from distforest.growth.cuts.blocks import Where
 from distforest.growth.cuts.category_orders import rank_by_distances
-from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.criteria import BestSoFar, Cuts
 from distforest.growth.cuts.mean_distance import (
     SumRoom,
     digits,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ClassCosts(Steady):
+class ClassCosts(BestSoFar):
     """z_ij = C[y_i, y_j]; gains in `Cuts` are distances.
 
     Attributes
@@ -73,9 +73,9 @@ class ClassCosts(Steady):
         costs_differ(frontier.nodes, self.codes, self.costs, differs)
         return differs
 
-    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
-        cuts, longest = Cuts.none(frontier.n_nodes), int(frontier.sizes.max(initial=0))
+    def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
+        """See `cut_by_costs`."""
+        longest = int(frontier.sizes.max(initial=0))
         sums = SumRoom.of(len(values), longest, longest)._replace(places_missing=self.places_missing)
         n_classes = len(self.costs)
         room = CostRoom(
@@ -83,7 +83,6 @@ class ClassCosts(Steady):
             *(np.empty((2, n_classes), np.int64), np.empty((n_classes, n_classes), np.int64)),
         )
         cut_by_costs(frontier.nodes, self.codes, self.costs, values, (min_leaf, self.exponent), room, cuts)
-        return cuts
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_distances`, which reads a node's block from the costs."""
@@ -147,7 +146,8 @@ def cut_by_costs(
 ) -> None:
     """Find the best of all cuts of all candidates, as `cut_distances` does, from the classes of each node's rows.
 
-    ``rules`` are the least weight of a side, and the exponent of a bound of all distances.
+    ``rules`` are the least weight of a side, and the exponent of a bound of all distances. A node that has a cut keeps
+    it unless another one gains more; its scale is a power of two, so its gain is brought to it without rounding.
     """
     starts, rows, weights = nodes
     min_leaf, exponent = rules
@@ -165,6 +165,8 @@ def cut_by_costs(
             for other in range(costs.shape[0]):
                 room.fixed[k, other] = in_fixed_point(costs[k, other], scale)
         sum_classes(of_rows, of_node, room)
+        if cuts.candidate[node] >= 0:
+            cuts.gain[node] = math.ldexp(cuts.gain[node], int(bits))
         scan_distances(node, values, first, of_node, room.sums, min_leaf, cuts)
         if cuts.candidate[node] >= 0:
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
