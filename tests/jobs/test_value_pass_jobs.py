@@ -107,6 +107,49 @@ def test_what_is_planned_is_what_a_worker_finds(tmp_path: Path, method: str) -> 
     assert found == RowRoom(50, *{"smerf": (4, width, 8, 0, False), "urerf": (0, width, 8, 3, True)}[method])
 
 
+def costed(folder: Path, costs: np.ndarray, **given: Any) -> Spec:
+    """A job that learns labels with costs."""
+    if not (folder / "costs.zarr").exists():
+        write_array(f"{folder}/costs.zarr", "C", costs.shape, costs.dtype, [costs])
+    spec = spec_in(folder, given.pop("name", "forest"), "smerf", given.pop("params", {}), **given).to_dict()
+    truth = {"kind": "labels", "values": f"{folder}/data.zarr/y", "costs": f"{folder}/costs.zarr/C"}
+    return Spec.from_dict({**spec, "input": {**spec["input"], "distances": truth}})
+
+
+def test_costs_of_classes_by_passes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    X, costs = rng.normal(size=(600, 5)).astype(np.float32), np.array([[0, 1, 4], [1, 0, 1], [4, 1, 0]], np.float32)
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    for name, values in (("X", X), ("y", y)):
+        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    digests = set()
+    for name, budget in (("memory", None), ("small", 20_000), ("larger", 90_000)):
+        spec = costed(tmp_path, costs, name=name)
+        folder = Folder(f"{spec.output}.job")
+        inputs = replace(stage_inputs(spec, folder.address), rows_budget=budget)
+        digests.add(fit(inputs, spec.output, folder, Here(), Options(batch=2)).digest)
+        room = size_of(inputs.problem()).room
+        assert room == (RowRoom(5, 4, 2, 36, sorting_bytes=68) if budget else None)
+    assert len(digests) == 1
+
+
+def test_passes_with_costs_are_planned(tmp_path: Path) -> None:
+    large_arrays(tmp_path)
+    costs = np.array([[0, 1], [1, 0]], np.float32)
+    exact = preview(costed(tmp_path, costs, params=FEW_NODES, memory_limit="1GiB"))
+    plain = preview(spec_in(tmp_path, "forest", "smerf", FEW_NODES, memory_limit="1GiB"))
+    assert exact.plan.rows_budget is not None
+    assert exact.plan.rows_budget == plain.plan.rows_budget
+    assert exact.plan.read_bytes > plain.plan.read_bytes, "fewer candidates are held"
+    binned = preview(costed(tmp_path, costs, params={**FEW_NODES, "max_bins": 16}, memory_limit="1GiB"))
+    assert binned.plan.rows_budget is None, "costs have no sums over bins"
+    assert binned.cure == ""
+    large_arrays(tmp_path / "larger", 40 * N_LARGE)
+    run = {"memory_limit": "4GiB", "max_bytes": "40GiB"}
+    refused = preview(costed(tmp_path / "larger", costs, params=FEW_NODES, **run))
+    assert refused.cure == ", or let trees grow by passes: set a smaller `max_samples`"
+
+
 def test_a_root_whose_one_candidate_does_not_fit_is_refused_with_what_to_do(tmp_path: Path) -> None:
     large_arrays(tmp_path, 40 * N_LARGE)
     run = {"memory_limit": "4GiB", "max_bytes": "40GiB"}
