@@ -149,29 +149,19 @@ class _SearchBySums:
         self, source: Any, criterion: Any, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The best cut, with the side of missing numbers decided; the two rows of the frontier have no values."""
-        columns, missing, nothing = projections.columns, _missing_of(source), np.zeros(len(frontier.rows))
-        turns, categories = self._turns(columns), CategoryTurns(criterion, limits.min_samples_leaf)
-        cuts, candidates = Cuts.none(1), list[int]()
-        for turn in turns:
+        columns, judged = projections.columns, CategoryTurns(criterion, limits.min_samples_leaf)
+        cuts, self.best = Cuts.none(1), None
+        for number, turn in enumerate(self._turns(columns)):
             sums = self.rows.sums(criterion, columns[turn])
-            if not isinstance(sums, TableSums):
-                cuts = sums.cut(limits.min_samples_leaf, missing)
-                self._place_missing(cuts, sums, cuts.candidate[0])
-                return cuts, nothing
-            if len(sums.of_numbers):
-                cuts = sums.cut_numbers(limits.min_samples_leaf, missing)
-                self._place_missing(cuts, sums, cuts.candidate[0])
+            if number == 0:
+                cuts = self._cut_numbers(sums, limits.min_samples_leaf, _missing_of(source))
                 cuts.candidate[:] = turn[cuts.candidate] if cuts.candidate[0] >= 0 else -1
-            for candidate, own in zip(turn[sums.of_categories].tolist(), sums.categories, strict=True):
-                candidates.append(candidate)
-                categories.judge(own.merged(), len(own.filled) - 1)
-        self.best = None
-        if categories.cuts is not None:
-            own_cuts = categories.cuts
-            chosen = np.where(own_cuts.candidate >= 0, np.array(candidates)[own_cuts.candidate], -1)
-            is_better = put_better(cuts, np.zeros(1, np.int64), chosen, own_cuts)
-            self.best = categories.best if is_better[0] else None
-        return cuts, nothing
+            if isinstance(sums, TableSums):
+                for candidate, own in zip(turn[sums.of_categories].tolist(), sums.categories, strict=True):
+                    judged.judge(own.merged(), candidate, len(own.filled) - 1)
+        if judged.cuts is not None and put_better(cuts, np.zeros(1, np.int64), judged.chosen, judged.cuts)[0]:
+            self.best = judged.best
+        return cuts, np.zeros(len(frontier.rows))
 
     def _turns(self, columns: Int32s) -> list[Ints]:
         """Candidates whose sums are added up in one pass: all numbers with the first, and as many categories as fit."""
@@ -183,13 +173,14 @@ class _SearchBySums:
         turn[of_categories] = np.arange(len(of_categories)) // self.rows.held
         return [every[turn == number] for number in range(int(turn.max(initial=0)) + 1)]
 
-    def _place_missing(self, cuts: Cuts, sums: NodeSums | TableSums, candidate: int) -> None:
-        """Send missing numbers to the side of more weight, where none was learned."""
-        if candidate < 0 or cuts.missing[0] != STAY:
-            return
-        filled = sums.filled(int(candidate))
-        n_left = int(filled[: int(np.floor(min(cuts.threshold[0], MISSING_CODE))) + 1].sum())
-        cuts.missing[0] = LEFT if 2 * n_left > self.rows.weight else RIGHT
+    def _cut_numbers(self, sums: NodeSums | TableSums, min_leaf: int, missing: int) -> Cuts:
+        """The best cut of numbers; those that lack a value go to the side of more weight, where none was learned."""
+        cuts = sums.cut_numbers(min_leaf, missing) if isinstance(sums, TableSums) else sums.cut(min_leaf, missing)
+        if cuts.candidate[0] >= 0 and cuts.missing[0] == STAY:
+            filled = sums.filled(int(cuts.candidate[0]))
+            n_left = int(filled[: int(np.floor(min(cuts.threshold[0], MISSING_CODE))) + 1].sum())
+            cuts.missing[0] = LEFT if 2 * n_left > self.rows.weight else RIGHT
+        return cuts
 
 
 @dataclass

@@ -93,6 +93,18 @@ def test_a_column_may_have_as_many_categories_as_a_code(tmp_path: Path, kind: st
     assert digest_of(data, Passes(tmp_path, 30_000), **given) == digest_of(data, **given)
 
 
+@pytest.mark.parametrize("how", sorted(HOW))
+@pytest.mark.parametrize("columns", [(2,), (0, 3)], ids=["categories", "numbers"])
+def test_values_may_be_missing_among_categories_or_numbers_alone(
+    tmp_path: Path, how: str, columns: tuple[int, ...]
+) -> None:
+    data = data_of("labels", 300, seed=4)
+    for column in columns:
+        data.array[column::5, column] = np.nan
+    for budget in (1, 8_000):
+        assert digest_of(data, Passes(tmp_path, budget), **HOW[how]) == digest_of(data, **HOW[how])
+
+
 @pytest.mark.parametrize("kind", ["labels", "targets"])
 @pytest.mark.parametrize("how", ["bins", "exact"])
 @pytest.mark.parametrize("holes", [0.0, 0.4])

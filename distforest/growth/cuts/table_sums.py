@@ -6,7 +6,7 @@ Which of the two cuts is better is decided as in memory, by `distforest.growth.c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -106,23 +106,32 @@ class CategoryTurns:
         The best cut so far, whose candidate counts columns of categories alone; None before the first one.
     best
         The rows by which it parts the node.
+    candidates
+        Which candidates of the node the columns are, of those that were judged.
     """
 
     criterion: Gini | Variance
     min_leaf: int
     cuts: Cuts | None = None
     best: RankedRows | None = None
-    _n_judged: int = 0
+    candidates: list[int] = field(default_factory=list)
 
-    def judge(self, rows: MergedRows, n_categories: int) -> None:
-        """Order the categories of the next column, and keep its best cut if it gains more."""
+    @property
+    def chosen(self) -> Ints:
+        """The candidate of the best cut so far among all of the node, -1 without one, shape (1,)."""
+        assert self.cuts is not None  # noqa: S101  (callers have judged one)
+        place = int(self.cuts.candidate[0])
+        return np.array([self.candidates[place] if place >= 0 else -1])
+
+    def judge(self, rows: MergedRows, candidate: int, n_categories: int) -> None:
+        """Order the categories of the column of the next candidate, and keep its best cut if it gains more."""
         criterion, frontier = judging(self.criterion, rows.truth), frontier_of(rows)
-        ranks, turn = rows.values[None].copy(), Turn(self._n_judged, self._n_judged + 1)
+        ranks, turn = rows.values[None].copy(), Turn(len(self.candidates), len(self.candidates) + 1)
         criterion.rank_categories(frontier, np.ones((1, 1), np.bool_), n_categories, ranks)
         self.cuts = criterion.judge(frontier, ranks, self.min_leaf, turn, self.cuts)
-        if self.cuts.candidate[0] == self._n_judged:
+        if self.cuts.candidate[0] == turn.first:
             self.best = RankedRows(rows, ranks[0])
-        self._n_judged += 1
+        self.candidates.append(candidate)
 
 
 def frontier_of(rows: MergedRows, node: int = 0) -> Frontier:
