@@ -193,7 +193,7 @@ class TableRoom:
     --------
     >>> room = TableRoom(50, 4, 7, CategorySizes(n_columns=10, most=1000, n_classes=2))
     >>> room.bytes_on_disk, room.bytes_in_memory, room.held(1 << 20, 10**6), room.n_readings(1 << 20, 10**6)
-    (98, 250, 7, 2)
+    (98, 234, 7, 2)
     """
 
     n_columns: int

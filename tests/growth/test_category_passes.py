@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.growth.cuts.category_sums import no_category_sums
 from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.table_sums import TableSums
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem
+from distforest.growth.row_room import TableRoom
 from distforest.growth.sample_weights import Draws, SampleWeights
 from distforest.jobs.train import fit_here
 from distforest.sources.row_kinds import Features
@@ -91,6 +93,22 @@ def test_a_column_may_have_as_many_categories_as_a_code(tmp_path: Path, kind: st
     data = data_of(kind, 900, seed=1, holes=0.1, n_categories=(0, 1 << 16, 0))
     given = {**BINNED, "max_depth": 4, "n_estimators": 1}
     assert digest_of(data, Passes(tmp_path, 30_000), **given) == digest_of(data, **given)
+
+
+@pytest.mark.parametrize("held", [1, 2, 3])
+def test_columns_are_summed_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+    data, given = data_of("five labels", 300, seed=3, holes=0.1), {**BINNED, "max_features": 6, "max_depth": 5}
+    passes, asked = Passes(tmp_path, 1, 50), list[int]()
+    monkeypatch.setattr(TableRoom, "held", lambda *_: held)
+    zeros = TableSums.zeros
+
+    def noted(criterion: Gini | Variance, columns: np.ndarray, n_categories: np.ndarray) -> TableSums:
+        asked.append(int((n_categories[columns] > 0).sum()))
+        return zeros(criterion, columns, n_categories)
+
+    monkeypatch.setattr(TableSums, "zeros", noted)
+    assert digest_of(data, passes, **given) == digest_of(data, **given)
+    assert max(asked) == held
 
 
 @pytest.mark.parametrize("how", sorted(HOW))
