@@ -241,11 +241,16 @@ class TableRoom:
         return -(-self._most_candidates // self.held(budget, n_rows)) + 1
 
     def used(self, budget: int, n_rows: int) -> int:
-        """How many bytes of a budget a tree of ``n_rows`` may use; more, if sums over one column do not fit into it."""
+        """How many bytes of a budget a tree of ``n_rows`` is likely to use, if cuts halve nodes.
+
+        They are more than the budget if the sums over one column do not fit into it.
+        """
+        in_memory = min(budget, _in_memory(self, budget, n_rows))
         if n_rows <= self.rows_in_memory(budget):
-            return _in_memory(self, budget, n_rows)
-        summed = self.categories.sums_bytes + self.categories.merged_bytes(n_rows)
-        return max(budget, budget // BLOCK_SHARE + self.categories.ranked_bytes + summed)
+            return in_memory
+        sizes = self.categories
+        summed = sizes.ranked_bytes + sizes.merged_bytes(n_rows) + self.held(budget, n_rows) * sizes.sums_bytes
+        return max(in_memory, budget // BLOCK_SHARE + summed)
 
     def most_rows(self, budget: int) -> int:
         """The most rows of a node that fit into a budget: all, where the sums over a column of categories do."""

@@ -12,6 +12,7 @@ from distforest.errors import InputError, MemoryLimitError
 from distforest.growth.row_room import NO_LIMIT, CategorySizes, RowRoom, TableRoom
 from distforest.growth.stored_rows import StoredRows
 from distforest.jobs.cluster import Here
+from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.plan import Size, check_memory, projected_bytes, within
 from distforest.jobs.preview import preview
 from distforest.jobs.scratch_room import passes_bytes
@@ -101,6 +102,19 @@ def test_parts_seal_the_forest_of_memory(tmp_path: Path, kind: str, holes: float
         if inputs.parts is not None:
             inputs = replace(inputs, parts=replace(inputs.parts, rows_of_pack=rows_of_pack))
         digests.add(fit(inputs, of_parts.output, folder, Here(), Options()).digest)
+    assert len(digests) == 1
+
+
+@pytest.mark.cluster
+def test_parts_on_workers_seal_the_forest_of_memory(tmp_path: Path) -> None:
+    write_data(tmp_path, 0.1, "targets")
+    digests = set()
+    with local_cluster(workers=2, folder=tmp_path) as cluster:
+        for n_parts, on in ((None, Here()), (3, cluster)):
+            spec = spec_in(tmp_path, f"{n_parts}", "targets", **BINNED)
+            folder = Folder(f"{spec.output}.job")
+            inputs = stage_inputs(spec, folder.address, n_parts)
+            digests.add(fit(inputs, spec.output, folder, on, Options()).digest)
     assert len(digests) == 1
 
 
