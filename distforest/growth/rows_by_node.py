@@ -14,7 +14,6 @@ Only the numbers of rows change, not their order within a node, so the trees are
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -22,7 +21,7 @@ import numpy as np
 from distforest.forest.frontier import Frontier, settle
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.sums import RowBlock
-from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
+from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level, unseen
 from distforest.growth.judged_rows import growth_among, lack_of_sums, truth_judged
 from distforest.sources.binned import BinnedSource
 from distforest.sources.source import Int32s, Ints
@@ -93,8 +92,9 @@ def _grow_tree(growth: Growth, tree: Ints, weights: Int32s, leaves: Int32s) -> N
     while frontier.n_nodes:
         if are_scattered(frontier, depth, growth.source.shape[1]):
             rows, frontier = rows.laid(frontier)
-        parting = PartingByCuts(rows.growth, tree, partial(rows.settle, leaves), rows.growth.criterion, written)
+        nodes, parting = frontier, PartingByCuts(rows.growth, tree, unseen, rows.growth.criterion, written)
         frontier, depth = descend_level(frontier, depth, parting, growth.watch), depth + 1
+        rows.settle(nodes.of_nodes(written.columns["left"][-1] == LEAF), leaves)
     return written.table()
 
 
@@ -121,8 +121,11 @@ class RowsByNode:
         """All rows of a growth, in one stretch."""
         return cls(growth, np.array([0, growth.source.shape[0]], np.int64))
 
-    def settle(self, leaves: Int32s, frontier: Frontier) -> None:
-        """Write in ``leaves``, shape (n_rows of all,), in which node of a level each row is."""
+    def settle(self, frontier: Frontier, leaves: Int32s) -> None:
+        """Write in ``leaves``, which has an entry for each of all rows, the leaves of a level in which rows are.
+
+        Rows stay at no other node, since cuts of bins learn the side of rows that lack a value.
+        """
         numbers = frontier.rows if self.numbers is None else self.numbers[frontier.rows]
         settle(frontier.starts, numbers, frontier.tree, frontier.node, leaves[None])
 
