@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.walks import LANES, room_of_blocks, walk_block
+from distforest.forest.block_walks import room_of_blocks, walk_block
 from distforest.jit import kernel
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     """The arrays of `distforest.forest.table.RoutedNodes`."""
 
 
-BLOCK_ROWS = LANES
+BLOCK_ROWS = 12
 """Number of rows that are written out at a time: of each, a walk reads few of its values."""
 
 
@@ -32,10 +32,10 @@ BLOCK_ROWS = LANES
 def walk_sparse(
     trees: SparseSteps, roots: Ints, by_row: Lines, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s
 ) -> None:
-    """`distforest.forest.walks.walk_wanted` for rows by their values other than 0."""
+    """`distforest.forest.block_walks.walk_wanted` for rows by their values other than 0."""
     size = min(BLOCK_ROWS, rows.shape[0])
     room, own, dense = (
-        room_of_blocks(size),
+        room_of_blocks(size, 0),
         np.arange(size).astype(np.int32),
         np.zeros((size, trees.n_slots), np.float32),
     )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
+from distforest.forest.block_walks import walk_wanted
 from distforest.forest.category_sets import (
     OTHERS_LEFT,
     OTHERS_RIGHT,
@@ -27,25 +28,25 @@ from distforest.forest.category_sets import (
 from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.forest.missing import send_by_halves, send_on, side_of_halves
 from distforest.forest.sparse_walks import route_sparse, walk_sparse
+from distforest.forest.tree_tops import tops_of
+from distforest.forest.walk_nodes import CHILD, COLUMN, IS_LEAF, THRESHOLD, preorder
 from distforest.forest.walks import (
-    CHILD,
-    COLUMN,
     COLUMN_BITS,
-    IS_LEAF,
-    THRESHOLD,
     SparseSteps,
     WalkSteps,
     block_rows,
-    preorder,
     rounded_down,
     sparse_steps_of,
-    walk_wanted,
     write_sets,
 )
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, offsets, runs
 from distforest.sources.sparse_features import SparseFeatures
+
+if TYPE_CHECKING:
+    from distforest.forest.tree_tops import TreeTops
+    from distforest.forest.walk_nodes import Children
 
 LEAF = -1
 """The child number of a node that has no children."""
@@ -180,11 +181,19 @@ class NodeTable(PickledWithoutCaches):
         root = np.repeat(self.tree_start[:-1], self.tree_size)[met]
         nodes[place + CHILD] = child[root + self.left[met]]
         nodes[place + CHILD + 1] = child[root + self.right[met]]
+        starts = child[self.tree_start[:-1]]
         if not has_sets:
-            return WalkSteps(nodes, child[self.tree_start[:-1]])
+            return WalkSteps(nodes, starts, self._tops(child, met))
         cuts_sets = met & (np.diff(self.category_sets.start) > 0)
         sets = write_sets(nodes, child[cuts_sets], np.flatnonzero(cuts_sets), self.category_sets)
-        return WalkSteps(nodes, child[self.tree_start[:-1]], sets)
+        return WalkSteps(nodes, starts, self._tops(child, met & ~cuts_sets), sets)
+
+    def _tops(self, child: Children, may_be: NDArray[np.bool_]) -> TreeTops:
+        """The tops of the trees, of nodes that ``may_be`` in one; their places are in ``child``, from `preorder`."""
+        tree = np.repeat(np.arange(self.n_trees), self.tree_size)[may_be]
+        share = self.n_rows[may_be] / np.maximum(1, self.n_rows[self.tree_start[tree]])
+        columns = self.columns[self.offset[:-1][may_be]].astype(np.uint32)
+        return tops_of(self.n_trees, tree, share, child[may_be], columns)
 
     @cached_property
     def sparse_steps(self) -> SparseSteps | None:

@@ -1,10 +1,8 @@
-"""How rows walk down trees that read single columns, several rows side by side.
+"""How rows walk down trees that read single columns, all rows of a block side by side.
 
-A node with children takes 16 bytes, so that a step costs one access to memory. Several rows walk side by side, so that
-they wait for memory together. From a node a row goes to ``child[value > threshold]``, which is an address and not a
-branch, because half of all branches would be mispredicted. Nodes are in preorder, a left child directly after its
-parent, so that every other step stays within a cache line. Leaves are not stored: the child number of a leaf is
-`IS_LEAF` plus its number in the table.
+All rows of a block take a step before the first takes the next one, so that they wait for memory together. From a node
+a row goes to ``child[value > threshold]``, which is an address and not a branch, because half of all branches would be
+mispredicted.
 
 A node that cuts categories has bits in place of its threshold, one for each of the first `MASK_BITS` codes: whether it
 goes right. If the node lists a greater code, the place of more such bits stands there, or, where these would take much
@@ -13,24 +11,21 @@ more room than the list, the node's number in the table, and the list is searche
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.category_sets import CategorySets, side_of_category
 from distforest.forest.frontier import RIGHT
+from distforest.forest.walk_nodes import CHILD, COLUMN, IS_LEAF, THRESHOLD
 from distforest.jit import borrowing, kernel
 from distforest.sources.schema import MAX_CATEGORIES
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets, runs
 
-WalkNodes = NDArray[np.uint32]
-Children = NDArray[np.uint32]
-THRESHOLD, COLUMN, CHILD = np.arange(3, dtype=np.uint32)
-"""Places of a node's four numbers: threshold (bits of a float32), column, and where its two children begin."""
-
-IS_LEAF = np.uint32(1 << 31)
-"""The bit that marks a child as a leaf; the other bits are its number in the table."""
+if TYPE_CHECKING:
+    from distforest.forest.tree_tops import TreeTops
+    from distforest.forest.walk_nodes import Children, WalkNodes
 
 MASK_BITS = 32
 """Number of codes that have a bit in a node that cuts categories."""
@@ -50,16 +45,19 @@ ABOVE_CODES = np.float32(MAX_CATEGORIES)
 FREE_WORDS = 4
 """Words of `MASK_BITS` bits that a node may take in any case; it may take one more for each code that it lists."""
 
-WALKED_VALUES = 1 << 17
+WALKED_VALUES = 1 << 16
 """Number of values in a block of rows, which stays in the processor's cache."""
 
-LANES = 12
-"""Number of rows that walk side by side."""
+SMALLEST_BLOCK = 48
+"""Number of rows in a block of however many columns."""
+
+FEW_WALKERS = 64
+"""While so few rows walk, a branch where one arrives costs less than a list of those that go on."""
 
 
 def block_rows(n_columns: int) -> int:
     """Number of rows in a block, which walks down all trees before the next one does."""
-    return max(4 * LANES, WALKED_VALUES // n_columns)
+    return max(SMALLEST_BLOCK, WALKED_VALUES // n_columns)
 
 
 class WalkSets(NamedTuple):
@@ -86,12 +84,15 @@ class WalkSteps(NamedTuple):
         The nodes that have children, in preorder, four numbers each, shape (4 K,).
     starts
         The root of each tree, as a child, shape (n_trees,).
+    tops
+        The tops of the trees, in which many rows take a step at once.
     sets
         What nodes that cut categories have elsewhere; None if there are no such nodes.
     """
 
     nodes: WalkNodes
     starts: Children
+    tops: TreeTops
     sets: WalkSets | None = None
 
 
@@ -152,29 +153,8 @@ def sparse_steps_of(steps: WalkSteps) -> SparseSteps:
     slot = np.where(is_read, np.cumsum(is_read) - 1, -1).astype(np.int32)
     nodes = steps.nodes.copy()
     nodes[COLUMN::4] = slot[columns]
-    return SparseSteps(WalkSteps(nodes, steps.starts), slot, int(is_read.sum()))
-
-
-@kernel
-def preorder(tree_start: Ints, left: Int32s, right: Int32s) -> Children:
-    """child[node] = 4 times the number of nodes with children before it in preorder; for a leaf `IS_LEAF` + node.
-
-    A node with two parents, or with none, makes the table no tree, but does no harm: one is met once, the other never.
-    """
-    child, waiting = np.arange(left.shape[0]).astype(np.uint32) | IS_LEAF, np.empty(left.shape[0], np.int64)
-    n_met = 0
-    for tree in range(tree_start.shape[0] - 1):
-        root, n_waiting = tree_start[tree], 1
-        waiting[0] = root
-        while n_waiting > 0:
-            n_waiting -= 1
-            node = waiting[n_waiting]
-            if left[node] >= 0 and child[node] >= IS_LEAF:
-                child[node] = 4 * n_met
-                n_met += 1
-                waiting[n_waiting], waiting[n_waiting + 1] = root + right[node], root + left[node]
-                n_waiting += 2
-    return child
+    tops = steps.tops._replace(columns=slot[steps.tops.columns].astype(np.uint32))
+    return SparseSteps(steps._replace(nodes=nodes, tops=tops), slot, int(is_read.sum()))
 
 
 @borrowing
@@ -217,95 +197,33 @@ def bit_elsewhere(word: np.uint32, column: np.uint32, value: np.float32, sets: W
 
 
 @kernel
-def walk_lanes(nodes: WalkNodes, start: int, values: Float32s, rows: Int32s, sets: WalkSets | None, ends: Ints) -> None:
-    """ends[e] = the leaf at which row rows[e] arrives; a lane whose row has arrived takes the next row.
+def walk_on(
+    nodes: WalkNodes, values: Float32s, rows: Int32s, sets: WalkSets | None, live: NDArray[np.uint32], at: Children
+) -> None:
+    """at[e] = the leaf, a child, at which row rows[e] arrives from the child at[e]; a step at a time for all rows.
 
-    While all lanes are taken, this needs no branch either: after each step a lane writes its place into ``ends``, and
-    the last place that it writes is the leaf.
+    Rows that have not arrived are listed in ``live``, which has room for all. While they are many, a step needs no
+    branch: each row is written behind those that go on, and counts if it does.
     """
-    if start >= IS_LEAF:
-        ends[:] = start ^ IS_LEAF
-        return
     thresholds, cells, width = nodes.view(np.float32), values.reshape(-1), np.uint64(values.shape[1])
-    rows, n = rows.view(np.uint32), rows.shape[0]
-    at, entry = np.empty(LANES, np.uint32), np.arange(LANES).astype(np.uint32)
-    at[:] = start
-    n_live = min(LANES, n)
-    n_begun = np.uint32(n_live)
-    while n_begun + LANES <= n:
-        for lane in range(LANES):
-            e = entry[lane]
-            there = next_of(nodes, thresholds, cells, at[lane], np.uint64(rows[np.uint64(e)]) * width, sets)
-            arrived = there >= IS_LEAF
-            ends[np.uint64(e)] = there ^ IS_LEAF
-            at[lane], entry[lane] = start if arrived else there, n_begun if arrived else e
-            n_begun += np.uint32(arrived)
-    while n_live > 0:
-        lane = 0
-        while lane < n_live:
-            e = entry[lane]
-            there = next_of(nodes, thresholds, cells, at[lane], np.uint64(rows[np.uint64(e)]) * width, sets)
-            if there < IS_LEAF:
-                at[lane] = there
-                lane += 1
-                continue
-            ends[np.uint64(e)] = there ^ IS_LEAF
-            if n_begun < n:
-                at[lane], entry[lane] = start, n_begun
-                n_begun += np.uint32(1)
-            else:  # the last lane continues in place of this one
-                n_live -= 1
-                at[lane], entry[lane] = at[n_live], entry[n_live]
-
-
-class BlockRoom(NamedTuple):
-    """Room of `walk_block`: the place and the row of each row that walks, and the leaf at which it arrives."""
-
-    place: Int32s
-    rows: Int32s
-    leaves: Ints
-
-
-@kernel
-def room_of_blocks(n_rows: int) -> BlockRoom:
-    """Room for blocks of at most ``n_rows`` rows."""
-    return BlockRoom(np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.empty(n_rows, np.int64))
-
-
-@kernel
-def walk_wanted(
-    steps: WalkSteps,
-    roots: Ints,
-    step: int,
-    values: Float32s,
-    rows: Int32s,
-    wanted: NDArray[np.bool_],
-    ends: Int32s,
-) -> None:
-    """ends[tree, r] = the leaf of row rows[r], a number within its tree, where wanted[tree, r]; blocks of ``step``."""
-    room = room_of_blocks(min(step, rows.shape[0]))
-    for first in range(0, rows.shape[0], step):
-        walk_block(steps, roots, values, rows[first : first + step], first, room, wanted, ends)
-
-
-@kernel
-def walk_block(
-    steps: WalkSteps,
-    roots: Ints,
-    values: Float32s,
-    rows: Int32s,
-    first: int,
-    room: BlockRoom,
-    wanted: NDArray[np.bool_],
-    ends: Int32s,
-) -> None:
-    """ends[tree, first + r] = the leaf of row rows[r], a number within its tree, where wanted[tree, first + r]."""
-    for tree in range(steps.starts.shape[0]):
-        n = 0
-        for r in range(rows.shape[0]):
-            if wanted[tree, first + r]:
-                room.place[n], room.rows[n] = first + r, rows[r]
-                n += 1
-        walk_lanes(steps.nodes, steps.starts[tree], values, room.rows[:n], steps.sets, room.leaves)
-        for e in range(n):
-            ends[tree, room.place[e]] = room.leaves[e] - roots[tree]
+    rows, n = rows.view(np.uint32), 0
+    for e in range(at.shape[0]):
+        live[n] = e
+        n += int(at[e] < IS_LEAF)
+    while n > FEW_WALKERS:
+        n_before, n = n, 0
+        for place in range(n_before):
+            own = np.uint64(live[place])
+            there = next_of(nodes, thresholds, cells, at[own], np.uint64(rows[own]) * width, sets)
+            at[own], live[n] = there, own
+            n += int(there < IS_LEAF)
+    while n > 0:
+        place = 0
+        while place < n:
+            own = np.uint64(live[place])
+            at[own] = next_of(nodes, thresholds, cells, at[own], np.uint64(rows[own]) * width, sets)
+            if at[own] < IS_LEAF:
+                place += 1
+            else:  # the last row continues in its place
+                n -= 1
+                live[place] = live[n]

@@ -17,18 +17,9 @@ from numpy.typing import NDArray
 
 from distforest.forest.category_sets import CategorySets, side_of_category
 from distforest.forest.frontier import LEFT
-from distforest.forest.walks import (
-    COLUMN,
-    COLUMN_BITS,
-    HAS_LIST,
-    HAS_MASK,
-    HAS_WORDS,
-    IS_LEAF,
-    WalkSteps,
-    block_rows,
-    preorder,
-    walk_lanes,
-)
+from distforest.forest.tree_tops import no_tops
+from distforest.forest.walk_nodes import COLUMN, IS_LEAF, preorder
+from distforest.forest.walks import COLUMN_BITS, HAS_LIST, HAS_MASK, HAS_WORDS, WalkSteps, block_rows, walk_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import is_complete
 from distforest.sources.point_pairs import MAX_MIN, OF_NUMBERS, ColumnReading, PairReading, PointPairs, pair_value
@@ -37,6 +28,7 @@ from distforest.sources.sparse_pairs import SparsePairs
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
+    from distforest.forest.walk_nodes import Children
 
 WAYS_OF_SETS = HAS_MASK | HAS_WORDS | HAS_LIST
 """The bits of which one is set in the column of a node that cuts categories."""
@@ -108,8 +100,7 @@ class Walks:
         """Find the node in which each pair of a block ends, numbers in the whole table, shape (n,)."""
         ends, (steps, values) = np.empty(len(block.values), np.int64), self._steps_on(block)
         if steps is not None:
-            rows = np.arange(len(values), dtype=np.int32)
-            walk_lanes(steps.nodes, steps.starts[tree], values, rows, steps.sets, ends)
+            walk_pairs(steps, steps.starts[tree], values, room_of_walk(len(values)), ends)
         else:
             walk_sums(int(self.table.tree_start[tree]), self._sums_on(block), block.values, ends)
         return ends
@@ -124,7 +115,7 @@ class Walks:
         """Add to ``sums``, shape (n,), what some consecutive trees add to `sums`."""
         steps, values = self._steps_on(block)
         if steps is not None:
-            add_walks(steps._replace(starts=steps.starts[trees]), values, parts, sums)
+            add_walks(steps, steps.starts[trees], values, parts, sums)
             return
         for tree in range(trees.start, trees.stop):
             sums += parts[self.ends(tree, block)]
@@ -164,7 +155,7 @@ class Walks:
         column = np.where(cuts_sets, nodes[place] & COLUMN_BITS, nodes[place])
         twice = 2 * column + (table.missing_right[met] | cuts_sets)
         nodes[place] = np.where(cuts_sets, twice | (nodes[place] & ~COLUMN_BITS), twice)
-        return steps._replace(nodes=nodes)
+        return steps._replace(nodes=nodes, tops=no_tops(table.n_trees))
 
 
 def blocks_of(pairs: PointPairs | SparsePairs) -> Iterator[Block]:
@@ -246,12 +237,37 @@ def read_categories(a: Float32s, b: Float32s, how: ColumnReading, of_pair: Float
                 of_pair[column] = pair_value(a, b, column, how)
 
 
+class RoomOfPairs(NamedTuple):
+    """Room for pairs that walk: their numbers, where each stands, and which still walk."""
+
+    rows: Int32s
+    at: Children
+    live: NDArray[np.uint32]
+
+
 @kernel
-def add_walks(steps: WalkSteps, values: Float32s, parts: Floats, sums: Floats) -> None:
-    """sums[r] += parts[the leaf at which pair r arrives], for one tree after another."""
-    rows, ends = np.arange(values.shape[0]).astype(np.int32), np.empty(values.shape[0], np.int64)
-    for tree in range(steps.starts.shape[0]):
-        walk_lanes(steps.nodes, steps.starts[tree], values, rows, steps.sets, ends)
+def room_of_walk(n: int) -> RoomOfPairs:
+    """Room for ``n`` pairs."""
+    return RoomOfPairs(np.arange(n).astype(np.int32), np.empty(n, np.uint32), np.empty(n, np.uint32))
+
+
+@kernel
+def walk_pairs(steps: WalkSteps, start: int, values: Float32s, room: RoomOfPairs, ends: Ints) -> None:
+    """ends[r] = the leaf at which pair r arrives from the root ``start`` of a tree, a number in the whole table."""
+    rows, at, live = room
+    for r in range(values.shape[0]):
+        at[r] = start
+    walk_on(steps.nodes, values, rows, steps.sets, live, at)
+    for r in range(values.shape[0]):
+        ends[r] = at[r] ^ IS_LEAF
+
+
+@kernel
+def add_walks(steps: WalkSteps, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
+    """sums[r] += parts[the leaf at which pair r arrives], for one tree after another, by their roots ``starts``."""
+    room, ends = room_of_walk(values.shape[0]), np.empty(values.shape[0], np.int64)
+    for start in starts:
+        walk_pairs(steps, start, values, room, ends)
         for r in range(values.shape[0]):
             sums[r] += parts[ends[r]]
 

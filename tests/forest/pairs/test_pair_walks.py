@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distforest.forest.pairs import pair_walks
 from distforest.forest.pairs.pair_walks import Block, SumSteps, Walks, blocks_of, walk_sums
 from distforest.forest.table import NodeTable
-from distforest.forest.walks import LANES
+from distforest.forest.walks import FEW_WALKERS
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from tests.reference import naive_missing_pairs
 from tests.reference import naive_trees_of_pairs as ref
@@ -60,7 +60,7 @@ def one_by_one(table: NodeTable, tree: int, values: np.ndarray) -> np.ndarray:
 @given(
     st.lists(st.sampled_from(THRESHOLDS), min_size=3, max_size=3),
     st.lists(st.integers(0, 1), min_size=3, max_size=3),
-    st.integers(0, 3 * LANES + 1),
+    st.integers(0, 2 * FEW_WALKERS + 1),
     st.integers(0, 99),
 )
 def test_pairs_arrive_where_each_would_alone(thresholds: list[float], columns: list[int], n: int, seed: int) -> None:
@@ -80,7 +80,7 @@ def test_pairs_arrive_where_each_would_alone(thresholds: list[float], columns: l
 def test_trees_of_any_shape_are_walked_as_one_pair_would(sizes: list[int], seed: int) -> None:
     table = trees_of_any_shape(sizes, THRESHOLDS, seed)
     table.check(2)
-    values = np.random.default_rng(seed).choice(VALUES, (2 * LANES + 3, 2))
+    values = np.random.default_rng(seed).choice(VALUES, (FEW_WALKERS + 3, 2))
     parts = np.random.default_rng(seed).random(len(table.left))
     walks, sums = Walks(table), np.zeros(len(values))
     for tree in range(table.n_trees):
@@ -164,7 +164,7 @@ def test_pairs_that_lack_values_walk_to_the_side_of_each_node(sizes: list[int], 
     if is_learned:
         table = replace(table, missing_right=(rng.random(len(table.left)) < 0.5) & ~table.is_leaf)
     table.check(2)
-    values = rng.choice(VALUES, (2 * LANES + 3, 2))
+    values = rng.choice(VALUES, (FEW_WALKERS + 3, 2))
     values[rng.random(values.shape) < 0.3] = np.nan
     sends_right = table.sending_on().missing_right
     assert sends_right is not None
