@@ -27,6 +27,12 @@ MOST_RANGES = 4096
 FEWEST_QUERIES = 8
 """Fewer queries are not judged: they may be alike for a reason of their own."""
 
+CACHED_BYTES = 1 << 18
+"""Bytes of rows that stay in the processor's cache between the least and the greatest."""
+
+VALUES_SIDE_BY_SIDE = 2048
+"""Number of values that are compared with as many others at a time."""
+
 
 class ColumnRanges(NamedTuple):
     """The least and the greatest value of each column, shape (n_columns,) both; NaN in a column without any.
@@ -54,8 +60,8 @@ class ColumnRanges(NamedTuple):
         """
         least, greatest = np.full((2, matrix.shape[1]), np.nan)
         lacks = np.zeros(matrix.shape[1], np.bool_)
-        for _, block in row_blocks(matrix):
-            lowest, highest = block.min(axis=0), block.max(axis=0)
+        for _, block in row_blocks(matrix, CACHED_BYTES):
+            lowest, highest = (along_columns(f, block) for f in (np.minimum, np.maximum))
             if (holes := np.isnan(lowest)).any():  # without NaN, min and max are several times as fast as fmin and fmax
                 lacks |= holes
                 lowest[holes], highest[holes] = (f.reduce(block[:, holes], axis=0) for f in (np.fmin, np.fmax))
@@ -148,3 +154,24 @@ class ColumnRanges(NamedTuple):
         it = "it" if len(columns) == 1 else "them"
         found = f"all rows lie far beyond those of training in {', '.join([first, *others])}{more}"
         return f"{found}, where the forest has learned nothing; give {it} in the unit and on the scale of training"
+
+
+def along_columns(ufunc: np.ufunc, block: np.ndarray) -> np.ndarray:
+    """Reduce the columns of a matrix, shape (n, n_columns), n > 0, by ``np.minimum`` or ``np.maximum``.
+
+    Rows of few columns are taken many at a time, side by side as one, so that one instruction compares several values.
+
+    Examples
+    --------
+    >>> along_columns(np.maximum, np.arange(6.0).reshape(3, 2))
+    array([4., 5.])
+    """
+    n, n_columns = block.shape
+    at_once = max(1, VALUES_SIDE_BY_SIDE // max(1, n_columns))
+    folds = n // at_once if block.flags.c_contiguous else 0
+    if at_once == 1 or folds < 2:
+        found: np.ndarray = ufunc.reduce(block, axis=0)
+        return found
+    n_folded = folds * at_once
+    wide = ufunc.reduce(block[:n_folded].reshape(folds, at_once * n_columns), axis=0)
+    return along_columns(ufunc, np.concatenate([wide.reshape(at_once, n_columns), block[n_folded:]]))

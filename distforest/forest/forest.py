@@ -393,7 +393,7 @@ class Forest(PickledWithoutCaches):
         elif is_sparse(queries):
             matrix = read_sparse_features(queries) if isinstance(rows, Features) else read_sparse(queries, reading)
         else:
-            matrix = read(queries if _is_array(queries) else np.asarray(queries), reading)
+            matrix = read(queries if _is_array(queries) else np.asarray(queries), reading, borrows=True)
         expected = rows.n_features
         if matrix.shape[1] != expected:
             raise InputError(

@@ -305,6 +305,19 @@ def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floa
     return total
 
 
+@kernel
+def largest_share(shares: Floats) -> Ints:
+    """The column of the largest value of each row, the first of equal ones, shape (n,); no value is NaN."""
+    found = np.empty(shares.shape[0], np.int64)
+    for i in range(shares.shape[0]):
+        largest, column = shares[i, 0], 0
+        for k in range(1, shares.shape[1]):
+            is_larger = shares[i, k] > largest
+            largest, column = max(largest, shares[i, k]), k if is_larger else column
+        found[i] = column
+    return found
+
+
 def isolation(forest: Forest, nodes: Int32s) -> Floats:
     """How early rows are alone: 2^-(mean of path length / usual path length), near 1 for outliers.
 

@@ -239,8 +239,10 @@ def _predict(asked: Asked) -> tuple[np.ndarray, ...]:
 
 
 def _predict_labels(asked: Asked) -> tuple[np.ndarray, ...]:
+    from distforest.forest.scoring import largest_share
+
     [prediction] = _predict(asked)
-    return (prediction if _is_mean(asked.forest) else prediction.argmax(axis=1),)
+    return (prediction if _is_mean(asked.forest) else largest_share(prediction),)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------

@@ -104,6 +104,10 @@ class Reading:
         """Whether values of a dtype are checked but not converted."""
         return self.precise and self.convert is None and self.dtype(given) == given
 
+    def leaves(self, given: DTypeLike) -> bool:
+        """Whether values of a dtype stay what they are, apart from checks."""
+        return self.convert is None and not (self.symmetric or self.offset) and self.dtype(given) == given
+
     @property
     def largest(self) -> float:
         """The largest similarity or distance that is allowed, in absolute value."""
@@ -192,7 +196,11 @@ class Onlooker(Protocol):
 
 
 def read(
-    values: Matrix, reading: Reading, out: np.ndarray | None = None, onlooker: Onlooker | None = None
+    values: Matrix,
+    reading: Reading,
+    out: np.ndarray | None = None,
+    onlooker: Onlooker | None = None,
+    borrows: bool = False,
 ) -> np.ndarray:
     """Read a whole matrix, one block of rows at a time.
 
@@ -206,6 +214,9 @@ def read(
         Where to write the result, for example a memory map; new memory by default.
     onlooker
         Sees all blocks as they are read.
+    borrows
+        Whether values in memory that stay what they are may be used where they lie, by a caller that neither keeps nor
+        changes them.
 
     Returns
     -------
@@ -226,7 +237,8 @@ def read(
     """
     values = unmasked(values)
     check_shape(values, reading)
-    if out is None and isinstance(values, np.ndarray) and reading.takes(values.dtype):
+    stays = reading.leaves if borrows else reading.takes
+    if out is None and isinstance(values, np.ndarray) and stays(values.dtype) and values.flags.aligned:
         for first, block in row_blocks(values):
             reading.block(block, first)
             if onlooker:

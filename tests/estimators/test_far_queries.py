@@ -134,3 +134,17 @@ def test_a_forest_that_does_not_know_its_ranges_tells_nothing() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             forest.apply(far(1))
+
+
+@pytest.mark.parametrize("n_columns", [1, 3, 700, 3000])
+@pytest.mark.parametrize("n", [1, 2, 5, 2050, 4099])
+def test_ranges_are_the_same_of_rows_side_by_side(n: int, n_columns: int) -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(min(n, 9000 // n_columns + 1), n_columns)).astype(np.float32)
+    matrix[rng.random(matrix.shape) < 0.2 / len(matrix)] = np.nan
+    matrix[:, 0] = np.nan
+    for given in (matrix, np.asfortranarray(matrix)):
+        found = ColumnRanges.of(given)
+        assert found.lacks.tolist() == np.isnan(matrix).any(axis=0).tolist()
+        for end, ufunc in ((found.least, np.fmin), (found.greatest, np.fmax)):
+            np.testing.assert_array_equal(end, ufunc.reduce(matrix, axis=0))

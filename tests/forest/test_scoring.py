@@ -296,3 +296,10 @@ def test_nothing_asked_is_nothing_answered(case: str, forest_of: ForestOf) -> No
     assert scoring.distance(forest, nodes[:, :0], nodes).shape == (0, 36)
     assert scoring.distance(forest, nodes, nodes[:, :0]).shape == (36, 0)
     assert scoring.pair_distance(forest, nodes[:, :0], nodes[:, :0]).shape == (0,)
+
+
+@pytest.mark.kernels
+def test_the_first_of_the_largest_shares_is_chosen() -> None:
+    shares = np.random.default_rng(0).integers(0, 3, (50, 4)) / 2.0
+    assert scoring.largest_share(shares).tolist() == shares.argmax(axis=1).tolist()
+    assert scoring.largest_share(shares[:, :1]).tolist() == [0] * 50

@@ -107,6 +107,19 @@ def test_similarities_that_need_no_conversion_are_not_copied(tmp_path: Path) -> 
     assert not np.shares_memory(read(values, DISSIMILARITIES), values)
 
 
+def test_features_are_used_where_they_lie_by_who_only_looks_at_them() -> None:
+    values = np.zeros((3, 2), np.float32)
+    assert np.shares_memory(read(values, FEATURES, borrows=True), values)
+    assert not np.shares_memory(read(values, FEATURES), values)
+    odd = np.zeros(25, np.uint8)[1:].view(np.float32).reshape(3, 2)
+    for other in (values.astype(np.float64), values.T, odd):
+        found = read(other, FEATURES, borrows=True)
+        assert (found.dtype, found.flags.c_contiguous, found.flags.aligned) == (np.float32, True, True)
+        assert not np.shares_memory(found, other)
+    with pytest.raises(InputError, match="the first at row 2, column 1"):
+        read(np.array([[0.0, 1.0], [2.0, np.nan], [3.0, np.inf]], np.float32), FEATURES, borrows=True)
+
+
 def test_values_as_they_are_keep_their_dtype_and_shape() -> None:
     values = np.array([3, 1], np.int16)
     assert AS_IT_IS.block(values, 0) is values
