@@ -18,6 +18,7 @@ from distforest.errors import ArtifactError, InputError
 from distforest.forest.column_ranges import COLUMN_RANGES, ColumnRanges
 from distforest.forest.graph_leaves import GraphMembers
 from distforest.forest.held_nodes import HeldNodes
+from distforest.forest.kept_distances import KeptDistances
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
 from distforest.forest.lean_table import LeanTable
@@ -334,6 +335,14 @@ class Forest(PickledWithoutCaches):
         Raises InputError as `training_nodes`.
         """
         return self.leaf_table.laid(self.training_nodes) if isinstance(self.leaf_table, Means) else None
+
+    @cached_property
+    def kept_distances(self) -> KeptDistances | None:
+        """Distances of leaves that were asked for, where leaves' means follow from a matrix; None where it is much.
+
+        Raises InputError as `training_nodes`.
+        """
+        return KeptDistances.of(self.leaf_table, self.training_nodes) if type(self.leaf_table) is Members else None
 
     @classmethod
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:

@@ -426,7 +426,7 @@ class LeafDistances(PickledWithoutCaches):
         return np.cumsum(self.table.is_leaf[span]) - 1, self.leaf_distances[begin:end]
 
     @cached_property
-    def _numbers(self) -> Int32s:
+    def numbers(self) -> Int32s:
         """The number of each leaf among the leaves of its tree, shape (N,)."""
         total = offsets(self.table.is_leaf)
         root = np.repeat(self.table.tree_start[:-1], self.table.tree_size)
@@ -449,7 +449,7 @@ class LeafDistances(PickledWithoutCaches):
 
     def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
         """Distances of one row's nodes."""
-        triangles_of_row(self.table.tree_start, self._numbers, self._ends, self.leaf_distances, row, held, apart)
+        triangles_of_row(self.table.tree_start, self.numbers, self._ends, self.leaf_distances, row, held, apart)
 
     def check(self) -> None:
         """Refuse triangles of the wrong size, and values that are not finite; raises ArtifactError."""

@@ -147,6 +147,9 @@ def _add_rows(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> Non
         for ends, sums in zip(by_row(left), total, strict=True):
             table.add_from_laid(ends, forest.laid_means, sums)
         return
+    kept = forest.kept_distances if type(table) is Members and right is forest.leaves else None
+    if kept is not None and kept.add(left, total):
+        return
     tree_start, others = forest.table.tree_start, np.ascontiguousarray(right, np.int32)
     held = forest.held_nodes if right is forest.leaves else HeldNodes.of(others, tree_start)
     apart = np.empty(max(NODES_AT_ONCE, int(forest.table.tree_size.max())))
