@@ -59,13 +59,14 @@ from distforest.process_end import end_sooner
 from distforest.sides import SIDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from distforest.command_line.reports import Report
     from distforest.evaluation.grids import ScoredGrid
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.callback import Callback
     from distforest.jobs.on_dask import OnDask
+    from distforest.jobs.scratch_room import HostWorkers
     from distforest.jobs.spec import Run, Spec
     from distforest.jobs.train import Options
     from distforest.sources.files.queries import QueryOptions
@@ -311,15 +312,15 @@ def _resumable(claim: Claim, folder: Folder) -> Iterator[None]:
 
 @contextmanager
 def _staged(
-    job: Spec, claim: Claim, stage: Callable[[int | None, int | None], StagedOf]
+    job: Spec, claim: Claim, stage: Callable[[int | None, Mapping[str, HostWorkers] | None], StagedOf]
 ) -> Iterator[tuple[StagedOf, OnDask, Options]]:
-    """The inputs of a job, staged for the memory and number of its workers; its cluster, and how it runs there.
+    """The inputs of a job, staged for the memory and hosts of its workers; its cluster, and how it runs there.
 
     Bad input is refused before an embedded cluster starts; a cluster that runs is asked first.
     """
     if job.run.scheduler:
         with _cluster_of(job, claim) as (cluster, options):
-            yield stage(cluster.memory_limit, cluster.n_workers), cluster, options
+            yield stage(cluster.memory_limit, cluster.hosts), cluster, options
         return
     staged = stage(None, None)
     with _cluster_of(job, claim) as (cluster, options):

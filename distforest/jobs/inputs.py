@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,7 @@ from distforest.growth.row_room import sizes_of
 from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
 from distforest.jobs.last_opened import LastOpened
-from distforest.jobs.scratch_room import passes_bytes
+from distforest.jobs.scratch_room import HostWorkers, workers_here
 from distforest.jobs.versions import check_own_growth
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import ArraySource
@@ -41,7 +41,8 @@ from distforest.sources.staging import Staged
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from distforest.forest.chosen_cut import ChosenCut
     from distforest.forest.forest import Params
@@ -97,6 +98,8 @@ class Inputs:
         How the features lie in parts; None: each host stages all of them. It does not change the forest.
     job
         Address of the folder of the job for which they were staged.
+    hosts
+        The workers by their hosts, as far as the cluster has told of them.
     """
 
     method: str
@@ -131,6 +134,7 @@ class Inputs:
     pair_weight: Staged | None = None
     pair_unit: int = 1
     job: str = ""
+    hosts: Mapping[str, HostWorkers] = field(default_factory=dict)
 
     @property
     def staged(self) -> list[Staged]:
@@ -147,7 +151,9 @@ class Inputs:
     def check_room(self) -> None:
         """Refuse to open the inputs on a host whose scratch folder has no room for what is not there yet.
 
-        A file that another process of the host is staging has its room, and this process will wait for it.
+        A file that another process of the host is staging has its room, and this process will wait for it. Who is the
+        first of the host to grow by passes asks for the room of all its workers; after that, part of it is taken, and
+        each asks for its own.
 
         Raises
         ------
@@ -162,13 +168,26 @@ class Inputs:
             of_row, beside = 4 * n_columns, 0
             if self.params.get("max_bins"):
                 of_row = beside = n_columns + 4 * sizes_of(self.n_categories)[0]
-            passes = passes_bytes(n * beside, of_row + self.truth.n_bytes // n, rows.n_distinct)
+            passes = self._writers.passes_bytes(n * beside, of_row + self.truth.n_bytes // n, rows.n_distinct)
         self.scratch.check_room(missing, passes, there)
 
     @property
     def n_categories(self) -> tuple[int, ...]:
         """Number of categories of each feature, 0 for a number; empty if all are numbers."""
         return self.rows.n_categories if isinstance(self.rows, Features) else ()
+
+    @property
+    def _writers(self) -> HostWorkers:
+        """The workers of this host if none has begun to write what passes do, and else this process alone."""
+        here, folder = workers_here(self.hosts), self._passes_folder
+        if not here.n_workers:
+            return HostWorkers()
+        has_begun = folder.is_dir() and any(folder.iterdir())
+        return HostWorkers(1, -(-here.threads // here.n_workers)) if has_begun else here
+
+    @property
+    def _passes_folder(self) -> Path:
+        return self.scratch.path / "passes"
 
     @property
     def passes_distances(self) -> bool:
@@ -288,7 +307,7 @@ class Inputs:
         The files that are opened are added to ``files``, to be checked for changes after growth.
         """
         data = self.data(matrix, files)
-        passes = None if self.rows_budget is None else Passes(self.scratch.path / "passes", self.rows_budget)
+        passes = None if self.rows_budget is None else Passes(self._passes_folder, self.rows_budget)
         params = self.params if self.chosen_cut is None else self.chosen_cut.into(self.params)
         return problem(METHODS[self.method], data, params, self.seed, passes)
 

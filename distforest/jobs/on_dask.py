@@ -25,6 +25,7 @@ from distforest.amounts import counted
 from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import check_worker_memory
+from distforest.jobs.scratch_room import HostWorkers
 from distforest.process_end import end_sooner
 from distforest.sources.lazy.own_process import in_own_processes
 
@@ -98,6 +99,7 @@ class WorkerIdentity(TypedDict):
 
     nthreads: int
     memory_limit: int
+    host: str
 
 
 def give_up(threads: int, seconds: float) -> None:
@@ -169,6 +171,15 @@ class OnDask:
     def n_workers(self) -> int:
         """Number of workers."""
         return len(self._workers())
+
+    @property
+    def hosts(self) -> dict[str, HostWorkers]:
+        """The workers by their hosts."""
+        found = dict[str, HostWorkers]()
+        for worker in self._workers():
+            known = found.get(worker["host"], HostWorkers(0, 0))
+            found[worker["host"]] = HostWorkers(known.n_workers + 1, known.threads + worker["nthreads"])
+        return found
 
     @property
     def threads(self) -> int:

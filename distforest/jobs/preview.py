@@ -26,7 +26,7 @@ from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.passes_chosen import WorkerRoom, by_passes, width_of
 from distforest.jobs.plan import TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
-from distforest.jobs.scratch_room import ScratchRoom, scratch_room
+from distforest.jobs.scratch_room import HostWorkers, ScratchRoom, scratch_room, workers_here
 from distforest.jobs.seen import Seen
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
@@ -48,6 +48,8 @@ from distforest.stores.addresses import naming
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distforest.jobs.inputs import Inputs
     from distforest.jobs.spec import Spec
     from distforest.sources.wanted import Wanted
@@ -95,7 +97,9 @@ class Preview:
     whole_bytes: int = 0
 
 
-def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None, n_workers: int | None = None) -> Inputs:
+def check_and_stage(
+    spec: Spec, folder: str, memory_limit: int | None = None, hosts: Mapping[str, HostWorkers] | None = None
+) -> Inputs:
     """Stage the inputs of a job, after their metadata show that it can run.
 
     Parameters
@@ -106,8 +110,8 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None, n_
         Address of the job's folder.
     memory_limit
         Memory of a worker in bytes, as its cluster reports it; by default that of the preview.
-    n_workers
-        Number of workers, as their cluster reports it; by default that of the preview.
+    hosts
+        The workers by their hosts, as their cluster reports them; by default those of the preview.
 
     Raises
     ------
@@ -119,12 +123,13 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None, n_
         It does not fit into the scratch folder; nothing was staged.
     """
     spec.run.scratch_folder.check()
-    seen = preview(spec, memory_limit, n_workers)
+    seen = preview(spec, memory_limit, hosts)
     check_memory(seen.least_bytes, memory_limit or seen.memory_limit, seen.cure)
     seen.scratch.check(spec.run.scratch_folder)
     for told in seen.told:
         warn_caller(told)
-    staged = replace(stage_inputs(spec, folder, seen.plan.n_parts), rows_budget=seen.plan.rows_budget)
+    staged = stage_inputs(spec, folder, seen.plan.n_parts)
+    staged = replace(staged, rows_budget=seen.plan.rows_budget, hosts=dict(hosts or {}))
     if staged.passes_distances and staged.n_unobserved:
         raise InputError(f"{truth_of(spec)[1]}: {NO_PASSES_WITH_HOLES}")
     return staged
@@ -148,7 +153,7 @@ def _group_of(address: str) -> str | None:
     return group if name and any(_is_there(f"{group}/{metadata}") for metadata in ZARR) else None
 
 
-def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None = None) -> Preview:
+def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, HostWorkers] | None = None) -> Preview:
     """Open the metadata of the inputs and plan the job.
 
     Trees grow in parts if the spec says so, and by passes if they do not fit into a worker otherwise, even one at a
@@ -160,8 +165,8 @@ def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None =
         The job.
     memory_limit
         Memory of a worker in bytes; None: as in the spec, or an equal share of this machine.
-    n_workers
-        Number of workers; None: those of the embedded cluster.
+    hosts
+        The workers by their hosts; None: those of the embedded cluster.
 
     Raises
     ------
@@ -183,7 +188,9 @@ def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None =
     if faults:
         raise SpecError(faults)
     size = _size(spec, seen)
-    workers, threads, least_batch = n_workers or workers_of(spec), spec.run.threads_per_worker, spec.run.batch or 1
+    workers, threads, least_batch = workers_of(spec), spec.run.threads_per_worker, spec.run.batch or 1
+    if hosts:
+        workers = sum(own.n_workers for own in hosts.values())
     own_limit = _limit(spec, workers)
     limit = memory_limit or own_limit
     cure, whole = "", projected_bytes(size, least_batch, 1)
@@ -193,9 +200,14 @@ def preview(spec: Spec, memory_limit: int | None = None, n_workers: int | None =
         size, cure = by_passes(spec.params, truth_of(spec)[0], size, WorkerRoom(limit, threads, spec.run.batch))
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
     least = projected_bytes(size, least_batch, 1)
-    is_here = n_workers is None and spec.run.scheduler is None  # elsewhere, hosts have workers that nobody has counted
-    room = scratch_room(seen, size, workers if is_here else 1, threads)
+    room = scratch_room(seen, size, workers_here(hosts) if hosts else _own_workers(spec, workers))
     return Preview(tuple(seen), size.n_rows, size.n_trees, planned, own_limit, room, tuple(told), least, cure, whole)
+
+
+def _own_workers(spec: Spec, workers: int) -> HostWorkers:
+    """The workers of this host before a cluster has told of them; on another scheduler at least one."""
+    n_workers = 1 if spec.run.scheduler else workers
+    return HostWorkers(n_workers, n_workers * spec.run.threads_per_worker)
 
 
 def _in_parts(parts: int | str, size: Size, workers: int) -> Size:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import platform
+import socket
 from typing import TYPE_CHECKING, NamedTuple
 
+import psutil
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from distforest.jobs.plan import Size
     from distforest.jobs.seen import Seen
@@ -21,6 +25,42 @@ TIMES_WRITTEN = 2
 """How often a tree's rows are on disk at once: while a node is parted, its own are there and its children's."""
 
 
+class HostWorkers(NamedTuple):
+    """The workers of a host, which share its scratch folder: their number, and the number of their threads."""
+
+    n_workers: int = 1
+    threads: int = 1
+
+    def passes_bytes(self, code_bytes: int, row_bytes: int, n_drawn: int) -> int:
+        """Bytes that they write while trees grow by passes over rows: codes each for itself, rows of a tree a thread.
+
+        A row takes ``row_bytes`` for its codes, or its features where these are read as they are, and its truth.
+
+        Examples
+        --------
+        >>> HostWorkers().passes_bytes(code_bytes=50_000, row_bytes=54, n_drawn=632)
+        133424
+        >>> HostWorkers(n_workers=2, threads=4).passes_bytes(50_000, 54, 632)
+        433696
+        """
+        rows = TIMES_WRITTEN * self.threads * n_drawn * (row_bytes + BYTES_OF_WAITING_ROW)
+        return self.n_workers * code_bytes + rows
+
+
+def workers_here(hosts: Mapping[str, HostWorkers]) -> HostWorkers:
+    """The workers among those of some hosts that are on this one, which may be known by several addresses.
+
+    Examples
+    --------
+    >>> workers_here({"127.0.0.1": HostWorkers(2, 4), "an.other.host": HostWorkers(8, 8)})
+    HostWorkers(n_workers=2, threads=4)
+    """
+    names = {"localhost", platform.node(), socket.gethostname()}
+    names |= {found.address for addresses in psutil.net_if_addrs().values() for found in addresses}
+    here = [workers for host, workers in hosts.items() if host in names]
+    return HostWorkers(sum(own.n_workers for own in here), sum(own.threads for own in here))
+
+
 class ScratchRoom(NamedTuple):
     """Bytes in the scratch folder of a host: of staged files, and of codes and rows while trees grow by passes."""
 
@@ -32,7 +72,7 @@ class ScratchRoom(NamedTuple):
         scratch.check_room(self.staged, self.passes)
 
 
-def scratch_room(seen: Sequence[Seen], size: Size, n_processes: int, threads: int) -> ScratchRoom:
+def scratch_room(seen: Sequence[Seen], size: Size, here: HostWorkers) -> ScratchRoom:
     """The room that a job takes, as far as metadata tell.
 
     Parameters
@@ -41,27 +81,13 @@ def scratch_room(seen: Sequence[Seen], size: Size, n_processes: int, threads: in
         The metadata of its inputs.
     size
         The size of its growth.
-    n_processes, threads
-        Workers of the host, and threads of each.
+    here
+        The workers of the host.
     """
     codes = size.matrix_bytes // 4 if size.room is None else size.n_rows * size.room.stored_bytes
     row_bytes = (codes + size.truth_bytes) // size.n_rows if size.room is None else size.room.bytes_on_disk
-    rows = passes_bytes(codes, row_bytes, threads * size.n_drawn)
     by_passes = size.rows_budget is not None and not size.dense
-    return ScratchRoom(_staged_bytes(seen, size), n_processes * rows if by_passes else 0)
-
-
-def passes_bytes(code_bytes: int, row_bytes: int, n_drawn: int) -> int:
-    """Bytes that a process writes while trees grow by passes over rows: all codes, and ``n_drawn`` rows of trees.
-
-    A row takes ``row_bytes`` for its codes, or its features where these are read as they are, and its truth.
-
-    Examples
-    --------
-    >>> passes_bytes(code_bytes=50_000, row_bytes=54, n_drawn=632)
-    133424
-    """
-    return code_bytes + TIMES_WRITTEN * n_drawn * (row_bytes + BYTES_OF_WAITING_ROW)
+    return ScratchRoom(_staged_bytes(seen, size), here.passes_bytes(codes, row_bytes, size.n_drawn) if by_passes else 0)
 
 
 def _staged_bytes(seen: Sequence[Seen], size: Size) -> int:

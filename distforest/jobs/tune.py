@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from distforest.forest.stopped_trees import EarlyStop
     from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
+    from distforest.jobs.scratch_room import HostWorkers
     from distforest.jobs.spec import Spec
     from distforest.jobs.tune_spec import TuneSpec
     from distforest.stores.folder import Folder
@@ -97,7 +98,7 @@ class TunedForest:
 
 
 def stage_grid(
-    spec: TuneSpec, folder: str, memory_limit: int | None = None, n_workers: int | None = None
+    spec: TuneSpec, folder: str, memory_limit: int | None = None, hosts: Mapping[str, HostWorkers] | None = None
 ) -> list[CellGroup]:
     """Stage the inputs of a tuning job once for all cells that read the same, after metadata show that each can run.
 
@@ -109,15 +110,15 @@ def stage_grid(
         Address of the job's folder.
     memory_limit
         Memory of a worker in bytes, as its cluster reports it.
-    n_workers
-        Number of workers; None: those of the embedded cluster.
+    hosts
+        The workers by their hosts; None: those of the embedded cluster.
 
     Raises
     ------
     SpecError, InputError, MemoryLimitError
         As `distforest.jobs.preview.check_and_stage`; a fault of one cell names it.
     """
-    cells, workers = spec.cells, (memory_limit, n_workers)
+    cells, workers = spec.cells, (memory_limit, hosts)
     _check_judged(preview(spec.fit_of(cells[0]), *workers), memory_limit)
     staged = check_and_stage(spec.fit_of(cells[0]), folder, *workers)
     weighted = staged.sample_weight is not None

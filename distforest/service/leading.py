@@ -68,7 +68,7 @@ def lead(task: LeadTask) -> JobResult:
             asked, overwrite = spec.question(), spec.run.overwrite
             return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), warnings)
         options = replace(options_of(spec), watch=watch, on_answer=watch.on_answer, stop=stop.address, claim=task.claim)
-        inputs = check_and_stage(spec, folder.address, cluster.memory_limit, cluster.n_workers)
+        inputs = check_and_stage(spec, folder.address, cluster.memory_limit, cluster.hosts)
         return fit_result(fit(inputs, spec.output, folder, cluster, options), warnings)
 
 

@@ -38,8 +38,11 @@ from distforest.service.leading import LeadTask, event_of, fit_result, lead, opt
 from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distributed import Client
 
+    from distforest.jobs.scratch_room import HostWorkers
     from distforest.service.job import Job
     from distforest.service.messages import JobResult, StateChanges
     from distforest.service.policy import Policy
@@ -94,12 +97,12 @@ class WorkerWatch:
 
 @dataclass(frozen=True)
 class StageTask:
-    """A spec whose inputs a worker checks and stages, the job's folder, the memory of a worker, and their number."""
+    """A spec whose inputs a worker checks and stages, the job's folder, the memory of a worker, and all by hosts."""
 
     spec: Spec
     folder: str
     memory_limit: int | None
-    n_workers: int | None = None
+    hosts: Mapping[str, HostWorkers] | None = None
 
     def __str__(self) -> str:
         return "the inputs"
@@ -108,7 +111,7 @@ class StageTask:
 def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
     """Check and stage the inputs of a job on the worker of this task; also returns the warnings."""
     with overheard() as warnings:
-        return check_and_stage(task.spec, task.folder, task.memory_limit, task.n_workers), warnings
+        return check_and_stage(task.spec, task.folder, task.memory_limit, task.hosts), warnings
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class GridTask:
     spec: TuneSpec
     folder: str
     memory_limit: int | None
+    hosts: Mapping[str, HostWorkers] | None = None
 
     def __str__(self) -> str:
         return "the inputs"
@@ -126,7 +130,7 @@ class GridTask:
 def stage_grid_there(task: GridTask) -> tuple[list[CellGroup], list[str]]:
     """Check and stage the inputs of a tuning job on the worker of this task; also returns the warnings."""
     with overheard() as warnings:
-        return stage_grid(task.spec, task.folder, task.memory_limit), warnings
+        return stage_grid(task.spec, task.folder, task.memory_limit, task.hosts), warnings
 
 
 def run_job(job: Job, context: ServiceContext) -> None:
@@ -208,14 +212,14 @@ def check_allowed(spec: AnySpec, policy: Policy) -> None:
 
 
 def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
-    task = StageTask(spec, work.address, cluster.memory_limit, cluster.n_workers)
+    task = StageTask(spec, work.address, cluster.memory_limit, cluster.hosts)
     [(inputs, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
     job.warn(warnings)
     return fit_result(fit(inputs, spec.output, work, cluster, _options(job, spec, work, claim)))
 
 
 def _tune(job: Job, spec: TuneSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
-    task = GridTask(spec, work.address, cluster.memory_limit)
+    task = GridTask(spec, work.address, cluster.memory_limit, cluster.hosts)
     [(groups, warnings)] = cluster.each(stage_grid_there, [task], Work("stage", spec.run.retries))
     job.warn(warnings)
     tuned = tune(spec, groups, work, cluster, _options(job, spec, work, claim))

@@ -15,7 +15,7 @@ from distforest.jobs.cluster import Here
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.plan import Size, check_memory, projected_bytes, within
 from distforest.jobs.preview import preview
-from distforest.jobs.scratch_room import passes_bytes
+from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, size_of
@@ -195,7 +195,7 @@ def test_what_passes_write_is_foreseen(tmp_path: Path, monkeypatch: pytest.Monke
     size = size_of(inputs.problem())
     assert size.room is not None
     codes = 900 * size.room.stored_bytes  # whose files have no name
-    foreseen = passes_bytes(codes, size.room.bytes_on_disk, size.n_drawn)
+    foreseen = HostWorkers().passes_bytes(codes, size.room.bytes_on_disk, size.n_drawn)
     assert most[0] + codes <= 1.02 * foreseen <= 2.6 * (most[0] + codes)
 
 

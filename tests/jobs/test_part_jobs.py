@@ -19,7 +19,7 @@ from distforest.jobs import on_dask, rounds
 from distforest.jobs.cluster import Cluster, Here
 from distforest.jobs.on_dask import OnDask, local_cluster, quiet_start
 from distforest.jobs.preview import faults_of_metadata, preview
-from distforest.jobs.scratch_room import SMALL_BYTES
+from distforest.jobs.scratch_room import SMALL_BYTES, HostWorkers
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
@@ -191,7 +191,7 @@ def test_auto_is_a_part_for_each_worker(store: str, tmp_path: Path) -> None:
     spec = spec_of(store, tmp_path, run={"parts": "auto"})
     planned = preview(spec).plan
     assert (planned.n_parts, len(planned.tasks)) == (2, 3)
-    assert preview(spec, n_workers=7).plan.n_parts == 7
+    assert preview(spec, hosts={"a.host": HostWorkers(7, 7)}).plan.n_parts == 7
     assert preview(spec_of(store, tmp_path)).plan.n_parts is None
 
 

@@ -15,11 +15,12 @@ from distforest.growth.stored_rows import StoredRows
 from distforest.jobs.cluster import Here
 from distforest.jobs.plan import IMPORTED_BYTES, LEAST_ROWS_BUDGET, Size, check_memory, projected_bytes, within
 from distforest.jobs.preview import preview
-from distforest.jobs.scratch_room import passes_bytes
+from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, size_of
 from distforest.sources.arrays import create_array, write_array
+from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def test_what_passes_write_is_foreseen(
     fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Here(), Options())
     codes = n * n_columns if max_bins == 16 else 0  # whose file has no name
     row_bytes = n_columns + 4 if max_bins == 16 else 4 * n_columns + 8
-    foreseen = passes_bytes(codes, row_bytes, sampling(spec.params, n).n_distinct)
+    foreseen = HostWorkers().passes_bytes(codes, row_bytes, sampling(spec.params, n).n_distinct)
     assert most[0] + codes <= 1.02 * foreseen <= most_above * (most[0] + codes)
 
 
@@ -96,6 +97,32 @@ def test_room_for_codes_and_rows_is_asked_for_each_worker(tmp_path: Path) -> Non
     assert one.passes > LARGE.matrix_bytes // 4
     assert (two.passes, elsewhere.passes) == (2 * one.passes, one.passes)
     assert one.staged >= 4 * 51 * LARGE.n_rows
+    spec = spec_in(tmp_path, "forest", min_samples_leaf=20, memory_limit="1GiB", max_bytes="2GiB")
+    shared, elsewhere = (
+        preview(spec, hosts={host: HostWorkers(3, 6), "another.host": HostWorkers(5, 5)}).scratch
+        for host in ("127.0.0.1", "a.third.host")
+    )
+    codes = 50 * LARGE.n_rows
+    assert shared.passes == 3 * codes + 6 * (one.passes - codes)
+    assert (elsewhere.passes, elsewhere.staged) == (0, one.staged)
+
+
+def test_the_first_worker_of_a_host_asks_for_the_room_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (n, n_columns), rng, asked = (300, 5), np.random.default_rng(0), list[int]()
+    for name, values in (("X", rng.normal(size=(n, n_columns))), ("y", rng.integers(0, 2, n))):
+        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    spec = spec_in(tmp_path, "forest")
+    monkeypatch.setattr(ScratchFolder, "check_room", lambda _self, _staged, beside=0, own=(): asked.append(beside))
+    known = replace(stage_inputs(spec, f"{tmp_path}/job"), rows_budget=20_000)
+    for hosts in ({}, {"127.0.0.1": HostWorkers(2, 6)}, {"another.host": HostWorkers(9, 9)}):
+        replace(known, hosts=hosts).check_room()
+    codes = n * n_columns
+    of_tree = asked[0] - codes
+    assert asked == [codes + of_tree, 2 * codes + 6 * of_tree, codes + of_tree]
+    (known.scratch.path / "passes").mkdir()
+    (known.scratch.path / "passes" / "a.codes").touch()  # a neighbour writes
+    replace(known, hosts={"127.0.0.1": HostWorkers(2, 6)}).check_room()
+    assert asked[-1] == codes + 3 * of_tree
 
 
 def large_arrays(folder: Path) -> None:

@@ -23,6 +23,7 @@ from distforest.jobs import inputs, merge, screening
 from distforest.jobs.cluster import Here, Progress
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.preview import check_and_stage, preview
+from distforest.jobs.scratch_room import HostWorkers, workers_here
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.sources import array_files
@@ -356,6 +357,11 @@ def test_what_the_workers_have_mapped_of_jobs_that_have_ended_may_go(
     assert "that may be there (`run.scratch_limit`) are in use; wait until other jobs have ended, or set" in told
     assert run(second, cluster).n_grown == N_TREES
     assert [path.exists() for path in staged] == [False, True]
+
+
+@pytest.mark.cluster
+def test_a_cluster_tells_which_workers_share_a_host(cluster: OnDask) -> None:
+    assert workers_here(cluster.hosts) == HostWorkers(cluster.n_workers, cluster.slots)
 
 
 @pytest.mark.cluster
