@@ -1,8 +1,9 @@
 """Answers at size: a row against an opened forest, neighbours in parts of the index, and batch scoring.
 
-``python benchmarks/answers_at_size.py few`` asks forests of the digits for one row at a time. ``... parts`` finds the
-nearest of many rows in a worker of a stated memory, with the whole index and in parts of it, each in a process of its
-own whose peak the system tells. ``... batch`` scores many rows and compares with reading the same store by Zarr alone.
+``python benchmarks/answers_at_size.py few`` asks forests of the digits for one row at a time. ``... others`` asks one
+on distances for one other row after another. ``... parts`` finds the nearest of many rows in a worker of a stated
+memory, with the whole index and in parts of it, each in a process of its own whose peak the system tells. ``... batch``
+scores many rows and compares with reading the same store by Zarr alone.
 Data are made in ``--folder`` and removed.
 """
 
@@ -78,6 +79,23 @@ def few(folder: Path, repeats: int, only: list[str]) -> None:
         cells = [milliseconds(ask, repeats) if ask and _answers(ask) else "" for ask in asks]
         rows.append([name, str(forest.forest_.n_trees), *cells])
     print_table(["forest", "trees", "5 neighbours, ms", "prediction, ms", "distance to 5, ms"], rows)
+
+
+def others(folder: Path) -> None:
+    """One other row of the digits after another against a forest on their distances, as freshly opened."""
+    X, y = load_digits(return_X_y=True)
+    path = folder / "SMERF, distances.forest.zarr"
+    if not path.exists():
+        SMERF(500, random_state=0).fit(X.astype(np.float32), Distances(np.abs(y[:, None] - y) * 1.0)).save(path)
+    forest, times = load(path), []
+    for row in np.random.default_rng(0).permutation(len(X)):
+        one = X[row : row + 1].astype(np.float32)
+        start = time.process_time()
+        forest.kneighbors(one, 5)
+        times.append(1e3 * (time.process_time() - start))
+    spans = [(0, 1), (1, 10), (10, 50), (50, 200), (200, 500), (500, 1000), (1000, len(X))]
+    rows = [[f"{first + 1:,} to {last:,}", f"{np.mean(times[first:last]):.2f}"] for first, last in spans]
+    print_table(["rows", "5 neighbours, ms a row"], rows)
 
 
 def _answers(ask: Callable[[], object]) -> bool:
@@ -192,7 +210,7 @@ def _timed(work: Callable[[], object]) -> tuple[float, float]:
 def main() -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["few", "parts", "batch", "neighbors"])
+    parser.add_argument("what", choices=["few", "others", "parts", "batch", "neighbors"])
     parser.add_argument("asked", nargs="?")
     parser.add_argument("--folder", type=Path, default=Path("answers-at-size"))
     parser.add_argument("--rows", type=int, default=10_000_000)
@@ -209,6 +227,8 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     if given.what == "few":
         few(given.folder, given.repeats, given.only)
+    elif given.what == "others":
+        others(given.folder)
     elif given.what == "parts":
         parts(given.folder, given.rows, given.limits)
     else:

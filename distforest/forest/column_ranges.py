@@ -27,7 +27,7 @@ MOST_RANGES = 4096
 FEWEST_QUERIES = 8
 """Fewer queries are not judged: they may be alike for a reason of their own."""
 
-CACHED_BYTES = 1 << 18
+RANGED_BYTES = 1 << 18
 """Bytes of rows that stay in the processor's cache between the least and the greatest."""
 
 VALUES_SIDE_BY_SIDE = 2048
@@ -60,7 +60,7 @@ class ColumnRanges(NamedTuple):
         """
         least, greatest = np.full((2, matrix.shape[1]), np.nan)
         lacks = np.zeros(matrix.shape[1], np.bool_)
-        for _, block in row_blocks(matrix, CACHED_BYTES):
+        for _, block in row_blocks(matrix, RANGED_BYTES):
             lowest, highest = (along_columns(f, block) for f in (np.minimum, np.maximum))
             if (holes := np.isnan(lowest)).any():  # without NaN, min and max are several times as fast as fmin and fmax
                 lacks |= holes

@@ -64,6 +64,7 @@ def test_a_top_has_the_nodes_that_many_rows_reached(monkeypatch: pytest.MonkeyPa
     assert (tops.columns[tops.slot].tolist(), tops.columns.tolist()) == ([7, 3, 7], [3, 7])
 
 
-def test_tops_that_read_a_column_for_each_step_are_not_worth_it() -> None:
+def test_tops_that_read_a_column_for_each_step_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_tops, "COST_OF_COLUMN", 1.0)
     tops = tops_of(1, np.zeros(2, np.int64), np.array([1.0, 0.9]), 4 * COLUMNS, COLUMNS)
     assert (tops.start.tolist(), len(tops.columns)) == ([0, 0], 0)
