@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.column_ranges import ColumnRanges
     from distforest.forest.forest import Forest
+    from distforest.forest.row_ranges import KnownRows
     from distforest.jobs.answers import Answer
     from distforest.jobs.neighbor_room import Limit
     from distforest.sources.factors import ClassName
@@ -81,6 +82,7 @@ class Outline:
     columns: int | None = None
     sizes: Sizes | None = None
     ranges: ColumnRanges | None = field(default=None, compare=False)
+    known_rows: KnownRows | None = field(default=None, compare=False)
 
 
 def outline(question: Question, limit: Limit | None = None) -> Outline:
@@ -106,7 +108,8 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
     columns = forest.n_training if ANSWERS[question.answer].is_graph else None
     sizes = _sizes(question, forest, n_answers, opened_bytes(manifest))
     told_of = (told, forest.meaning.rows.value, ids, names)
-    return Outline(digest, arrays, n_answers, classes, *told_of, _chunk_rows(question), columns, sizes, forest.ranges)
+    known = (forest.ranges, forest.known_rows)
+    return Outline(digest, arrays, n_answers, classes, *told_of, _chunk_rows(question), columns, sizes, *known)
 
 
 def _chunk_rows(question: Question) -> int:
