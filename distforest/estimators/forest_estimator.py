@@ -52,6 +52,7 @@ from distforest.sources.data_frames import (
     numbers_of_columns,
     told_of_row_order,
     with_plain_missing,
+    with_zero_fills,
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
@@ -288,12 +289,14 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             check_number_columns(rows, is_training=reset)
             dtypes = dtypes_of(rows)
             self._check_numbered_columns(rows, reset)
-            rows = with_plain_missing(rows, with_digits=True)
+            rows = with_zero_fills(with_plain_missing(rows, with_digits=True))
         if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
         is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
         accept_sparse = "csr" if is_accepted else False
         checked = self._validated(rows, reset, accept_sparse=accept_sparse, ensure_all_finite=False)
+        if is_data_frame(rows) and checked.dtype.kind == "O":  # of Arrow or Polars, whose columns hold numbers
+            checked = checked.astype(np.float64)
         if reset:
             names = getattr(self, "feature_names_in_", None)  # which validate_data has set
             self._set_schema(None if names is None else Schema.of_names(names, dtypes))

@@ -20,7 +20,7 @@ from distforest.errors import InputError
 from distforest.jit import borrowing
 from distforest.sources.given import is_stored
 from distforest.sources.guarded import RegularStore, guarded
-from distforest.sources.packed import unpacked
+from distforest.sources.packed import array_of_values
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities
 from distforest.stores.addresses import is_remote, may_pass, reaching, store_options
 from distforest.stores.room import told_if_full
@@ -251,7 +251,7 @@ def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
         raise InputError(f"{address}: a Zarr array was expected, found a group with {inside}; name one of them")
     if "pickle" in {getattr(codec, "codec_id", "") for codec in (*node.filters, *node.compressors)}:
         raise InputError(f"{address}: numbers or text were expected, found pickled objects, which could run any code")
-    return unpacked(address, guarded(node))
+    return array_of_values(address, guarded(node))
 
 
 def release_pages(array: np.ndarray) -> None:

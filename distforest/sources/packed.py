@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from distforest.sources.guarded import ZarrArray
 
-SCALE, OFFSET, MARKS = "scale_factor", "add_offset", ("_FillValue", "missing_value")
+SCALE, OFFSET, MARK_NAMES = "scale_factor", "add_offset", ("_FillValue", "missing_value")
 """The attributes of an array that say what its numbers stand for."""
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"
@@ -43,7 +43,7 @@ LARGEST_WHOLE = 2**53
 CURE = "write the values themselves, with NaN for what is missing: `ds.drop_encoding().to_zarr(...)` in xarray"
 
 
-class Packing(NamedTuple):
+class StandsFor(NamedTuple):
     """What the stored numbers of an array stand for.
 
     Attributes
@@ -59,7 +59,7 @@ class Packing(NamedTuple):
     marks: tuple[np.generic, ...]
 
     @classmethod
-    def of(cls, array: ZarrArray) -> Packing | None:
+    def of(cls, array: ZarrArray) -> StandsFor | None:
         """What an array's attributes say; None if its numbers stand for themselves.
 
         Raises
@@ -75,7 +75,7 @@ class Packing(NamedTuple):
         scale, offset = _number(attributes, SCALE, 1.0), _number(attributes, OFFSET, 0.0)
         if scale == 0.0:
             raise InputError(f"attribute {SCALE}: another number than 0 was expected; {CURE}")
-        marks = [mark for name in MARKS for mark in _marks(attributes, name, dtype)]
+        marks = [mark for name in MARK_NAMES for mark in _marks(attributes, name, dtype)]
         if array.metadata.zarr_format == 2 and DIMENSIONS in attributes and array.fill_value:
             marks.append(dtype.type(array.fill_value))
         known = tuple(mark for mark in dict.fromkeys(marks) if mark == mark)  # NaN is missing anyway
@@ -91,14 +91,14 @@ class Packing(NamedTuple):
 
         Examples
         --------
-        >>> Packing(0.5, 10.0, (np.int16(-9999),)).unpacked(np.array([4, -9999], np.int16))
+        >>> StandsFor(0.5, 10.0, (np.int16(-9999),)).unpacked(np.array([4, -9999], np.int16))
         array([12., nan])
         """
         values = stored.astype(np.float64)
         is_missing = np.isin(stored, np.array(self.marks, stored.dtype)) if self.marks else np.zeros(stored.shape, bool)
         is_large = (stored > LARGEST_WHOLE) | (stored < -LARGEST_WHOLE)
         if stored.dtype.kind != "f" and (is_large & ~is_missing).any():
-            expected = f"whole numbers up to {LARGEST_WHOLE:,} were expected beside {SCALE} or {MARKS[0]}"
+            expected = f"whole numbers up to {LARGEST_WHOLE:,} were expected beside {SCALE} or {MARK_NAMES[0]}"
             raise InputError(f"{expected}, found larger ones; {CURE}")
         if (self.scale, self.offset) != (1.0, 0.0):
             values = values * self.scale + self.offset
@@ -149,10 +149,10 @@ def _float_of(text: str) -> float:
 
 
 @dataclass(frozen=True)
-class Unpacking(ArrayArrayCodec):
+class Unpacked(ArrayArrayCodec):
     """A codec that only decodes: from stored numbers, of the dtype of ``stored``, to values in float64."""
 
-    packing: Packing
+    packing: StandsFor
     stored: Any
     address: str
     is_fixed_size = True
@@ -185,10 +185,10 @@ class Stored(NamedTuple):
 
 
 @overload
-def unpacked(address: str, array: ZarrArray) -> ZarrArray: ...
+def array_of_values(address: str, array: ZarrArray) -> ZarrArray: ...
 @overload
-def unpacked(address: str, array: object) -> object: ...
-def unpacked(address: str, array: object) -> object:
+def array_of_values(address: str, array: object) -> object: ...
+def array_of_values(address: str, array: object) -> object:
     """The same array with its values in float64 if it is one of Zarr whose numbers are packed, else as it is.
 
     Raises
@@ -199,7 +199,7 @@ def unpacked(address: str, array: object) -> object:
     if not isinstance(array, zarr.Array):
         return array
     try:
-        packing = Packing.of(array)
+        packing = StandsFor.of(array)
     except InputError as error:
         raise InputError(f"{address}: {error}") from error
     if packing is None:
@@ -212,7 +212,7 @@ def unpacked(address: str, array: object) -> object:
     object.__setattr__(metadata, "fill_value", packing.unpacked(fill.reshape(1))[0])
     same = array.async_array
     pipeline: Any = same.codec_pipeline
-    codecs = (Unpacking(packing, stored, address), *pipeline.array_array_codecs)
+    codecs = (Unpacked(packing, stored, address), *pipeline.array_array_codecs)
     values = replace(same, metadata=array.metadata)
     object.__setattr__(values, "metadata", metadata)
     object.__setattr__(values, "codec_pipeline", replace(pipeline, array_array_codecs=codecs))
