@@ -56,7 +56,7 @@ from distforest.sources.data_frames import (
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
-from distforest.sources.files.ids import told_of_named_order
+from distforest.sources.files.ids import refuse_text_as_bytes, told_of_named_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
@@ -331,6 +331,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
         """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""
+        refuse_text_as_bytes(where, X)
         schema, fitted = Schema.of_array(where, X), self._schema()
         if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
             refuse_categories(schema, where, type(self).__name__)

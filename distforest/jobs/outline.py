@@ -18,7 +18,7 @@ from distforest.jobs.neighbor_room import Sizes, check_opened, opened_bytes
 from distforest.jobs.question import Question
 from distforest.jobs.sides import check_sides
 from distforest.sources.arrays import open_array
-from distforest.sources.files.ids import ids_beside
+from distforest.sources.files.ids import ids_beside, refuse_text_as_bytes
 from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.row_kinds import Dense, Features, Several
 from distforest.sources.schema import Schema
@@ -132,6 +132,8 @@ def _told_of_arrays(question: Question) -> Iterator[str]:
     """Yield warnings about the arrays; an error names the array that cannot be read."""
     for name, address in question.arrays.items():
         with naming(name, address):
+            if question.callback is None and name in {"queries", "reference"}:
+                refuse_text_as_bytes(address, open_matrix(address))
             yield from check_stored([address], question.strict, question.max_bytes)
 
 
