@@ -102,7 +102,7 @@ def test_the_warning_states_both_ranges_in_the_numbers_of_the_user() -> None:
         UserWarning,
         match=r"^X: the greatest distance of 89 of 89 rows is below that of any training object \(0.624 to 0.997 here, "
         r"6.56 to 9.26 in training\), but the forest reads distances: give distances by the function and on the scale "
-        r"of training, not similarities$",
+        r"of training, not similarities; or they are unlike all that it has learned from$",
     ):
         forest.predict(D[1::2, ::2] / 10.0)
 
