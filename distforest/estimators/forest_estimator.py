@@ -384,11 +384,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             warn_caller(f"X: {told}")
 
     def _warn_of_far_queries(self, source: Source) -> None:
-        """Warn of columns of which all queries lie far beyond the training rows."""
+        """Warn of columns of which all queries lie far beyond the training rows, or some hold a mark."""
         training = self.forest_.ranges
-        if training is None or source.shape[0] < FEWEST_QUERIES or (found := ColumnRanges.of_source(source)) is None:
+        if training is None or (found := ColumnRanges.of_source(source)) is None:
             return
-        if told := training.told_of_far(found, self._names_of(len(found.least))):
+        names = self._names_of(len(found.least))
+        told = training.told_of_far(found, names) if source.shape[0] >= FEWEST_QUERIES else ""
+        if told := told or training.told_of_marks(found, names):
             warn_caller(f"X: {told}")
 
     def _names_of(self, n_columns: int) -> tuple[str, ...] | None:

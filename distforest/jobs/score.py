@@ -211,8 +211,10 @@ def _told_of_queries(parts: Iterable[SeenQueries], found: Outline) -> Iterator[s
     if unlearned:
         yield told_of_unlearned(unlearned, found.n_answers, found.names)
     ranges = [part.ranges for part in seen if part.ranges is not None]
-    if ranges and found.ranges is not None and found.n_answers >= FEWEST_QUERIES:
-        yield from filter(None, [found.ranges.told_of_far(reduce(ColumnRanges.joined, ranges), found.names)])
+    if ranges and found.ranges is not None:
+        of_all = reduce(ColumnRanges.joined, ranges), found.names
+        told = found.ranges.told_of_far(*of_all) if found.n_answers >= FEWEST_QUERIES else ""
+        yield from filter(None, [told or found.ranges.told_of_marks(*of_all)])
     of_rows = [part.rows for part in seen if part.rows is not None]
     if of_rows and found.known_rows is not None:
         yield from filter(None, [found.known_rows.told(reduce(SeenRows.joined, of_rows))])
