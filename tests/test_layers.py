@@ -46,6 +46,7 @@ ONLY_IN = {
     "zarr": {
         "sources.arrays",
         "sources.guarded",
+        "sources.anndata_columns",
         "sources.packed",
         "sources.sharded",
         "forest.sealed.artifact",

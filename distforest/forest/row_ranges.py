@@ -42,7 +42,7 @@ Of 532 pairs of training and test objects, from six data sets, scaled or not, by
 that follow from each, no test set has more than 5% of its rows beyond, no single class more than 15%, and the most
 outlying 5% not more than 31%. Of 836 test sets of distances for similarities, or the reverse, 757 have over half."""
 
-MARGIN = 0.03
+ROW_MARGIN = 0.03
 """Share of the range of all training similarities by which a row has to lie beyond: a range may have no width."""
 
 
@@ -163,7 +163,7 @@ class KnownRows(NamedTuple):
         ):
             rows = RowEnds.of(measure, first_row=first_row, is_square=is_square)
             ends = rows.ends[:, (rows.n_observed >= fewest) & (rows.n_observed <= most)]
-            margin = MARGIN * (high.max() - low.min())
+            margin = ROW_MARGIN * (high.max() - low.min())
             below, above = ends < low[:, None] - margin, ends > high[:, None] + margin
             range_here = (f.reduce(ends, axis=1, initial=np.nan) for f in (np.fmin, np.fmax))
             counts = np.array([ends.shape[1], *rows.n_own])
