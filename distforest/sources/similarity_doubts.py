@@ -6,7 +6,7 @@ import numpy as np
 
 from distforest.sources.arrays import row_blocks
 
-COMPARED_ROWS, SAMPLED_ROWS = 64, 1000
+COMPARED_ROWS, SAMPLED_ROWS = 64, 256
 """At most so many evenly spaced rows are compared with the columns of the same objects; and so many tell whether all
 rows are worth a look."""
 
