@@ -43,7 +43,15 @@ DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},
-    "zarr": {"sources.arrays", "sources.guarded", "sources.sharded", "forest.sealed.artifact", "forest.sealed.files"},
+    "zarr": {
+        "sources.arrays",
+        "sources.guarded",
+        "sources.anndata_columns",
+        "sources.packed",
+        "sources.sharded",
+        "forest.sealed.artifact",
+        "forest.sealed.files",
+    },
     "onnx": {"forest.onnx_model"},
     "numcodecs": {"sources.guarded"},
     "sklearn": {

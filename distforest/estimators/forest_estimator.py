@@ -52,10 +52,11 @@ from distforest.sources.data_frames import (
     numbers_of_columns,
     told_of_row_order,
     with_plain_missing,
+    with_zero_fills,
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
-from distforest.sources.files.ids import told_of_named_order
+from distforest.sources.files.ids import refuse_text_as_bytes, told_of_named_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
@@ -288,12 +289,14 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             check_number_columns(rows, is_training=reset)
             dtypes = dtypes_of(rows)
             self._check_numbered_columns(rows, reset)
-            rows = with_plain_missing(rows, with_digits=True)
+            rows = with_zero_fills(with_plain_missing(rows, with_digits=True))
         if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
         is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
         accept_sparse = "csr" if is_accepted else False
         checked = self._validated(rows, reset, accept_sparse=accept_sparse, ensure_all_finite=False)
+        if is_data_frame(rows) and checked.dtype.kind == "O":  # of Arrow or Polars, whose columns hold numbers
+            checked = checked.astype(np.float64)
         if reset:
             names = getattr(self, "feature_names_in_", None)  # which validate_data has set
             self._set_schema(None if names is None else Schema.of_names(names, dtypes))
@@ -328,6 +331,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
         """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""
+        refuse_text_as_bytes(where, X)
         schema, fitted = Schema.of_array(where, X), self._schema()
         if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
             refuse_categories(schema, where, type(self).__name__)
@@ -380,11 +384,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             warn_caller(f"X: {told}")
 
     def _warn_of_far_queries(self, source: Source) -> None:
-        """Warn of columns of which all queries lie far beyond the training rows."""
+        """Warn of columns of which all queries lie far beyond the training rows, or some hold a mark."""
         training = self.forest_.ranges
-        if training is None or source.shape[0] < FEWEST_QUERIES or (found := ColumnRanges.of_source(source)) is None:
+        if training is None or (found := ColumnRanges.of_source(source)) is None:
             return
-        if told := training.told_of_far(found, self._names_of(len(found.least))):
+        names = self._names_of(len(found.least))
+        told = training.told_of_far(found, names) if source.shape[0] >= FEWEST_QUERIES else ""
+        if told := told or training.told_of_marks(found, names):
             warn_caller(f"X: {told}")
 
     def _names_of(self, n_columns: int) -> tuple[str, ...] | None:

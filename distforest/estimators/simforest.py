@@ -59,6 +59,7 @@ from distforest.sources.lazy.source import Objects, items_of
 from distforest.sources.opening import opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
+from distforest.sources.similarity_doubts import told_of_similarity_doubts
 from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.addresses import naming
@@ -287,6 +288,8 @@ class OnSimilarities(OnRows):
         for part in np.split(matrix, matrix.shape[1] // len(matrix), axis=1) if isinstance(matrix, np.ndarray) else ():
             if warning := told_of_distances(part):
                 warn_caller(f"{warning}; if these are distances, give kind='distance'")
+            elif warning := told_of_similarity_doubts(part):
+                warn_caller(f"similarity: {warning}")
 
     def _fit_lazily(self, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None) -> None:
         """Grow the forest from similarities that are evaluated when they are needed."""

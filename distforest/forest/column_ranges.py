@@ -34,6 +34,10 @@ VALUES_SIDE_BY_SIDE = 2048
 """Number of values that are compared with as many others at a time."""
 
 
+FAR_MARK = 10.0
+"""A number of nines, such as -9999, is a mark if it lies so many times the range of a column beyond it."""
+
+
 class ColumnRanges(NamedTuple):
     """The least and the greatest value of each column, shape (n_columns,) both; NaN in a column without any.
 
@@ -154,6 +158,44 @@ class ColumnRanges(NamedTuple):
         it = "it" if len(columns) == 1 else "them"
         found = f"all rows lie far beyond those of training in {', '.join([first, *others])}{more}"
         return f"{found}, where the forest has learned nothing; give {it} in the unit and on the scale of training"
+
+    def told_of_marks(self, queries: ColumnRanges, names: Sequence[str] | None = None) -> str:
+        """A warning of numbers that mark what is missing in queries, such as -9999, and that training lacked; else "".
+
+        They are whole numbers of nines, far beyond the range of a column.
+
+        Examples
+        --------
+        >>> training = ColumnRanges.of(np.array([[11.0, 0.0], [15.0, 1.0]]))
+        >>> queries = ColumnRanges.of(np.array([[-9999.0, 0.0], [14.5, 1.0]]))
+        >>> training.told_of_marks(queries, ["alcohol", "red"])
+        "'alcohol' holds -9999, far beyond training rows (11 to 15), and is read as that number; if it marks what is
+        missing, put NaN in its place"
+        """
+        if len(queries.least) != len(self.least):
+            return ""
+        width = self.greatest - self.least
+        for column in np.flatnonzero(width > 0.0).tolist():
+            for value in (float(queries.least[column]), float(queries.greatest[column])):
+                beyond = max(self.least[column] - value, value - self.greatest[column])
+                if beyond > FAR_MARK * width[column] and _is_of_nines(value):
+                    called = repr(names[column]) if names else f"column {column}"
+                    own = f"{self.least[column]:.6g} to {self.greatest[column]:.6g}"
+                    found = f"{called} holds {value:.0f}, far beyond training rows ({own}), and is read as that number"
+                    return f"{found}; if it marks what is missing, put NaN in its place"
+        return ""
+
+
+def _is_of_nines(value: float) -> bool:
+    """Whether a number is whole and written with nines alone, at least two of them.
+
+    Examples
+    --------
+    >>> [_is_of_nines(value) for value in (-99.0, 9999.0, 9.0, 99.5, 990.0, float("nan"))]
+    [True, True, False, False, False, False]
+    """
+    digits = f"{abs(value):.0f}"
+    return len(digits) > 1 and value % 1.0 == 0.0 and set(digits) == {"9"}
 
 
 def along_columns(ufunc: np.ufunc, block: np.ndarray) -> np.ndarray:

@@ -20,11 +20,12 @@ from distforest.forest.graph_leaves import GraphMembers
 from distforest.forest.held_nodes import HeldNodes
 from distforest.forest.kept_distances import KeptDistances
 from distforest.forest.leaf_index import LeafIndex
-from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
+from distforest.forest.leaf_kinds import NEAREST, VOICES, KeepsNothing, leaf_kind
 from distforest.forest.lean_table import LeanTable
 from distforest.forest.leaves import LaidMeans, LeafDistances, LeafTable, Means, Members, expect
 from distforest.forest.missing import LACKING, count_unlearned
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
+from distforest.forest.row_ranges import ROW_RANGES, KnownRows
 from distforest.forest.table import NodeTable, PickledWithoutCaches
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
@@ -32,9 +33,9 @@ from distforest.sources.category_codes import check_codes
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
-from distforest.sources.row_kinds import Features, Several, is_built_in, row_kind
+from distforest.sources.row_kinds import Dense, Features, Several, is_built_in, row_kind
 from distforest.sources.schema import Schema
-from distforest.sources.sparse import read_sparse
+from distforest.sources.sparse import canonical_csr, read_sparse
 from distforest.sources.sparse_features import SparseFeatures, read_sparse_features
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.leaf_kinds import LeafEntry, LeafKind
     from distforest.sources.arrays import Matrix
+    from distforest.sources.distance_doubts import SeenSigns
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Int32s, Ints, Source
@@ -229,6 +231,12 @@ class Forest(PickledWithoutCaches):
         """Between which numbers the columns of the training rows lie, but for categories; None if nobody knows."""
         return ColumnRanges.of_entry(self.provenance.get(COLUMN_RANGES), self._categories)
 
+    @cached_property
+    def known_rows(self) -> KnownRows | None:
+        """What is known of rows of given similarities in training; None of other rows, or if nobody knows."""
+        may_be_outlying = isinstance(self.meaning.leaf, KeepsNothing)
+        return KnownRows.of(self.provenance.get(ROW_RANGES), self.meaning.rows, may_be_outlying)
+
     @property
     def _categories(self) -> set[int]:
         """The columns that hold codes of categories."""
@@ -375,7 +383,7 @@ class Forest(PickledWithoutCaches):
         """SHA-256 of the meaning and all arrays; equal for equal forests, wherever and however they were grown."""
         return digest_of(self.meaning, {name: chunk_digests(array) for name, array in self.arrays().items()})
 
-    def source(self, queries: object) -> Source:
+    def source(self, queries: object, signs: SeenSigns | None = None) -> Source:
         """Read the rows of queries as the trees do.
 
         Parameters
@@ -384,6 +392,8 @@ class Forest(PickledWithoutCaches):
             Features, shape (n, n_features), dense or sparse; or for a forest on a precomputed matrix the similarities
             (or distances) of each query to every training object, shape (n, n_training), or a sparse matrix of the
             observed ones.
+        signs
+            Sees the distances, where the forest was taught distances to training objects.
 
         Raises
         ------
@@ -394,15 +404,19 @@ class Forest(PickledWithoutCaches):
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
+        sees = signs if isinstance(rows, Dense) and rows.of_distances else None
         matrix: np.ndarray | SparseSource | SparseFeatures
         if is_sparse(queries) and isinstance(rows, Several):
             raise InputError("several similarities are read from dense rows, found a sparse matrix; give X.toarray()")
         if isinstance(rows, Several):
-            matrix = rows.read(queries if _is_array(queries) else np.asarray(queries))
+            matrix = rows.read(queries if _is_array(queries) else np.asarray(queries), signs)
         elif is_sparse(queries):
             matrix = read_sparse_features(queries) if isinstance(rows, Features) else read_sparse(queries, reading)
+            if sees is not None:
+                sees.see(canonical_csr(queries).data, 0)
         else:
-            matrix = read(queries if _is_array(queries) else np.asarray(queries), reading, borrows=True)
+            given = queries if _is_array(queries) else np.asarray(queries)
+            matrix = read(given, reading, onlooker=sees, borrows=True)
         expected = rows.n_features
         if matrix.shape[1] != expected:
             raise InputError(

@@ -20,6 +20,7 @@ from distforest.forest.leaves import COSTS, Members, leaves_per_tree, triangle_s
 from distforest.forest.missing import LACKING
 from distforest.forest.node_sums import Moments, accumulate, describe
 from distforest.forest.observed_leaves import ObservedMembers
+from distforest.forest.row_ranges import RowRanges
 from distforest.forest.table import NodeTable, route
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.growth.cuts.far_values import middle_of
@@ -220,11 +221,15 @@ class Data:
     def told_of_features(self, are_missing_sent: bool) -> dict[str, Any]:
         """The provenance's entries of features: their ranges and, if ``are_missing_sent``, those that a row lacks.
 
-        Sparse features have none. Of rows that lie in parts nobody has all values, so their ranges are left out.
+        Of given similarities they are the ranges of rows. Sparse features have none. Of rows that lie in parts nobody
+        has all values, so their ranges are left out.
         """
         if isinstance(self.matrix, Bins):
             return {LACKING: list(self.matrix.lacking)} if self.matrix.lacking and are_missing_sent else {}
-        if is_given(self.rows) or not isinstance(self.matrix, np.ndarray):
+        if is_given(self.rows):
+            ranges = RowRanges.of(self.source(), self.n_rows)
+            return {} if ranges is None else ranges.entry()
+        if not isinstance(self.matrix, np.ndarray):
             return {}
         found = ColumnRanges.of(self.matrix)
         are_told = are_missing_sent and isinstance(self.rows, (Features, PairColumns)) and found.lacks.any()

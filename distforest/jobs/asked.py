@@ -18,6 +18,7 @@ from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
 from distforest.sources.arrays import ArraySource
+from distforest.sources.distance_doubts import SeenSigns
 from distforest.sources.opening import open_matrix, rows_in
 from distforest.sources.point_pairs import PairColumns, check_points
 from distforest.sources.readings import FEATURES, read
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.forest.leaf_index import LeafIndex
     from distforest.forest.pairs.pair_scores import Points
+    from distforest.forest.row_ranges import SeenRows
     from distforest.jobs.own_distances import OwnDistances
     from distforest.jobs.question import Question
     from distforest.sources.guarded import ZarrArray
@@ -128,10 +130,20 @@ class Asked:
         """The row numbers of the queries, or of the pairs."""
         return np.arange(self.span.start, self.span.stop)
 
-    @cached_property
+    @property
     def source(self) -> Source:
         """The queries as a source that the forest reads."""
-        return self._source("queries", self.span)
+        return self._source_and_signs[0]
+
+    @property
+    def signs(self) -> SeenSigns | None:
+        """What is seen of the signs of distances to training objects; None if a function gives them."""
+        return None if self.routed or is_over_pairs(self.forest) else self._source_and_signs[1]
+
+    @cached_property
+    def _source_and_signs(self) -> tuple[Source, SeenSigns]:
+        signs = SeenSigns()
+        return self.forest.source(self._recoded("queries", self.span), signs), signs
 
     @property
     def lacking(self) -> list[int]:
@@ -152,6 +164,11 @@ class Asked:
             points = self.points("queries", self.span)
             return ColumnRanges.of(points) if isinstance(points, np.ndarray) else None
         return None if self.routed else ColumnRanges.of_source(self.source)
+
+    def seen_rows(self, n_queries: int) -> SeenRows | None:
+        """How rows of similarities, of ``n_queries`` in all, compare with those of training; None of other rows."""
+        known = self.forest.known_rows
+        return None if self.routed or known is None else known.seen(self.source, self.span.start, n_queries)
 
     @property
     def unlearned(self) -> dict[int, int]:

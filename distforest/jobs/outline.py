@@ -18,7 +18,7 @@ from distforest.jobs.neighbor_room import Sizes, check_opened, opened_bytes
 from distforest.jobs.question import Question
 from distforest.jobs.sides import check_sides
 from distforest.sources.arrays import open_array
-from distforest.sources.files.ids import ids_beside
+from distforest.sources.files.ids import ids_beside, refuse_text_as_bytes
 from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.row_kinds import Dense, Features, Several
 from distforest.sources.schema import Schema
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.column_ranges import ColumnRanges
     from distforest.forest.forest import Forest
+    from distforest.forest.row_ranges import KnownRows
     from distforest.jobs.answers import Answer
     from distforest.jobs.neighbor_room import Limit
     from distforest.sources.factors import ClassName
@@ -81,6 +82,7 @@ class Outline:
     columns: int | None = None
     sizes: Sizes | None = None
     ranges: ColumnRanges | None = field(default=None, compare=False)
+    known_rows: KnownRows | None = field(default=None, compare=False)
 
 
 def outline(question: Question, limit: Limit | None = None) -> Outline:
@@ -106,7 +108,8 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
     columns = forest.n_training if ANSWERS[question.answer].is_graph else None
     sizes = _sizes(question, forest, n_answers, opened_bytes(manifest))
     told_of = (told, forest.meaning.rows.value, ids, names)
-    return Outline(digest, arrays, n_answers, classes, *told_of, _chunk_rows(question), columns, sizes, forest.ranges)
+    known = (forest.ranges, forest.known_rows)
+    return Outline(digest, arrays, n_answers, classes, *told_of, _chunk_rows(question), columns, sizes, *known)
 
 
 def _chunk_rows(question: Question) -> int:
@@ -129,6 +132,8 @@ def _told_of_arrays(question: Question) -> Iterator[str]:
     """Yield warnings about the arrays; an error names the array that cannot be read."""
     for name, address in question.arrays.items():
         with naming(name, address):
+            if question.callback is None and name in {"queries", "reference"}:
+                refuse_text_as_bytes(address, open_matrix(address))
             yield from check_stored([address], question.strict, question.max_bytes)
 
 

@@ -31,6 +31,7 @@ from distforest.jobs.seen import Seen
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
 from distforest.sources.arrays import bytes_of, open_array
+from distforest.sources.files.ids import refuse_text_as_bytes
 from distforest.sources.graph_distances import MOST_KEPT_DENSE
 from distforest.sources.laid_rows import laid_bytes
 from distforest.sources.opening import open_matrix
@@ -249,7 +250,22 @@ def faults_of_metadata(spec: Spec) -> list[str]:
 
 
 def _faults_of_what_was_seen(spec: Spec, seen: list[Seen]) -> list[str]:
-    return [*_faults_of_features(spec, seen), *_misfits(spec, seen), *_faults_of_parts(spec, seen)]
+    of_values = [*_faults_of_features(spec, seen), *_faults_of_amounts(spec, seen)]
+    return [*of_values, *_misfits(spec, seen), *_faults_of_parts(spec, seen)]
+
+
+def _faults_of_amounts(spec: Spec, seen: list[Seen]) -> list[str]:
+    """The faults of targets and embeddings that are no numbers, or more of them than one for each row."""
+    kind, truth = truth_of(spec)
+    found = next((array for array in seen if array.address == truth and not array.matrix), None)
+    if found is None or not kind.is_of_amounts:
+        return []
+    if found.dtype.startswith("complex"):
+        return [f"{found.name}: {found.address}: numbers were expected, found dtype {found.dtype}"]
+    if kind in {TruthKind.TARGETS, TruthKind.DIFFERENCES} and found.shape[1:] not in {(), (1,)}:
+        expected = f"{found.name}: {found.address}: one target for each row was expected, shape (n_rows,)"
+        return [f"{expected}, found shape {found.shape}; several are an embedding"]
+    return []
 
 
 def _faults_of_parts(spec: Spec, seen: list[Seen]) -> list[str]:
@@ -337,6 +353,8 @@ def _read_metadata(wanted: Wanted) -> Seen:
         raise InputError(f"{address}: a Zarr array was expected, found none; {group} holds {inside}")
     array = open_matrix(address) if wanted.may_be_sparse else open_array(address)
     shape = tuple(map(int, array.shape))
+    if wanted.role != Role.OBJECTS:
+        refuse_text_as_bytes(address, array)
     check_shape(array, reading)
     is_number = reading is not AS_IT_IS or wanted.role in {Role.SAMPLE_WEIGHT, Role.PAIR_WEIGHT}
     if is_number and array.dtype.kind not in NUMBERS:

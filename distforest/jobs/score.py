@@ -21,6 +21,7 @@ from distforest.forest.column_ranges import FEWEST_QUERIES, ColumnRanges
 from distforest.forest.missing import told_of_rows_without_values, told_of_unlearned
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import is_over_pairs
+from distforest.forest.row_ranges import SeenRows
 from distforest.forest.table import route
 from distforest.jobs import answers
 from distforest.jobs.asked import VOTERS, Asked, opened_forest
@@ -29,6 +30,7 @@ from distforest.jobs.neighbor_room import Limit, room_for_neighbors
 from distforest.jobs.outline import Outline, outline
 from distforest.jobs.sides import own_distances
 from distforest.sources.arrays import ENCODING, create_array, open_array, row_blocks, writable_array, write_array
+from distforest.sources.distance_doubts import SeenSigns
 from distforest.sources.files.ids import IDS, TEXT_ENCODING
 from distforest.sources.lazy.source import Objects, joined
 from distforest.sources.staging import read_objects
@@ -67,7 +69,8 @@ class ScoreTask:
 
     ``routed`` is the group with the nodes of all objects, if similarities come from a function; ``done`` the folder
     that records which tasks are done; ``run`` tells this scoring from all others; ``part_rows`` is how many rows of the
-    leaf index are made at once, None for all; ``own`` what is known of the ground truth, if anything is asked of it.
+    leaf index are made at once, None for all; ``own`` what is known of the ground truth, if anything is asked of it;
+    ``n_queries`` is how many answers there are in all.
     """
 
     question: Question
@@ -80,6 +83,7 @@ class ScoreTask:
     run: str = ""
     part_rows: int | None = None
     own: OwnDistances | None = None
+    n_queries: int = 0
 
     @property
     def name(self) -> str:
@@ -173,7 +177,8 @@ def score(
             check_new(output, ANSWERS_KIND, overwrite)
         with _routed(question, found, output, cluster, watch) as routed:
             of_all, run = (question, found.digest, building.address), uuid4().hex
-            tasks = [ScoreTask(*of_all, *span, routed, done, run, part_rows, for_own) for span in _spans(found, step)]
+            made = partial(ScoreTask, routed=routed, done=done, run=run, part_rows=part_rows, own=for_own)
+            tasks = [made(*of_all, *span, n_queries=found.n_answers) for span in _spans(found, step)]
             missing = [task for task in tasks if task.name not in names]
             if len(missing) == len(tasks):
                 if done:
@@ -191,18 +196,28 @@ def score(
 
 
 def _told_of_queries(parts: Iterable[SeenQueries], found: Outline) -> Iterator[str]:
-    """Yield warnings of queries without any value, that lack what no training row lacked, or that are far from all."""
-    rows, unlearned, ranges = list[int](), Counter[int](), list[ColumnRanges]()
+    """Yield warnings of queries without any value, or that are unlike the training rows; see `SeenQueries`."""
+    rows, unlearned, seen, signs = list[int](), Counter[int](), list[SeenQueries](), SeenSigns()
     for part in parts:
         rows += part.lacking
         unlearned.update(part.unlearned)
-        ranges += [] if part.ranges is None else [part.ranges]
+        seen.append(part)
+        if part.signs is not None:
+            signs.join(part.signs)
+    if told := signs.told():
+        yield told
     if rows:
         yield told_of_rows_without_values(len(rows), found.n_answers, min(rows), found.value)
     if unlearned:
         yield told_of_unlearned(unlearned, found.n_answers, found.names)
-    if ranges and found.ranges is not None and found.n_answers >= FEWEST_QUERIES:
-        yield from filter(None, [found.ranges.told_of_far(reduce(ColumnRanges.joined, ranges), found.names)])
+    ranges = [part.ranges for part in seen if part.ranges is not None]
+    if ranges and found.ranges is not None:
+        of_all = reduce(ColumnRanges.joined, ranges), found.names
+        told = found.ranges.told_of_far(*of_all) if found.n_answers >= FEWEST_QUERIES else ""
+        yield from filter(None, [told or found.ranges.told_of_marks(*of_all)])
+    of_rows = [part.rows for part in seen if part.rows is not None]
+    if of_rows and found.known_rows is not None:
+        yield from filter(None, [found.known_rows.told(reduce(SeenRows.joined, of_rows))])
 
 
 def _parts_and_step(found: Outline, limit: Limit) -> tuple[int | None, int]:
@@ -381,11 +396,17 @@ class SeenQueries(NamedTuple):
         How many lack a value that no training row lacked, by column.
     ranges
         Between which numbers each column lies; None of queries that have no features.
+    rows
+        How rows of similarities compare with those of training; None of other queries.
+    signs
+        What is seen of the signs of distances to training objects; None of other queries.
     """
 
     lacking: list[int]
     unlearned: dict[int, int]
     ranges: ColumnRanges | None = None
+    rows: SeenRows | None = None
+    signs: SeenSigns | None = None
 
 
 def answer_rows(task: ScoreTask) -> SeenQueries:
@@ -403,4 +424,7 @@ def answer_rows(task: ScoreTask) -> SeenQueries:
             array[asked.span] = values.astype(array.dtype)
     if task.done:
         task.done.write(task.name, b"")
-    return SeenQueries([], {}) if row.of_pairs else SeenQueries(asked.lacking, asked.unlearned, asked.ranges)
+    if row.of_pairs:
+        return SeenQueries([], {})
+    of_rows = asked.seen_rows(task.n_queries), asked.signs
+    return SeenQueries(asked.lacking, asked.unlearned, asked.ranges, *of_rows)

@@ -18,8 +18,10 @@ from zarr.storage import FsspecStore
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.jit import borrowing
+from distforest.sources.anndata_columns import CODE_ARRAY, VALUE_ARRAY, without_missing
 from distforest.sources.given import is_stored
 from distforest.sources.guarded import RegularStore, guarded
+from distforest.sources.packed import array_of_values
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities
 from distforest.stores.addresses import is_remote, may_pass, reaching, store_options
 from distforest.stores.room import told_if_full
@@ -239,7 +241,9 @@ def is_sparse_group(node: object) -> bool:
 def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
     """Check that the node opened at an address is an array without pickled objects; raises InputError if not.
 
-    Returns the same array with guarded codecs: see `distforest.sources.guarded`.
+    Returns the same array with guarded codecs, its values where its numbers are packed, and an error where a column of
+    AnnData lacks one: see `distforest.sources.guarded`, `distforest.sources.packed` and
+    `distforest.sources.anndata_columns`.
     """
     if is_sparse_group(node):
         where = "which only a given similarity matrix, a graph, features, and queries may be"
@@ -249,7 +253,15 @@ def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
         raise InputError(f"{address}: a Zarr array was expected, found a group with {inside}; name one of them")
     if "pickle" in {getattr(codec, "codec_id", "") for codec in (*node.filters, *node.compressors)}:
         raise InputError(f"{address}: numbers or text were expected, found pickled objects, which could run any code")
-    return guarded(node)
+    array = array_of_values(address, guarded(node))
+    group, _, name = address.rstrip("/").rpartition("/")
+    if name not in {CODE_ARRAY, VALUE_ARRAY} or not group:
+        return array
+    try:
+        beside = open_node(group)
+    except InputError:
+        return array
+    return without_missing(address, array, beside) if isinstance(beside, zarr.Group) else array
 
 
 def release_pages(array: np.ndarray) -> None:

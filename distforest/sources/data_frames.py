@@ -116,6 +116,28 @@ def with_plain_missing(rows: T, with_digits: bool = False) -> T:
     return changed
 
 
+def with_zero_fills(frame: T) -> T:
+    """A data frame whose sparse columns of pandas are dense if one of them leaves out anything but 0, such as NaN.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"a": pd.arrays.SparseArray([1.0, float("nan")]), "b": pd.arrays.SparseArray([0, 1])})
+    >>> [str(dtype) for dtype in with_zero_fills(frame).dtypes]
+    ['float64', 'int64']
+    """
+    given: Any = frame
+    if not _is_of_pandas(frame):
+        return frame
+    columns = {name: column for name, column in given.items() if hasattr(column.dtype, "fill_value")}
+    if all(column.dtype.fill_value == 0 for column in columns.values()):
+        return frame
+    changed = given.copy(deep=False)
+    for name, column in columns.items():
+        changed[name] = column.sparse.to_dense()
+    return changed
+
+
 def _has_words(values: np.ndarray) -> bool:
     return any(isinstance(value, str) for value in values)
 
@@ -203,7 +225,7 @@ def holds_numbers(column: object) -> bool:
     if kind is not None and kind in NUMBERS:  # also if NumPy could not convert its missing values
         return True
     values = _with_none(np.asarray(column))
-    if values.dtype.kind in "mM":  # NumPy would convert them to counts since 1970
+    if values.dtype.kind in "mMc":  # NumPy would convert dates to counts since 1970, and drop what is imaginary
         return False
     try:
         values.astype(np.float64)

@@ -12,6 +12,7 @@ import scipy
 from distforest.sources.arrays import array_at, is_sparse_group, open_array, open_node
 from distforest.sources.collections import gathered
 from distforest.sources.given import is_collection
+from distforest.sources.packed import array_of_values
 from distforest.sources.sparse_store import SparseStore
 from distforest.sources.stored import warn_of_absent
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 def opened_array(values: object) -> object:
     """Open the Zarr array at an address, a path or URL; compute a Dask collection; anything else stays as it is.
 
-    Warns of chunks that are not stored, also where the array on disk was opened by the caller.
+    Warns of chunks that are not stored, also where the array on disk was opened by the caller; of packed numbers it has
+    the values.
     """
     if is_collection(values):
         return gathered(values)
@@ -30,7 +32,7 @@ def opened_array(values: object) -> object:
     place = str(getattr(values, "store_path", "")) if address is None else address
     if address is not None or place.startswith("file://"):
         warn_of_absent([place.removeprefix("file://")], max_bytes=sys.maxsize)  # its size is checked where it is read
-    return values if address is None else open_array(address)
+    return array_of_values(place, values) if address is None else open_array(address)
 
 
 def opened_rows(values: object) -> object:

@@ -26,6 +26,7 @@ from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIM
 from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.schema import Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST, ScratchFolder
+from distforest.sources.similarity_doubts import told_of_similarity_doubts
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
@@ -333,8 +334,12 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
 def _told_of_similarities(similarities: Staged, place: StagingPlace) -> str:
     """Whether given similarities have one triangle alone; warns if they look like distances."""
     with similarities.watched(place.scratch) as values:
-        told = told_of_distances(values) if similarities.reading is SIMILARITIES else ""
+        is_similarity = similarities.reading is SIMILARITIES
+        told = told_of_distances(values) if is_similarity else ""
+        doubt = told_of_similarity_doubts(values) if is_similarity and not told else ""
         one_sided = told_of_one_side(values)
+    if doubt:
+        warn_caller(f"{similarities.address}: {doubt}")
     if told:
         cure = f"similarity = {{ kind = 'dense', matrix = {similarities.address!r}, measure = 'distance' }}"
         warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")

@@ -19,6 +19,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.array_files import Mapped, array_digest, npy_header, open_sound, untouched, written_rows
 from distforest.sources.arrays import bytes_of, open_array
+from distforest.sources.files.ids import refuse_text_as_bytes
 from distforest.sources.guarded import DamagedChunkError
 from distforest.sources.laid_rows import laid_rows
 from distforest.sources.readings import Reading, check_shape, checked_blocks, read_level
@@ -136,6 +137,8 @@ def stage(address: str, reading: Reading, scratch: ScratchFolder, onlooker: Onlo
     """
     array, why = open_array(address), f"to stage {address}"
     objects = read_objects(address) if reading.keep and array.dtype.kind in OF_ANY_LENGTH else None
+    if not reading.keep:
+        refuse_text_as_bytes(address, array)
     try:
         check_shape(array, reading)
         with laid_rows(array, scratch, why) as rows:

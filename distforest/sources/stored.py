@@ -21,6 +21,7 @@ import numpy as np
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import bytes_of, open_arrays
 from distforest.sources.files.bounds import allowed_bytes
+from distforest.sources.packed import array_of_values
 from distforest.stores.addresses import reaching, store_of
 from distforest.threads import in_thread
 
@@ -142,7 +143,8 @@ def _absence_in(address: str, array: ZarrArray, chunks: Chunks, strict: bool) ->
         missing = f"{chunks.count - chunks.n_stored:,} of {chunks.count:,}"
         damage = f"chunk {chunks.missing} is missing ({missing}), and all were written"
         raise InputError(f"{address}: {damage}; restore it, or write the array anew")
-    fill = array.fill_value.item() if isinstance(array.fill_value, np.generic) else array.fill_value
+    value = array_of_values(address, array).fill_value
+    fill = value.item() if isinstance(value, np.generic) else value
     found = f"{chunks.absence} and read as {fill!r}"
     if strict:
         raise InputError(f"{address}: all chunks were expected (`strict`), found that {found}; write them all")

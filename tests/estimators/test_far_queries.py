@@ -93,6 +93,39 @@ def test_a_job_tells_of_all_its_tasks_at_once(name: str, tmp_path: Path, monkeyp
         score(Question(address, f"{data}/some", "neighbors", n_neighbors=2), str(tmp_path / "b.zarr"), Here(2), True)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_a_mark_that_training_lacked_is_told(name: str, tmp_path: Path) -> None:
+    forest, address, data = KINDS[name](POINTS), str(tmp_path / "f.zarr"), str(tmp_path / "d.zarr")
+    forest.save(address)
+    some = POINTS.astype(np.float64)
+    some[3, 1] = -9999
+    match = r"column 1 holds -9999, far beyond training rows \(.*\), and is read as that number; if it marks"
+    with pytest.warns(UserWarning, match=f"^X: {match}"):
+        forest.distance(some[2:5], some[2:5])
+    write_array(data, "some", some.shape, some.dtype, [some])
+    with pytest.warns(UserWarning, match=f"some: {match}"):
+        score(Question(address, f"{data}/some", "neighbors", n_neighbors=2), str(tmp_path / "a.zarr"), Here(2), True)
+    for number in (-9998.0, 1e20, np.nan):  # of which another warning may tell
+        some[3, 1] = number
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "X: column 1 holds")
+            warnings.filterwarnings("ignore", "X: no training row lacked|.*lack a value")
+            forest.distance(some[2:5], some[2:5])
+
+
+def test_a_mark_of_training_is_none_of_queries() -> None:
+    X = POINTS.astype(np.float64)
+    X[::9, 1] = -9999
+    forest = SMERF(4, **FEW).fit(X, LABELS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        forest.distance(X[::9], X)
+    assert forest.forest_.ranges is not None
+    whole = ColumnRanges.of(np.array([[0.0], [99.0]]))  # a column that goes on
+    assert whole.told_of_marks(ColumnRanges.of(np.array([[999.0]]))) == ""
+    assert whole.told_of_marks(ColumnRanges.of(np.zeros((3, 2)))) == ""
+
+
 def test_columns_are_told_by_their_names_and_categories_are_not_judged() -> None:
     frame = pd.DataFrame({"size": POINTS[:, 0], "weight": POINTS[:, 1], "flag": LABELS > 0})
     frame["colour"] = pd.Categorical(np.array(["red", "blue"])[LABELS], ["red", "blue"])

@@ -6,14 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from distforest.errors import JobError, SpecError
+from distforest import URerF
+from distforest.errors import InputError, JobError, SpecError
+from distforest.jobs.outline import outline
 from distforest.jobs.plan import plan
 from distforest.jobs.preview import absent_inputs, check_and_stage, faults_of_metadata, preview
+from distforest.jobs.question import Question
 from distforest.jobs.scratch_room import SMALL_BYTES
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import write_array
+from distforest.sources.files.ids import TEXT_ENCODING, packed_names
 from distforest.sources.scratch import ScratchFolder
 
 
@@ -121,6 +125,62 @@ def test_labels_of_two_dimensions_are_refused_by_metadata(data, inputs):
     write_array(data, "column", (24, 1), np.dtype("i8"), [np.zeros((24, 1), "i8")])
     with pytest.raises(SpecError, match=r"^input\.labels: .* shape \(n_rows,\), found shape \(24, [12]\)$"):
         preview(spec_of(data, "simforest", inputs))
+
+
+@pytest.mark.parametrize(
+    ("method", "inputs", "fault"),
+    [
+        (
+            "smerf",
+            {"features": "ids", "distances": {"kind": "labels", "values": "y"}},
+            "input.features: .*/ids: numbers",
+        ),
+        (
+            "smerf",
+            {"features": "X", "distances": {"kind": "embedding", "values": "ids"}},
+            "input.distances: .*: numbers",
+        ),
+        ("urerf", {"features": "ids"}, "input.features: .*/ids: numbers"),
+        ("rfd", {"features": "ids", "labels": "y"}, "input.features: .*/ids: numbers"),
+        (
+            "simforest",
+            {"labels": "y", "similarity": {"kind": "rbf", "features": "ids"}},
+            "input.similarity: .*: numbers",
+        ),
+    ],
+)
+def test_names_of_rows_as_bytes_are_no_features(data, tmp_path, method, inputs, fault):
+    names, attributes = packed_names([f"row {row}" for row in range(24)], 6), {TEXT_ENCODING: "utf-8"}
+    write_array(data, "ids", names.shape, names.dtype, [names], attributes=attributes)
+    spec = spec_of(data, method, inputs)
+    fault += " were expected, found the names of rows as bytes of text; name another array, such as X beside it"
+    for check in (preview, lambda spec: [check_and_stage(spec, f"{tmp_path}/job")]):
+        with pytest.raises(SpecError, match=fault):
+            check(spec)
+    assert len(faults_of_metadata(spec)) == 1
+    with pytest.raises(InputError, match="ids: numbers were expected, found the names of rows"):
+        URerF(2).fit(f"{data}/ids")
+    forest, rows = str(tmp_path / "f.zarr"), np.arange(144.0).reshape(24, 6)
+    URerF(2, min_samples_split=4, random_state=0).fit(rows).save(forest)
+    with pytest.raises(InputError, match="ids: numbers were expected, found the names of rows"):
+        outline(Question(forest, f"{data}/ids", "apply"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "fault"),
+    [
+        ({"distances": {"kind": "targets", "values": "complex"}}, "numbers were expected, found dtype complex128"),
+        ({"distances": {"kind": "embedding", "values": "complex"}}, "numbers were expected, found dtype complex128"),
+        ({"distances": {"kind": "targets", "values": "E"}}, "one target for each row was expected, .*an embedding"),
+        (
+            {"distances": {"kind": "targets", "metric": "absolute", "values": "E"}},
+            "one target for each row was expected",
+        ),
+    ],
+)
+def test_amounts_that_are_none_are_refused_by_metadata(data, inputs, fault):
+    with pytest.raises(SpecError, match=rf"input\.distances: {data}/\w+: {fault}"):
+        preview(spec_of(data, "smerf", {"features": "X", **inputs}))
 
 
 def test_labels_under_distances_are_named_by_their_key(data):

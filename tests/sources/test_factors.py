@@ -134,7 +134,7 @@ def test_what_pandas_has_in_the_place_of_a_value_is_refused_with_its_row() -> No
     for missing in (pandas.NA, pandas.NaT, None):
         with pytest.raises(InputError, match="labels contain 1 missing value, the first in row 1"):
             encoded(pandas.Series(["a", missing, "b"], dtype=object))
-    with pytest.raises(InputError, match="'NAType', the first in row 1"):
+    with pytest.raises(InputError, match="targets contain 1 NaN or infinite values, the first in row 1; remove those"):
         finite_vectors(pandas.Series([1.0, pandas.NA], dtype=object), "targets")
     with pytest.raises(InputError, match="targets contain 1 NaT, the first in row 1"):
         finite_vectors(pandas.to_datetime(pandas.Series(["2020-01-01", None])), "targets")

@@ -119,6 +119,24 @@ def read_ids(address: str) -> np.ndarray:
     return np.array([name for _, block in row_blocks(array) for name in names_of_rows(block, attributes)], np.str_)
 
 
+def refuse_text_as_bytes(address: str, array: object) -> None:
+    """Refuse an array of the names of rows, which `ingest` writes as bytes, in the place of numbers.
+
+    Raises
+    ------
+    InputError
+        Its attributes say that its numbers are bytes of text.
+    """
+    attributes = getattr(array, "attrs", None)
+    if (
+        attributes is not None
+        and attributes.get(TEXT_ENCODING) == "utf-8"
+        and getattr(array, "dtype", None) == np.uint8
+    ):
+        cure = "name another array, such as X beside it"
+        raise InputError(f"{address}: numbers were expected, found the names of rows as bytes of text; {cure}")
+
+
 def ids_beside(address: str, n_rows: int) -> str | None:
     """The address of the names that `distforest.sources.files.ingest.ingest` wrote beside an array; None: none."""
     address_of_ids = _told_beside(address)

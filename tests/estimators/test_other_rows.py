@@ -1,0 +1,231 @@
+"""Similarities asked of a forest over distances, or the reverse: told in Python and in jobs, and never otherwise."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_iris, load_wine
+from sklearn.metrics import pairwise_distances
+from sklearn.preprocessing import scale
+
+from distforest import SimForestClassifier, SimForestOutlier, load, merge
+from distforest.forest.row_ranges import (
+    FEWEST_SEEN,
+    MOST_ENDS,
+    ROW_RANGES,
+    KnownRows,
+    MeasuredRows,
+    RowEnds,
+    RowRanges,
+    SeenRows,
+)
+from distforest.jobs.cluster import Here
+from distforest.jobs.question import Question
+from distforest.jobs.score import score
+from distforest.sources.arrays import ArraySource, write_array
+from distforest.sources.row_kinds import Dense
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SETS = {
+    name: (scale(X), y)
+    for name, (X, y) in {"iris": load_iris(return_X_y=True), "wine": load_wine(return_X_y=True)}.items()
+}
+METRICS = ("euclidean", "cityblock", "cosine")
+SIMILARITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "reciprocal": lambda D: 1.0 / (1.0 + D),
+    "exponential": lambda D: np.exp(-D),
+    "gaussian": lambda D: np.exp(-(D**2) / 8.0),
+}
+
+
+def grown(kind: str, S: np.ndarray, y: np.ndarray, **params: Any) -> SimForestClassifier:
+    return SimForestClassifier(kind=kind, n_estimators=3, random_state=0, **params).fit(S, y)
+
+
+def is_told(ask: Callable[[Any], object], rows: Any, message: str = "but the forest reads") -> bool:
+    """Whether an answer comes with the warning; any other warning fails."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        ask(rows)
+    assert len(found) <= 1
+    assert all(message in str(one.message) for one in found)
+    return bool(found)
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_rows_of_the_other_kind_are_told_and_right_ones_never(name: str, metric: str, similarity: str) -> None:
+    X, y = SETS[name]
+    D = pairwise_distances(X, metric=metric)
+    np.fill_diagonal(D, 0.0)
+    S = SIMILARITIES[similarity](D)
+    train, test = np.arange(0, len(X), 2), np.arange(1, len(X), 2)
+    for kind, own, other in (("distance", D, S), ("similarity", S, D)):
+        forest = grown(kind, own[np.ix_(train, train)], y[train])
+        assert is_told(forest.predict, other[np.ix_(test, train)])
+        assert is_told(forest.apply, other[np.ix_(train, train)])
+        assert not is_told(forest.apply, own[np.ix_(train, train)])
+        assert not is_told(forest.apply, own[np.ix_(train[::-1], train)])
+        assert not is_told(forest.predict, own[np.ix_(test, train)])
+        for label in np.unique(y):
+            assert not is_told(forest.predict, own[np.ix_(test[y[test] == label], train)])
+
+
+def test_training_objects_asked_again_are_told_by_their_own_place() -> None:
+    X, y = SETS["wine"]
+    D = pairwise_distances(X)
+    D /= D.max()
+    forest = grown("distance", D, y)
+    found = (
+        "most rows, as many as training objects, are further from the object of their own number than any other, but"
+    )
+    assert is_told(forest.predict, 1.0 - D, found)
+    forest = grown("similarity", 1.0 - D, y)
+    assert is_told(
+        forest.predict, D, "are less similar to the object of their own number than any other, but the forest"
+    )
+
+
+def test_the_warning_states_both_ranges_in_the_numbers_of_the_user() -> None:
+    X, y = SETS["wine"]
+    D = pairwise_distances(X)
+    forest = grown("distance", D[::2, ::2], y[::2])
+    with pytest.warns(
+        UserWarning,
+        match=r"^X: the greatest distance of 89 of 89 rows is below that of any training object \(0.624 to 0.997 here, "
+        r"6.56 to 9.26 in training\), but the forest reads distances: give distances by the function and on the scale "
+        r"of training, not similarities; or they are unlike all that it has learned from$",
+    ):
+        forest.predict(D[1::2, ::2] / 10.0)
+
+
+def test_distances_below_zero_are_told() -> None:
+    X, y = SETS["iris"]
+    D = pairwise_distances(X)
+    forest = grown("distance", D[::2, ::2], y[::2])
+    for rows in (-D[1:10:2, ::2], scipy.sparse.csr_array(-D[1:10:2, ::2])):
+        assert is_told(forest.predict, rows, "X: 375 distances are below 0, the least")
+    assert not is_told(forest.predict, D[1:10:2, ::2] - 1e-9)
+    assert not is_told(forest.predict, D[1:10:2, ::2] > 1)
+    assert not is_told(grown("similarity", -D[::2, ::2], y[::2]).predict, -D[1:10:2, ::2])
+
+
+def test_a_job_tells_of_all_its_tasks_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 64)  # several tasks
+    X, y = SETS["wine"]
+    D = pairwise_distances(X)
+    forest, address, data = grown("distance", D[::2, ::2], y[::2]), str(tmp_path / "f.zarr"), str(tmp_path / "d.zarr")
+    forest.save(address)
+    S = np.exp(-D)
+    arrays = {
+        "right": D[1::2, ::2],
+        "own": D[::2, ::2],
+        "other": S[1::2, ::2],
+        "other_own": S[::2, ::2] * 9,
+        "below": -D[1::2, ::2],
+    }
+    for name, rows in arrays.items():
+        write_array(data, name, rows.shape, rows.dtype, [rows])
+
+    def ask(name: str) -> None:
+        question = Question(address, f"{data}/{name}", "neighbors", n_neighbors=2)
+        score(question, str(tmp_path / f"{name}-answers.zarr"), Here(2), True)
+
+    assert not is_told(ask, "right")
+    assert not is_told(ask, "own")
+    assert is_told(ask, "other", "other: the greatest distance of 89 of 89 rows is below")
+    assert is_told(ask, "other_own", "other_own: most rows, as many as training objects, are further from the object")
+    assert is_told(ask, "below", "below: 7,921 distances are below 0, the least")
+
+
+def test_each_of_several_similarities_is_judged() -> None:
+    X, y = SETS["wine"]
+    S, T = np.exp(-pairwise_distances(X)), X @ X.T
+    forest = SimForestClassifier(["precomputed", "precomputed"], n_estimators=3, random_state=0)
+    forest.fit([S[::2, ::2], T[::2, ::2]], y[::2])
+    assert not is_told(forest.predict, [S[1::2, ::2], T[1::2, ::2]])
+    assert is_told(forest.predict, [S[1::2, ::2], pairwise_distances(X)[1::2, ::2]], "by measure 1 of")
+
+
+def test_outliers_may_be_unlike_all_training_objects() -> None:
+    X, _ = SETS["wine"]
+    D, far = pairwise_distances(X), pairwise_distances(X[::2] + 9.0, X)
+    forest = SimForestOutlier(kind="distance", n_estimators=5, random_state=0).fit(D)
+    assert not is_told(forest.predict, far)
+    assert is_told(forest.predict, np.exp(-D[::2]))
+
+
+def test_rows_with_other_numbers_of_observed_entries_are_not_judged() -> None:
+    X, y = SETS["wine"]
+    D = pairwise_distances(X)
+    forest = grown("distance", D[::2, ::2], y[::2])
+    some = np.full_like(D[1::2, ::2], np.nan)
+    some[:, :3] = D[1::2, :6:2]
+    assert not is_told(forest.predict, some)
+    near = scipy.sparse.csr_array(np.where(D[::2, ::2] < 6, D[::2, ::2], 0))
+    sparse = grown("distance", near, y[::2], on_missing="surrogate")
+    assert ROW_RANGES in sparse.forest_.provenance
+    assert not is_told(sparse.apply, scipy.sparse.csr_array(np.where(D[1::2, ::2] < 6, D[1::2, ::2], 0)))
+    assert is_told(sparse.apply, scipy.sparse.csr_array(np.where(D[1::2, ::2] < 6, 9 + D[1::2, ::2], 0)))
+
+
+def test_few_rows_and_forests_that_do_not_know_tell_nothing(tmp_path: Path) -> None:
+    X, y = SETS["iris"]
+    D = pairwise_distances(X)
+    forest = grown("distance", D, y)
+    assert is_told(forest.predict, 99 * D[:FEWEST_SEEN])
+    assert not is_told(forest.predict, 99 * D[: FEWEST_SEEN - 1])
+    address = str(tmp_path / "forest.zarr")
+    both = merge([forest, SimForestClassifier(kind="distance", n_estimators=3, random_state=1).fit(D, y)])
+    both.save(address)
+    assert load(address).forest_.provenance[ROW_RANGES] == forest.forest_.provenance[ROW_RANGES]
+    assert is_told(load(address).predict, 99 * D)
+    assert ROW_RANGES not in grown("distance", D[45:58, 45:58], y[45:58]).forest_.provenance  # few objects
+    few = {"least": [0, 1], "mean": [0, 1], "greatest": [0, 1]}
+    full = {**few, "observed": [1, 999]}
+    for entry in (
+        None,
+        1,
+        [],
+        [1],
+        [few],
+        [full, full],
+        [{**few, "observed": [1, "a"]}],
+        [{**few, "observed": [3, 4], "mean": [None, 1]}],
+    ):
+        object.__setattr__(forest.forest_, "provenance", {**forest.forest_.provenance, ROW_RANGES: entry})
+        forest.forest_.__dict__.pop("known_rows", None)
+        assert not is_told(forest.predict, 99 * D)
+
+
+def test_ranges_are_those_of_a_plain_loop_and_of_parts() -> None:
+    rng = np.random.default_rng(0)
+    S = rng.normal(size=(20, 20))
+    S[rng.random(S.shape) < 0.2] = np.nan
+    ranges = RowRanges.of(ArraySource.of(S), 20)
+    assert ranges is not None
+    slow = []
+    for with_self in (True, False):
+        for row in range(20):
+            known = [S[row, k] for k in range(20) if (with_self or k != row) and not np.isnan(S[row, k])]
+            slow.append([min(known), np.mean(known), max(known), len(known)])
+    low, high = np.min(slow, axis=0), np.max(slow, axis=0)
+    assert np.allclose([ranges.low[0], ranges.high[0]], [low[:3], high[:3]], rtol=1e-12)
+    assert ranges.n_observed.tolist() == [[low[3], high[3]]]
+    queries = np.where(rng.random(S.shape) < 0.2, np.nan, 3.0 * rng.normal(size=(20, 20)))
+    known = KnownRows(ranges, (Dense(20),))
+    whole = known.seen(ArraySource.of(queries))
+    parts = [known.seen(ArraySource.of(queries[rows]), rows.start, 20) for rows in (slice(0, 7), slice(7, 20))]
+    assert whole is not None
+    for one, other in zip(whole, SeenRows.joined(*parts), strict=True):  # type: ignore[arg-type]
+        assert np.array_equal(one, other)
+    long = RowEnds.of(MeasuredRows(ArraySource.of(np.repeat(queries, 200, axis=0)), 0, 20), is_square=False)
+    assert MOST_ENDS // 2 < len(long.n_observed) <= MOST_ENDS

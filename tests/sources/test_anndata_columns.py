@@ -1,0 +1,67 @@
+"""Columns of AnnData of which some values are missing: refused where one of their arrays is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import zarr
+
+from distforest import SimForestClassifier, SimForestRegressor
+from distforest.errors import InputError
+from distforest.sources.arrays import open_array
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+
+
+def column(place: Path, kind: str, zarr_format: Any, **arrays: np.ndarray) -> str:
+    """The address of a column as AnnData writes it."""
+    group = zarr.open_group(str(place), mode="w", zarr_format=zarr_format)
+    group.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})
+    for name, values in arrays.items():
+        group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=(7,))[...] = values
+    return str(place)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_codes_of_missing_categories_are_refused(zarr_format: int, tmp_path: Path) -> None:
+    codes = (X[:, 0] > 0).astype(np.int8)
+    forest = SimForestClassifier("rbf", n_estimators=2, random_state=0)
+    address = f"{column(tmp_path / 'whole', 'categorical', zarr_format, codes=codes)}/codes"
+    assert open_array(address).dtype == np.int8
+    assert forest.fit(X, address).digest_ == forest.fit(X, codes).digest_
+    codes[41] = -1
+    address = f"{column(tmp_path / 'cells', 'categorical', zarr_format, codes=codes)}/codes"
+    with pytest.raises(
+        InputError, match=r"cells/codes: a category for each row was expected, found the code -1, by which"
+    ):
+        forest.fit(X, address)
+    other = f"{column(tmp_path / 'other', 'dataframe', zarr_format, codes=codes, level=codes)}"
+    assert forest.fit(X, f"{other}/codes").forest_.meaning.classes == [-1, 0, 1]  # of no column of categories
+    assert open_array(f"{other}/level")[41] == -1
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("kind", ["nullable-integer", "nullable-boolean"])
+def test_values_that_a_mask_says_are_missing_are_refused(kind: str, zarr_format: int, tmp_path: Path) -> None:
+    values, mask = np.arange(60), np.zeros(60, np.bool_)
+    forest = SimForestRegressor("rbf", n_estimators=2, random_state=0)
+    address = f"{column(tmp_path / 'whole', kind, zarr_format, values=values, mask=mask)}/values"
+    assert forest.fit(X, address).digest_ == forest.fit(X, values).digest_
+    mask[[3, 8]] = True
+    address = f"{column(tmp_path / 'ages', kind, zarr_format, values=values, mask=mask)}/values"
+    with pytest.raises(
+        InputError, match=r"ages/values: a value for each row was expected, found 2 that the mask beside"
+    ):
+        forest.fit(X, address)
+    alone = f"{column(tmp_path / 'alone', kind, zarr_format, values=values)}/values"
+    assert open_array(alone)[8] == 8
+
+
+def test_an_array_in_no_group_is_read(tmp_path: Path) -> None:
+    zarr.create_array(str(tmp_path / "values"), shape=(3,), dtype="i4")[...] = [1, -1, 2]
+    assert open_array(str(tmp_path / "values"))[...].tolist() == [1, -1, 2]

@@ -1,0 +1,95 @@
+"""Similarities whose columns are in another order than rows, or with marks for what is unknown, are told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from distforest import SimForestClassifier, SimForestOutlier
+from distforest.jobs.preview import check_and_stage
+from distforest.jobs.spec import Spec
+from distforest.sources.arrays import write_array
+from distforest.sources.similarity_doubts import (
+    SAMPLED_ROWS,
+    told_of_columns_order,
+    told_of_marked_similarities,
+    told_of_similarity_doubts,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 3))
+S = np.exp(-np.abs(X[:, None] - X).sum(axis=2))
+Y = (X[:, 0] > 0).astype(int)
+ORDER = RNG.permutation(90)
+OTHER_ORDER = "the matrix is symmetric only if its columns are moved to such rows, so they are in another order"
+
+
+def marked(mark: float, share: float = 0.1) -> np.ndarray:
+    """Similarities of which a share is one number."""
+    chosen = np.triu(RNG.random(S.shape) < share, 1)
+    return np.where(chosen | chosen.T, mark, S)
+
+
+def test_columns_in_another_order_are_told_whatever_is_permuted() -> None:
+    swapped = np.arange(90)
+    swapped[[40, 41]] = 41, 40
+    for matrix in (S[:, ORDER], S[ORDER], S[ORDER][:, swapped[ORDER]], S[:, ORDER].astype(np.float32)):
+        assert OTHER_ORDER in told_of_columns_order(matrix)
+    first = f"most similar to row 0 is column {int(np.argmax(ORDER == 0))}, and the"
+    assert told_of_columns_order(S[:, ORDER]).startswith(first)
+
+
+def test_similarities_in_one_order_are_not_told() -> None:
+    cosine = X @ X.T / np.outer(*[np.linalg.norm(X, axis=1)] * 2)
+    right = {
+        "symmetric": S,
+        "permuted on both sides": S[ORDER][:, ORDER],
+        "inner products": X @ X.T,
+        "cosines": cosine,
+        "not symmetric": S + 0.3 * RNG.random(S.shape),
+        "random": RNG.normal(size=S.shape),
+        "equal": np.ones((5, 5)),
+        "identity": np.eye(6),
+        "the reverse": np.eye(6)[::-1],  # is symmetric, too
+        "small": S[:2, :2],
+        "holes": np.where(RNG.random(S.shape) < 0.3, np.nan, S),
+        "booleans": S > 0.3,
+        "signs": np.sign(X @ X.T),
+        "whole numbers": np.rint(3 * X @ X.T).astype(np.int64),
+        "negative distances": -np.abs(X[:, None] - X).sum(axis=2),
+        "one below": np.where(S[3, 4] == S, -1.0, S),
+    }
+    for name, matrix in right.items():
+        assert told_of_similarity_doubts(matrix) == "", name
+
+
+def test_one_number_below_all_others_is_told() -> None:
+    for mark in (-1.0, -9999.0):
+        for matrix in (marked(mark), marked(mark).astype(np.float32), np.rint(1000 * marked(mark))):
+            assert told_of_marked_similarities(matrix).startswith("all ")
+    many = marked(-1.0)
+    n = np.count_nonzero(many == -1)
+    assert f"all {n:,} similarities below 0 are -1, the first at row" in told_of_marked_similarities(many)
+    tall = np.tile(many, (SAMPLED_ROWS // 45, 1))  # of which only some rows are sampled
+    assert f"all {n * (SAMPLED_ROWS // 45):,} similarities" in told_of_marked_similarities(tall)
+    assert told_of_marked_similarities(np.where(many == -1, -0.5, many)) == ""
+    many[7, 8] = -2.0
+    assert told_of_marked_similarities(many) == ""
+
+
+def test_fits_and_jobs_tell(tmp_path: object) -> None:
+    data = f"{tmp_path}/d.zarr"
+    write_array(data, "y", Y.shape, Y.dtype, [Y])
+    for name, matrix, told in (
+        ("order", S[:, ORDER], OTHER_ORDER),
+        ("marks", marked(-1.0), "similarities below 0 are -1"),
+    ):
+        with pytest.warns(UserWarning, match=f"^similarity: .*{told}"):
+            SimForestClassifier(n_estimators=2, random_state=0).fit(matrix, Y)
+        with pytest.warns(UserWarning, match=f"^similarity: .*{told}"):
+            SimForestOutlier(n_estimators=2, random_state=0).fit(matrix)
+        write_array(data, name, matrix.shape, matrix.dtype, [matrix])
+        inputs = {"similarity": f"{data}/{name}", "labels": f"{data}/y"}
+        spec = Spec.from_dict({"format": 1, "method": "simforest", "output": f"{tmp_path}/f.zarr", "input": inputs})
+        with pytest.warns(UserWarning, match=f"{name}: .*{told}"):
+            check_and_stage(spec, f"{tmp_path}/job")
