@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import mmap
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,10 @@ SPARSE = "sparse"
 """The attribute of a group whose arrays are a sparse matrix: see `distforest.sources.sparse_store`."""
 OF_TARGETS = {"kind": "targets"}
 """The attribute of a vector that holds amounts, even if all are whole numbers, as `ingest` writes it."""
+
+_ZARR_IS_SET = threading.Lock()
+"""Held while Zarr's configuration is changed for a moment: it is that of all threads, and what two of them change in turn
+would stay."""
 
 ENCODING = "encoding-type"
 """The attribute by which AnnData says what a group or an array is."""
@@ -344,7 +349,7 @@ def array_in(store: StoreLike, shape: tuple[int, ...], dtype: np.dtype[np.generi
 
 def writable_array(group: str, name: str) -> ZarrArray:
     """Open ``group/name`` for writing; chunks of zeros are written too, since a missing chunk would look damaged."""
-    with zarr.config.set({"array.write_empty_chunks": True}):
+    with _ZARR_IS_SET, zarr.config.set({"array.write_empty_chunks": True}):
         return zarr.open_array(zarr_store(f"{group.rstrip('/')}/{name}"), mode="r+", zarr_format=3)
 
 

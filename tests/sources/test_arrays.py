@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from distforest.sources.arrays import (
     open_array,
     row_blocks,
     rows_of,
+    writable_array,
     write_array,
     write_growing,
 )
@@ -89,6 +91,16 @@ def test_blocks_of_rows_are_whole_chunks_in_order(tmp_path: Path) -> None:
     assert [(first, len(block)) for first, block in blocks] == [(0, 6), (6, 6), (12, 6), (18, 4)]
     assert [first for first, _ in row_blocks(array, 1)] == list(range(0, 22, 3))
     assert [first for first, _ in row_blocks(values, 16)] == list(range(0, 22, 2))
+
+
+def test_zarr_is_configured_as_before_after_threads_have_opened_arrays(tmp_path: Path) -> None:
+    group, zeros = str(tmp_path / "g.zarr"), np.zeros((4, 2))
+    write_array(group, "x", zeros.shape, np.dtype("float32"), [zeros], None, 8)
+    before = zarr.config.get("array.write_empty_chunks")
+    with ThreadPoolExecutor(8) as pool:
+        opened = list(pool.map(lambda _: writable_array(group, "x"), range(64)))
+    assert zarr.config.get("array.write_empty_chunks") == before
+    assert len(opened) == 64
 
 
 def test_a_chunk_of_zeros_is_written_too(tmp_path: Path) -> None:
