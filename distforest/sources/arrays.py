@@ -51,8 +51,8 @@ OF_TARGETS = {"kind": "targets"}
 """The attribute of a vector that holds amounts, even if all are whole numbers, as `ingest` writes it."""
 
 _ZARR_IS_SET = threading.Lock()
-"""Held while Zarr's configuration is changed for a moment: it is that of all threads, and what two of them change in turn
-would stay."""
+"""Held while Zarr's configuration is changed for a moment: it is that of all threads, and what two change in turn
+stays."""
 
 ENCODING = "encoding-type"
 """The attribute by which AnnData says what a group or an array is."""
