@@ -294,6 +294,8 @@ class _Known:
         if self.place == answers.place:
             return np.arange(n_rows)
         if answers.names is not None and (own := self._names(answers.names[0], n_rows)) is not None:
+            if list(own) == list(answers.names[1]):
+                return np.arange(n_rows)  # so a name that occurs twice does no harm
             return _numbers_of(answers.names[1], _numbers_by_name(own, self.place), self.place)
         if n_rows != answers.n_rows:
             expected = f"what is true of {counted(answers.n_rows, 'row')} of {answers.place} was expected"
@@ -318,9 +320,12 @@ class _Known:
 
 def _numbers_by_name(names: Sequence[str], place: str) -> dict[str, int]:
     """The number of each row by its name; raises InputError if two have one name."""
-    numbers = {name: number for number, name in enumerate(names)}
-    if len(numbers) < len(names):
-        raise InputError(f"{place}: names of rows that differ were expected, found one twice; correct them")
+    numbers: dict[str, int] = {}
+    for number, name in enumerate(names):
+        if (first := numbers.setdefault(name, number)) != number:
+            expected = f"another name in each row was expected, found {quoted(name)} in rows {first:,} and {number:,}"
+            cure = "score with another --id, whose names differ, or without it"
+            raise InputError(f"{place}: {expected}; {cure}")
     return numbers
 
 

@@ -154,7 +154,12 @@ def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
             "few.csv: what is true of 80 rows of numbered.csv was expected, found 9",
         ),
         ("p.csv", "lacking.csv", {"label": "kind"}, "a row named 'n0' was expected, as in the answers, found none"),
-        ("p.csv", "twice.csv", {"label": "kind"}, "names of rows that differ were expected, found one twice"),
+        (
+            "p.csv",
+            "twice.csv",
+            {"label": "kind"},
+            "another name in each row was expected, found 'n0' in rows 0 and 1; score with another --id",
+        ),
         ("p.csv", "others.csv", {"label": "kind"}, "labels of the classes that are predicted were expected"),
         ("shares.csv", "ordered.csv", {"label": "kind"}, "class shares with the sum 1 were expected"),
         ("p.csv", "ordered.csv", {}, "the column of what is true was expected, found none; give `label` or `target`"),
@@ -170,6 +175,19 @@ def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
     with pytest.warns(UserWarning, match="'oak' is no class of the forest, so log-loss and ROC AUC are left out"):
         found = judge("proba.parquet", "oak.csv", label="kind")
     assert len(found.measures) == 2
+
+
+def test_rows_that_share_a_name_are_paired_by_their_places_if_all_names_agree(home: Path) -> None:
+    names = [f"n{k // 2}" for k in range(N)]
+    table = pd.DataFrame({"name": names, "kind": TRUE, "prediction": CLASSES[SHARES.argmax(axis=1)]})
+    table.drop(columns="kind").to_csv(home / "answers.csv", index=False)
+    table.drop(columns="prediction").to_csv(home / "truth.csv", index=False)
+    assert values(judge("answers.csv", "truth.csv", label="kind")) == values(
+        judge("p.csv", "ordered.csv", label="kind")
+    )
+    table.iloc[::-1].to_csv(home / "turned.csv", index=False)
+    with pytest.raises(InputError, match="another name in each row was expected"):
+        judge("answers.csv", "turned.csv", label="kind")
 
 
 def test_a_truth_may_be_written_otherwise(home: Path) -> None:
