@@ -342,6 +342,11 @@ def test_bad_parameters_are_refused_by_fit(params: dict[str, Any], message: str)
         (np.where(np.arange(38)[:, None] == 3, 1e300, SMALL), SMALL_Y, "float32|too large|inf"),
         (SMALL.astype(str), SMALL_Y, "could not convert|numbers|dtype"),
         (SMALL[:, 0], SMALL_Y, "Expected 2D array"),
+        (
+            SMALL,
+            PAIRS,
+            r"a label for each point was expected, found shape \(200, 2\); .* fit_pairs\(X, pairs, similar\)",
+        ),
         (SMALL[:, :0], SMALL_Y, "0 feature"),
     ],
 )
@@ -360,6 +365,8 @@ def test_labels_and_points_that_cannot_be_used_are_refused(rows: Any, labels: An
         (PAIRS + 1000, SIMILAR, r"pairs: numbers must be in 0\.\.37"),
         (PAIRS.astype(float), SIMILAR, "pairs: row numbers of shape"),
         (PAIRS[:, 0], SIMILAR, "pairs: row numbers of shape"),
+        (PAIRS.astype(str), SIMILAR, r"found words such as '\d+'; pandas.Index\(names\).get_indexer"),
+        (PAIRS, SIMILAR.astype(str).astype(object), "similar: True or False .* found words such as '(True|False)'"),
         (PAIRS, SIMILAR.astype(float) / 2, "similar: True or False"),
         ([[0, 1], [2, 2]], [True, False], "found point 2 twice in one"),
         ([], [], "pairs: row numbers of shape"),
