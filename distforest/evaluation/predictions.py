@@ -341,6 +341,16 @@ def _text(value: object) -> str:
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
+def _plain(label: str) -> str:
+    """A label without what depends on who has written it: True is true, and 1.0 is 1."""
+    if label.lower() in {"true", "false"}:
+        return label.lower()
+    try:
+        return _text(float(label))
+    except ValueError:
+        return label
+
+
 # --- measures ---------------------------------------------------------------------------------------------
 
 Weigh = Callable[[np.random.Generator | None], "Floats"]
@@ -380,10 +390,12 @@ def _of_targets(true: Floats, predicted: Floats) -> dict[str, Measure]:
 
 def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> dict[str, Measure]:
     """Accuracy and balanced accuracy; of class shares also log-loss and ROC AUC."""
-    proba, classes = answers.proba, answers.classes
+    proba, classes = answers.proba, list(answers.classes)
     predicted = [classes[k] for k in proba.argmax(axis=1)] if proba is not None else list(answers.predicted or ())
     if not set(true) & {*predicted, *classes}:
         found = f"found {quoted(true[0])} among the labels, and {quoted(predicted[0])} among the predictions"
+        true, predicted, classes = ([_plain(label) for label in labels] for labels in (true, predicted, classes))
+    if not set(true) & {*predicted, *classes}:
         raise InputError(f"{place}: labels of the classes that are predicted were expected, {found}")
     names, codes = np.unique(np.array(true), return_inverse=True)
     is_right = np.array([one == other for one, other in zip(true, predicted, strict=True)], np.float64)

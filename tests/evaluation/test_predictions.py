@@ -200,6 +200,21 @@ def test_a_truth_may_be_written_otherwise(home: Path) -> None:
         judge("numbers.csv", "german.csv", target="size")
 
 
+@pytest.mark.parametrize("written", [("true", "false", "True", "False"), ("1", "0", "1.0", "0.0")])
+def test_labels_are_the_same_whoever_has_written_them(written: tuple[str, ...], home: Path) -> None:
+    ours, theirs = np.array(written[:2])[[0, 1] * (N // 2)], np.array(written[2:])[[0, 1] * (N // 2)]
+    pd.DataFrame({"name": NAMES, "prediction": np.append(ours[1:], ours[0])}).to_csv(home / "ours.csv", index=False)
+    pd.DataFrame({"name": NAMES, "kind": ours}).to_csv(home / "as_we_do.csv", index=False)
+    pd.DataFrame({"name": NAMES, "kind": theirs}).to_csv(home / "theirs.csv", index=False)
+    known, found = (judge("ours.csv", f"{name}.csv", label="kind") for name in ("as_we_do", "theirs"))
+    assert found.measures == known.measures
+    pd.DataFrame({"name": NAMES, "proba_" + written[0]: 0.25, "proba_" + written[1]: 0.75}).to_csv(
+        home / "shares.csv", index=False
+    )
+    known, found = (judge("shares.csv", f"{name}.csv", label="kind") for name in ("as_we_do", "theirs"))
+    assert found.measures == known.measures
+
+
 def run(*arguments: str) -> tuple[int, str, str]:
     done = CliRunner().invoke(cli.main, ["evaluate", *arguments])
     return done.exit_code, done.stdout, done.stderr
