@@ -25,6 +25,7 @@ from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
+from distforest.jobs.named_links import check_named_links
 from distforest.sources.arrays import ArraySource
 from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
@@ -381,7 +382,9 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
 
 def _read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[Int32s, NDArray[np.uint8]]:
     """Read pairs of points, shape (n_pairs, 2), and the class of each, 0 for similar."""
-    given, kinds = np.asarray(in_memory(opened_array(pairs))), in_memory(opened_array(similar))
+    links = opened_array(similar)
+    check_named_links(links)
+    given, kinds = np.asarray(in_memory(opened_array(pairs))), in_memory(links)
     _refuse_words(
         given, "pairs: row numbers of shape (n_pairs, 2)", "pandas.Index(names).get_indexer(column) numbers one"
     )

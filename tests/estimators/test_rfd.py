@@ -18,12 +18,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from distforest import RFD, TreeRank, load
-from distforest.errors import ArtifactError, InputError
+from distforest.errors import ArtifactError, InputError, SpecError
 from distforest.growth.methods import METHODS
 from distforest.growth.pairs.methods import given_pairs
 from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.problem import Data
+from distforest.jobs.preview import preview
+from distforest.jobs.spec import Spec
 from distforest.sources.arrays import write_array
+from distforest.sources.files.ingest import ingest
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.truth import TruthKind
 from tests.growth.test_rfd import as_tree
@@ -375,6 +378,27 @@ def test_labels_and_points_that_cannot_be_used_are_refused(rows: Any, labels: An
 def test_pairs_that_cannot_be_used_are_refused(pairs: Any, similar: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         small().fit_pairs(SMALL, pairs, similar)
+
+
+@pytest.mark.parametrize(("yes", "no", "is_read"), [("yes", "no", True), ("linked", "unlinked", False)])
+def test_links_that_are_numbers_of_words_are_read_only_if_their_order_tells(
+    tmp_path: Path, yes: str, no: str, is_read: bool
+) -> None:
+    similar = np.where(np.asarray(SIMILAR) == 1, yes, no)
+    np.savez(tmp_path / "links.npz", X=SMALL, pairs=PAIRS, similar=similar)
+    ingest(f"{tmp_path}/links.npz", f"{tmp_path}/links.zarr")
+    at = {name: f"{tmp_path}/links.zarr/{name}" for name in ("pairs", "similar")}
+    table = {"features": f"{tmp_path}/links.zarr/X", **at}
+    spec = Spec.from_dict({"format": 1, "method": "rfd", "output": f"{tmp_path}/f.zarr", "input": table})
+    if is_read:
+        preview(spec)
+        forest = small().fit_pairs(SMALL, at["pairs"], at["similar"])
+        assert forest.digest_ == small().fit_pairs(SMALL, PAIRS, SIMILAR).digest_
+        return
+    with pytest.raises(InputError, match="found numbers of the words 'linked', 'unlinked' in alphabetic order"):
+        small().fit_pairs(SMALL, at["pairs"], at["similar"])
+    with pytest.raises(SpecError, match=r"input.similar: .*found numbers of the words 'linked', 'unlinked'"):
+        preview(spec)
 
 
 @pytest.mark.parametrize("estimator", [small(), TreeRank(3, n_pairs=300, random_state=0)])
