@@ -29,7 +29,9 @@ JOURNEY = ("start/own-csv.md", "start/jobs.md")
 MARKS = {
     "start/index.md": [pytest.mark.slow, pytest.mark.cluster],
     "which-method.md": [pytest.mark.slow],
+    "how-to/matrix.md": [pytest.mark.slow, pytest.mark.cluster],
     "how-to/own-function.md": [pytest.mark.slow, pytest.mark.cluster],
+    "how-to/pairs.md": [pytest.mark.slow, pytest.mark.cluster],
     "how-to/parameters.md": [pytest.mark.slow],
     "how-to/retrieval.md": [pytest.mark.slow, pytest.mark.cluster],
     "how-to/scoring.md": [pytest.mark.slow, pytest.mark.cluster],

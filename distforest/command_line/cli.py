@@ -152,6 +152,9 @@ def _cluster(run: Run) -> Iterator[OnDask]:
 def main() -> None:
     """Forests that learn a similarity or a distance, trained on Dask.
 
+    New here? `distforest quickstart` shows all of it on real data. With a table of your own: ingest, fit, score,
+    evaluate, report, in this order.
+
     An address is a path from the current directory, or a URL such as s3://bucket/data.zarr/X.
     """
     end_sooner()
@@ -206,7 +209,7 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
     print_report(ctx, reports.fitted(job, fitted, limit))
 
 
-@main.command()
+@main.command(short_help="Choose parameters by a grid, and train the best forest.")
 @click.argument("spec", metavar="SPEC")
 @click.option("--table", metavar="FILE", help="Write the scores of all cells; .csv or .json.")
 @click.option("--plot", metavar="FILE", help="Draw the scores of all cells; .png, .pdf, .svg.")
@@ -575,7 +578,7 @@ def verify(ctx: click.Context, forest: str) -> None:
     print_report(ctx, reports.verified(forest, opened))
 
 
-@main.command()
+@main.command(short_help="Write FOREST as .zip, .zarr or .onnx, by the suffix of OUT.")
 @click.argument("forest")
 @click.argument("output", metavar="OUT")
 @json_option
@@ -601,7 +604,7 @@ def export(ctx: click.Context, forest: str, output: str) -> None:
     print_report(ctx, reports.exported(forest, opened, output, form))
 
 
-@main.command()
+@main.command(short_help="Merge sealed FORESTs that differ only in their seeds.")
 @click.argument("forests", nargs=-1, required=True, metavar="FOREST...")
 @click.argument("output")
 @json_option
@@ -695,7 +698,7 @@ def _previewed(job: AnySpec) -> Report:
     return reports.previewed(seen, job.run.scratch_folder)
 
 
-@main.command()
+@main.command(short_help="Convert the file SOURCE, such as a csv, to arrays in Zarr.")
 @click.argument("source")
 @click.argument("group", metavar="GROUP.zarr")
 @click.option(

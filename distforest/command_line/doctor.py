@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distforest.service.whereabouts import Whereabouts
 
 
-@click.command()
+@click.command(short_help="Examine this machine, or a scheduler and its workers.")
 @asks_service
 @click.option(
     "--job-root", metavar="URL", help="Examine this job root.  [env: DISTFOREST_JOB_ROOT; default: the service's]"

@@ -23,7 +23,7 @@ TOLD_ELSEWHERE = ("forest", "digest", "output", "evaluations")
 """What the page tells of a job by itself."""
 
 
-@click.command()
+@click.command(short_help="Write all that a sealed forest tells as one page of HTML.")
 @click.argument("forest", metavar="FOREST|JOB")
 @click.argument("output", metavar="OUTPUT.html")
 @click.option("--truth", metavar="ADDRESS", help="What the training rows were taught, or labels: draws the errors.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from distforest.amounts import in_bytes
+from distforest.amounts import counted, in_bytes
 from distforest.command_line.reports import Report
 from distforest.jobs.progress import UNITS, progress_in_words, span
 from distforest.service.following import progress_of, waiting_for
@@ -86,8 +86,8 @@ def reported(job: JobState) -> Report:
         lines.append(("workers", f"{job['workers']:,}"))
     if waiting := waiting_for(job):
         lines.append(("waiting", waiting))
-    counts = (job.get("lost_workers"), "workers lost"), (job.get("retries"), "tasks tried again")
-    troubles = [f"{count:,} {words}" for count, words in counts if count]
+    counts = (job.get("lost_workers"), "worker", "lost"), (job.get("retries"), "task", "tried again")
+    troubles = [f"{counted(count, what)} {fate}" for count, what, fate in counts if count]
     if (job.get("attempt") or 1) > 1:
         troubles.append(f"attempt {job['attempt']:,}")
     if troubles:

@@ -195,16 +195,21 @@ def _in_columns(columns: Sequence[ColumnSummary]) -> list[tuple[str, str]]:
     shown = columns if len(columns) <= N_COLUMNS else columns[: N_COLUMNS - 1]
     heads = ("name", "kind", "missing", "holds", "first values")
     rows = [
-        (column.name, column.kind, f"{column.n_missing:,}", column.contents, ", ".join(column.first))
+        (column.name, column.kind, f"{column.n_missing:,}", column.contents, ", ".join(map(_apart, column.first)))
         for column in shown
     ]
-    widths = [min(30, max(len(row[place]) for row in (heads, *rows))) for place in range(4)]
+    widths = [min(48, max(len(row[place]) for row in (heads, *rows))) for place in range(4)]
     lines = [
         ("column", "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[4]]))
         for row in (heads, *rows)
     ]
     more = len(columns) - len(shown)
     return [*lines, ("column", f"and {more:,} more, in the answer of --json")] if more else lines
+
+
+def _apart(cell: str) -> str:
+    """A cell as a list shows it: in quotes if it has a comma, which would make it look like two."""
+    return f'"{cell}"' if "," in cell else cell
 
 
 def _in_short(value: object) -> str:

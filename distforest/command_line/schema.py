@@ -13,7 +13,7 @@ import click
 from distforest.command_line.commands import JSON
 
 
-@click.command()
+@click.command(short_help="Print the JSON Schema of a job's TOML file, for editors.")
 @click.pass_context
 def schema(ctx: click.Context) -> None:
     """Print the JSON Schema of a job's TOML file, with which an editor completes and checks its keys.

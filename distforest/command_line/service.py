@@ -348,6 +348,7 @@ def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **mach
 
     def ready(place: ServiceAddresses) -> None:
         lines = [("scheduler", place.address), ("page", place.page), ("job root", root)]
+        lines.append(("submit", f"distforest submit SPEC --scheduler {place.address}"))
         print_report(ctx, Report({"address": place.address, "page": place.page, "job_root": root}, lines))
         sys.stdout.flush()
 

@@ -25,10 +25,12 @@ from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
+from distforest.jobs.named_links import check_named_links
 from distforest.sources.arrays import ArraySource
 from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
 from distforest.sources.factors import Labels, encoded, names_of_classes
+from distforest.sources.files.bounds import quoted
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
@@ -89,7 +91,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         params, seed = self._checked_params(y), self._seed()
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         opened = opened_array(y)
-        labels = column_or_1d(in_memory(opened), warn=True)
+        labels = column_or_1d(_one_a_point(in_memory(opened)), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels, names_of_classes(opened)))
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
         of_truth = (TruthKind.LABELS, truth.values, truth.classes)
@@ -380,12 +382,32 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
 
 def _read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[Int32s, NDArray[np.uint8]]:
     """Read pairs of points, shape (n_pairs, 2), and the class of each, 0 for similar."""
-    numbers = check_pairs(np.asarray(in_memory(opened_array(pairs))), n_points)
-    codes = codes_of_links(in_memory(opened_array(similar)))
+    links = opened_array(similar)
+    check_named_links(links)
+    given, kinds = np.asarray(in_memory(opened_array(pairs))), in_memory(links)
+    _refuse_words(
+        given, "pairs: row numbers of shape (n_pairs, 2)", "pandas.Index(names).get_indexer(column) numbers one"
+    )
+    _refuse_words(kinds, "similar: True or False for each pair", "compare them with the word for similar pairs")
+    numbers, codes = check_pairs(given, n_points), codes_of_links(kinds)
     if len(codes) != len(numbers):
         entries = counted(len(codes), "entry", "entries")
         raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; give one for each pair")
     return numbers, codes
+
+
+def _refuse_words(values: np.ndarray, expected: str, cure: str) -> None:
+    """Refuse words where numbers or booleans belong, such as the names of rows in a table of pairs."""
+    if word := next((value for value in values.ravel()[:1].tolist() if isinstance(value, str)), None):
+        raise InputError(f"{expected} were expected, found words such as {quoted(word)}; {cure}")
+
+
+def _one_a_point(labels: np.ndarray) -> np.ndarray:
+    """Labels as they are; raises InputError if they are pairs of points, which `fit_pairs` takes."""
+    if labels.ndim == 2 and labels.shape[1] == 2:
+        cure = "pairs of row numbers are given by fit_pairs(X, pairs, similar)"
+        raise InputError(f"y: a label for each point was expected, found shape {labels.shape}; {cure}")
+    return labels
 
 
 def _warn_of_order_of_pairs(pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None) -> None:

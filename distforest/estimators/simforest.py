@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -51,7 +52,16 @@ from distforest.jobs.trial_forests import chosen_cut
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_one_side
 from distforest.sources.doubts import told_of_amounts, told_of_columns, told_of_gamma
-from distforest.sources.factors import Labels, Targets, names_of_classes, refuse_names
+from distforest.sources.factors import (
+    Distances,
+    Graph,
+    Labels,
+    ObservedDistances,
+    Targets,
+    names_of_classes,
+    refuse_names,
+)
+from distforest.sources.files.bounds import quoted
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
@@ -216,6 +226,7 @@ class OnSimilarities(OnRows):
 
     def _only_matrix(self, X: RowsLike, similarity: str, reset: bool = True) -> TrainingMatrix:
         """Read the training matrix of one similarity."""
+        _refuse_other_kinds(X)
         if similarity == PRECOMPUTED and (warning := told_of_order(X, "X")):
             warn_caller(warning)
         return self._training_matrix(self._rows(X, reset=reset), similarity)
@@ -328,6 +339,18 @@ class OnSimilarities(OnRows):
                 raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
             params["similarity"] = PRECOMPUTED  # as it is not computed from features
         return params
+
+
+def _refuse_other_kinds(X: object) -> None:
+    """Refuse what teaches `SMERF`, and words, which only a function can compare; the message says how to give them."""
+    expected = "X: a matrix of numbers was expected"
+    if isinstance(X, (Distances, ObservedDistances, Graph)):
+        cure = "give the matrix itself, with kind='distance' if it holds distances"
+        raise InputError(f"{expected}, found `{type(X).__name__}`, which teaches SMERF; {cure}")
+    is_flat = isinstance(X, (list, tuple)) or getattr(X, "ndim", None) == 1
+    if is_flat and isinstance(X, Iterable) and isinstance(word := next(iter(X), None), str):
+        cure = "a function that compares two of them is given as similarity=Lazy(pairwise(f))"
+        raise InputError(f"{expected}, found words such as {quoted(str(word))}; {cure}")
 
 
 @dataclass(eq=False, repr=False)

@@ -294,6 +294,8 @@ class _Known:
         if self.place == answers.place:
             return np.arange(n_rows)
         if answers.names is not None and (own := self._names(answers.names[0], n_rows)) is not None:
+            if list(own) == list(answers.names[1]):
+                return np.arange(n_rows)  # so a name that occurs twice does no harm
             return _numbers_of(answers.names[1], _numbers_by_name(own, self.place), self.place)
         if n_rows != answers.n_rows:
             expected = f"what is true of {counted(answers.n_rows, 'row')} of {answers.place} was expected"
@@ -318,9 +320,12 @@ class _Known:
 
 def _numbers_by_name(names: Sequence[str], place: str) -> dict[str, int]:
     """The number of each row by its name; raises InputError if two have one name."""
-    numbers = {name: number for number, name in enumerate(names)}
-    if len(numbers) < len(names):
-        raise InputError(f"{place}: names of rows that differ were expected, found one twice; correct them")
+    numbers: dict[str, int] = {}
+    for number, name in enumerate(names):
+        if (first := numbers.setdefault(name, number)) != number:
+            expected = f"another name in each row was expected, found {quoted(name)} in rows {first:,} and {number:,}"
+            cure = "score with another --id, whose names differ, or without it"
+            raise InputError(f"{place}: {expected}; {cure}")
     return numbers
 
 
@@ -334,6 +339,16 @@ def _numbers_of(names: Sequence[str], numbers: dict[str, int], place: str) -> In
 def _text(value: object) -> str:
     """A class as a table writes it: 1.0 is 1."""
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _plain(label: str) -> str:
+    """A label without what depends on who has written it: True is true, and 1.0 is 1."""
+    if label.lower() in {"true", "false"}:
+        return label.lower()
+    try:
+        return _text(float(label))
+    except ValueError:
+        return label
 
 
 # --- measures ---------------------------------------------------------------------------------------------
@@ -375,10 +390,12 @@ def _of_targets(true: Floats, predicted: Floats) -> dict[str, Measure]:
 
 def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> dict[str, Measure]:
     """Accuracy and balanced accuracy; of class shares also log-loss and ROC AUC."""
-    proba, classes = answers.proba, answers.classes
+    proba, classes = answers.proba, list(answers.classes)
     predicted = [classes[k] for k in proba.argmax(axis=1)] if proba is not None else list(answers.predicted or ())
     if not set(true) & {*predicted, *classes}:
         found = f"found {quoted(true[0])} among the labels, and {quoted(predicted[0])} among the predictions"
+        true, predicted, classes = ([_plain(label) for label in labels] for labels in (true, predicted, classes))
+    if not set(true) & {*predicted, *classes}:
         raise InputError(f"{place}: labels of the classes that are predicted were expected, {found}")
     names, codes = np.unique(np.array(true), return_inverse=True)
     is_right = np.array([one == other for one, other in zip(true, predicted, strict=True)], np.float64)

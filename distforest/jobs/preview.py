@@ -23,6 +23,7 @@ from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.growth.row_room import FLOAT32_BYTES, RANKED_BY_COSTS, CategorySizes, sizes_of
 from distforest.jobs.callback import Callback
+from distforest.jobs.named_links import check_named_links
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.passes_chosen import WorkerRoom, by_passes, width_of
 from distforest.jobs.plan import TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
@@ -429,6 +430,11 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
         faults.append(
             f"input: a weight for each of {counted(n_pairs, 'pair')} was expected, found {n_weights:,} at {where}"
         )
+    if "similar" in found:
+        try:
+            check_named_links(open_array(found["similar"].address))
+        except InputError as error:
+            faults.append(f"input.similar: {found['similar'].address}: {error}")
     if "pairs" in found and "similar" in found:
         pairs = found["pairs"]
         try:

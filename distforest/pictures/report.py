@@ -228,16 +228,16 @@ def _versions(forest: Forest) -> Facts:
 def _error(forest: Forest, truth: Truth | None) -> ReportSection:
     """The error out of bag over the trees; without a truth what the fit has recorded."""
     found = Estimates.of(forest.provenance)
-    facts = [("Recorded score", in_digits(found.oob_score))] if found.oob_score is not None else []
-    facts += [("Recorded RMSE", in_digits(found.oob_rmse))] if found.oob_rmse is not None else []
+    facts = [(_score(forest, found), in_digits(found.oob_score))] if found.oob_score is not None else []
+    facts += [("RMSE of distances", in_digits(found.oob_rmse))] if found.oob_rmse is not None else []
     if found.pruning is not None:
         facts.append(("Pruned", f"to a gain of {found.pruning.gain:g}"))
     title = "Error out of bag"
     if truth is None:
-        recorded = "Recorded by the fit." if facts else "The fit has recorded none."
+        recorded = "As the fit has recorded it." if facts else "The fit has recorded none."
         is_given = forest.meaning.leaf.learned not in (TruthKind.LINKS, TruthKind.NOTHING)
-        cure = "A forest does not hold what it was taught: --truth gives it again." if is_given else ""
-        return ReportSection(title, (f"{recorded} {cure or 'Labels, given by --truth, draw it.'}",), facts)
+        cure = "A forest does not hold what it was taught: give that as --truth to draw it." if is_given else ""
+        return ReportSection(title, (f"{recorded} {cure or 'Give labels as --truth to draw it.'}",), facts)
     curve = error_curve(forest, truth)
     last = in_digits(float(curve.error[-1]))
     told = (f"{curve.measure.capitalize()}: {last} by all {counted(forest.n_trees, 'tree')}, of {curve.judged}.",)
@@ -245,6 +245,15 @@ def _error(forest: Forest, truth: Truth | None) -> ReportSection:
     places = np.unique(np.linspace(0, len(curve.error) - 1, MOST_LINES).astype(np.int64))
     lines = [(f"{curve.n_trees[k]:,}", in_digits(float(curve.error[k]))) for k in places.tolist()]
     return ReportSection(title, told, facts, chart, table=ReportTable(("trees", curve.measure), lines))
+
+
+def _score(forest: Forest, found: Estimates) -> str:
+    """What the score that a fit has recorded measures, the attribute ``oob_score_`` of its estimator."""
+    if forest.leaves is None:
+        return "Pairs classified correctly"
+    if found.oob_rmse is not None:
+        return "R² of distances"
+    return "Objects classified correctly" if forest.meaning.leaf.learned is TruthKind.LABELS else "R² of targets"
 
 
 def _curve(estimator: Any, truth: Truth | None) -> list[ReportSection]:

@@ -529,6 +529,12 @@ def test_ingest_tells_what_it_has_taken_for_what(tmp_path):
     assert "X float32 3 x 2, no feature_names\n" in out
 
 
+def test_ingest_shows_values_with_commas_apart(tmp_path):
+    (tmp_path / "p.csv").write_text('stage,kind\n"Adult, 1 Egg",fern\nChick,moss\n')
+    code, out, _ = run("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")
+    assert (code, out.splitlines()[-1].endswith('  "Adult, 1 Egg", Chick')) == (0, True)
+
+
 def test_ingest_is_told_what_separates_cells(tmp_path):
     (tmp_path / "p.csv").write_text("height;width;kind\n1;2;fern\n2;3;moss\n")
     given = ("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")

@@ -350,7 +350,7 @@ def test_status_tells_what_is_known():
         code, out, _ = run("status", ID, "--scheduler", fake.address)
         assert run_json("status", ID, "--scheduler", fake.address) == (0, FAILED)
     assert running["state"] == "RUNNING, grow 120/500 trees, 24 %, 20.0 a second, 19 s left"
-    assert (running["workers"], running["trouble"]) == ("2", "1 workers lost, attempt 2")
+    assert (running["workers"], running["trouble"]) == ("2", "1 worker lost, attempt 2")
     assert running["started"] == "2026-11-22 01:00:10 UTC"
     assert (done["state"], done["trees"], done["seconds"]) == ("SUCCEEDED", "500", "25.0")
     assert "workers" not in done

@@ -18,12 +18,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from distforest import RFD, TreeRank, load
-from distforest.errors import ArtifactError, InputError
+from distforest.errors import ArtifactError, InputError, SpecError
 from distforest.growth.methods import METHODS
 from distforest.growth.pairs.methods import given_pairs
 from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.problem import Data
+from distforest.jobs.preview import preview
+from distforest.jobs.spec import Spec
 from distforest.sources.arrays import write_array
+from distforest.sources.files.ingest import ingest
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.truth import TruthKind
 from tests.growth.test_rfd import as_tree
@@ -342,6 +345,11 @@ def test_bad_parameters_are_refused_by_fit(params: dict[str, Any], message: str)
         (np.where(np.arange(38)[:, None] == 3, 1e300, SMALL), SMALL_Y, "float32|too large|inf"),
         (SMALL.astype(str), SMALL_Y, "could not convert|numbers|dtype"),
         (SMALL[:, 0], SMALL_Y, "Expected 2D array"),
+        (
+            SMALL,
+            PAIRS,
+            r"a label for each point was expected, found shape \(200, 2\); .* fit_pairs\(X, pairs, similar\)",
+        ),
         (SMALL[:, :0], SMALL_Y, "0 feature"),
     ],
 )
@@ -360,6 +368,8 @@ def test_labels_and_points_that_cannot_be_used_are_refused(rows: Any, labels: An
         (PAIRS + 1000, SIMILAR, r"pairs: numbers must be in 0\.\.37"),
         (PAIRS.astype(float), SIMILAR, "pairs: row numbers of shape"),
         (PAIRS[:, 0], SIMILAR, "pairs: row numbers of shape"),
+        (PAIRS.astype(str), SIMILAR, r"found words such as '\d+'; pandas.Index\(names\).get_indexer"),
+        (PAIRS, SIMILAR.astype(str).astype(object), "similar: True or False .* found words such as '(True|False)'"),
         (PAIRS, SIMILAR.astype(float) / 2, "similar: True or False"),
         ([[0, 1], [2, 2]], [True, False], "found point 2 twice in one"),
         ([], [], "pairs: row numbers of shape"),
@@ -368,6 +378,27 @@ def test_labels_and_points_that_cannot_be_used_are_refused(rows: Any, labels: An
 def test_pairs_that_cannot_be_used_are_refused(pairs: Any, similar: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         small().fit_pairs(SMALL, pairs, similar)
+
+
+@pytest.mark.parametrize(("yes", "no", "is_read"), [("yes", "no", True), ("linked", "unlinked", False)])
+def test_links_that_are_numbers_of_words_are_read_only_if_their_order_tells(
+    tmp_path: Path, yes: str, no: str, is_read: bool
+) -> None:
+    similar = np.where(np.asarray(SIMILAR) == 1, yes, no)
+    np.savez(tmp_path / "links.npz", X=SMALL, pairs=PAIRS, similar=similar)
+    ingest(f"{tmp_path}/links.npz", f"{tmp_path}/links.zarr")
+    at = {name: f"{tmp_path}/links.zarr/{name}" for name in ("pairs", "similar")}
+    table = {"features": f"{tmp_path}/links.zarr/X", **at}
+    spec = Spec.from_dict({"format": 1, "method": "rfd", "output": f"{tmp_path}/f.zarr", "input": table})
+    if is_read:
+        preview(spec)
+        forest = small().fit_pairs(SMALL, at["pairs"], at["similar"])
+        assert forest.digest_ == small().fit_pairs(SMALL, PAIRS, SIMILAR).digest_
+        return
+    with pytest.raises(InputError, match="found numbers of the words 'linked', 'unlinked' in alphabetic order"):
+        small().fit_pairs(SMALL, at["pairs"], at["similar"])
+    with pytest.raises(SpecError, match=r"input.similar: .*found numbers of the words 'linked', 'unlinked'"):
+        preview(spec)
 
 
 @pytest.mark.parametrize("estimator", [small(), TreeRank(3, n_pairs=300, random_state=0)])

@@ -15,7 +15,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from distforest import SimForestClassifier, SimForestOutlier, SimForestRegressor, load
+from distforest import Distances, SimForestClassifier, SimForestOutlier, SimForestRegressor, load
 from distforest.errors import InputError
 from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.growth.methods import METHODS
@@ -180,6 +180,13 @@ def test_sparse_queries_that_are_refused() -> None:
         (np.where(DISTANCES > 1, np.inf, DISTANCES), TARGETS > 0, "finite or NaN for unobserved"),
         (DISTANCES, TARGETS, "Unknown label type"),
         (DISTANCES, None, "SimForestClassifier requires y to be passed"),
+        (
+            Distances(DISTANCES),
+            TARGETS > 0,
+            "found `Distances`, which teaches SMERF; give the matrix itself, with kind=",
+        ),
+        (["gattaca"] * 40, TARGETS > 0, r"found words such as 'gattaca'; a function .* given as similarity=Lazy\(pair"),
+        (np.array(["gattaca"] * 40), TARGETS > 0, "found words such as 'gattaca'"),
     ],
 )
 def test_simforest_refuses(rows: Any, truth: Any, message: str) -> None:

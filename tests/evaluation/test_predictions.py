@@ -154,7 +154,12 @@ def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
             "few.csv: what is true of 80 rows of numbered.csv was expected, found 9",
         ),
         ("p.csv", "lacking.csv", {"label": "kind"}, "a row named 'n0' was expected, as in the answers, found none"),
-        ("p.csv", "twice.csv", {"label": "kind"}, "names of rows that differ were expected, found one twice"),
+        (
+            "p.csv",
+            "twice.csv",
+            {"label": "kind"},
+            "another name in each row was expected, found 'n0' in rows 0 and 1; score with another --id",
+        ),
         ("p.csv", "others.csv", {"label": "kind"}, "labels of the classes that are predicted were expected"),
         ("shares.csv", "ordered.csv", {"label": "kind"}, "class shares with the sum 1 were expected"),
         ("p.csv", "ordered.csv", {}, "the column of what is true was expected, found none; give `label` or `target`"),
@@ -172,6 +177,19 @@ def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
     assert len(found.measures) == 2
 
 
+def test_rows_that_share_a_name_are_paired_by_their_places_if_all_names_agree(home: Path) -> None:
+    names = [f"n{k // 2}" for k in range(N)]
+    table = pd.DataFrame({"name": names, "kind": TRUE, "prediction": CLASSES[SHARES.argmax(axis=1)]})
+    table.drop(columns="kind").to_csv(home / "answers.csv", index=False)
+    table.drop(columns="prediction").to_csv(home / "truth.csv", index=False)
+    assert values(judge("answers.csv", "truth.csv", label="kind")) == values(
+        judge("p.csv", "ordered.csv", label="kind")
+    )
+    table.iloc[::-1].to_csv(home / "turned.csv", index=False)
+    with pytest.raises(InputError, match="another name in each row was expected"):
+        judge("answers.csv", "turned.csv", label="kind")
+
+
 def test_a_truth_may_be_written_otherwise(home: Path) -> None:
     frame = pd.DataFrame({"name": NAMES, "size": SIZE})
     frame.to_csv(home / "german.csv", index=False, sep=";", decimal=",", encoding="cp1252")
@@ -180,6 +198,21 @@ def test_a_truth_may_be_written_otherwise(home: Path) -> None:
     assert judge("numbers.csv", "german.csv", target="size", n_resamples=5, text=text).measures == known.measures
     with pytest.raises(InputError, match="give `separator=';'`"):
         judge("numbers.csv", "german.csv", target="size")
+
+
+@pytest.mark.parametrize("written", [("true", "false", "True", "False"), ("1", "0", "1.0", "0.0")])
+def test_labels_are_the_same_whoever_has_written_them(written: tuple[str, ...], home: Path) -> None:
+    ours, theirs = np.array(written[:2])[[0, 1] * (N // 2)], np.array(written[2:])[[0, 1] * (N // 2)]
+    pd.DataFrame({"name": NAMES, "prediction": np.append(ours[1:], ours[0])}).to_csv(home / "ours.csv", index=False)
+    pd.DataFrame({"name": NAMES, "kind": ours}).to_csv(home / "as_we_do.csv", index=False)
+    pd.DataFrame({"name": NAMES, "kind": theirs}).to_csv(home / "theirs.csv", index=False)
+    known, found = (judge("ours.csv", f"{name}.csv", label="kind") for name in ("as_we_do", "theirs"))
+    assert found.measures == known.measures
+    pd.DataFrame({"name": NAMES, "proba_" + written[0]: 0.25, "proba_" + written[1]: 0.75}).to_csv(
+        home / "shares.csv", index=False
+    )
+    known, found = (judge("shares.csv", f"{name}.csv", label="kind") for name in ("as_we_do", "theirs"))
+    assert found.measures == known.measures
 
 
 def run(*arguments: str) -> tuple[int, str, str]:

@@ -12,7 +12,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from distforest import RFD, SMERF, Lazy, SimForestClassifier, SimForestOutlier, Targets, TreeRank, URerF, load, pairwise
+from distforest import (
+    RFD,
+    SMERF,
+    Lazy,
+    SimForestClassifier,
+    SimForestOutlier,
+    SimForestRegressor,
+    Targets,
+    TreeRank,
+    URerF,
+    load,
+    pairwise,
+)
 from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.forest.sealed.artifact import read_manifest
@@ -107,10 +119,28 @@ def test_numbers_of_the_report_are_those_of_the_forest(home):
     importances = page.partition(">Importances<")[2].partition("</table>")[0]
     errors = [f"{100 * error:.1f}%" for _, _, error in estimator.gain_importances().largest()]
     assert re.findall(r"<td>(.*?)</td>", importances) == [*chain(*zip(shares, errors, strict=True))]
-    assert f"Recorded RMSE</dt><dd>{estimator.oob_rmse_:.3g}" in page
+    assert f"RMSE of distances</dt><dd>{estimator.oob_rmse_:.3g}" in page
+    assert f"R² of distances</dt><dd>{estimator.oob_score_:.3g}" in page
     depths = page.partition(">Depths of leaves<")[2].partition("</table>")[0]
     n_leaves = [int(found) for found in re.findall(r"<td>(.*?)</td>", depths)]
     assert sum(n_leaves) == int(forest.table.is_leaf.sum())
+
+
+@pytest.mark.parametrize(
+    ("estimator", "words"),
+    [
+        (RFD(60, oob_score=True, random_state=0), "Pairs classified correctly"),
+        (SimForestClassifier("rbf", n_estimators=20, oob_score=True, random_state=0), "Objects classified correctly"),
+        (SimForestRegressor("rbf", n_estimators=20, oob_score=True, random_state=0), "R² of targets"),
+    ],
+)
+def test_a_recorded_score_is_told_with_what_it_measures(tmp_path, estimator, words):
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.repeat([0, 1], 20)
+    X[:, 0] += 3 * y
+    score = estimator.fit(X, y).oob_score_
+    estimator.save(tmp_path / "a.zarr")
+    page, _ = report_page(f"{tmp_path}/a.zarr")
+    assert f"{words}</dt><dd>{score:.3g}<" in unescape(page)
 
 
 def test_a_report_tells_how_it_is_repeated(home, tmp_path, monkeypatch):
