@@ -5,7 +5,10 @@ from __future__ import annotations
 from distforest.errors import InputError
 from distforest.sources.factors import names_of_classes
 
-IN_ORDER = (["no", "yes"], ["false", "true"], ["0", "1"], ["-1", "1"])
+IN_ORDER = (
+    *(["no", "yes"], ["false", "true"], ["0", "1"], ["-1", "1"]),
+    *(["different", "same"], ["dissimilar", "similar"], ["cannot-link", "must-link"]),
+)
 """Words whose alphabetic order is that of dissimilar and similar."""
 
 

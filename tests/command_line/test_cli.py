@@ -20,6 +20,7 @@ from distforest.forest import scoring
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
+from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, fit_here
@@ -717,8 +718,12 @@ def test_no_scheduler_is_exit_3(spec):
 def test_a_cluster_elsewhere_is_asked_before_inputs_are_staged_for_it(spec, monkeypatch, command):
     """So trees grow by passes where they do not fit into its workers, and in as many parts as it has workers."""
 
+    hosts = {"node7": HostWorkers(2, 1), "node8": HostWorkers(3, 1)}
+
     class Elsewhere(Here):
-        n_workers = 5
+        @property
+        def hosts(self):
+            return hosts
 
     staged = []
 
@@ -734,7 +739,7 @@ def test_a_cluster_elsewhere_is_asked_before_inputs_are_staged_for_it(spec, monk
     for where in (("--scheduler", "tcp://elsewhere:1"), ("--workers", 2)):
         code, _, err = run(command, spec, *where)
         assert (code, err) == (2, "error: it is staged\n")
-    assert staged == [(3 << 30, 5), (None, None)]
+    assert staged == [(3 << 30, hosts), (None, None)]
 
 
 def test_score_writes_what_the_forest_says(home, tmp_path):

@@ -339,6 +339,9 @@ def _floats(raw: object, n: int) -> Floats:
         raw.close()
         raise Reason("returned a coroutine; declare the function itself with async def")
     array = np.asarray(unmasked(raw))
+    if not array.shape:
+        wanted = f"wanted a sequence of {n}; wrap a function of two objects as `pairwise(function)`"
+        raise Reason(f"returned one value, {wanted}")
     if array.shape != (n,):
         raise Reason(f"returned shape {array.shape}, wanted ({n},)")
     if array.dtype.kind == "O":

@@ -75,6 +75,7 @@ def test_pairwise_keeps_its_name_and_makes_nan_of_none() -> None:
         (ValueError("bad"), "ValueError: bad"),
         (TimeoutError("mine"), "TimeoutError: mine"),
         ([1.0], r"shape \(1,\), wanted \(3,\)"),
+        (1.0, r"returned one value, wanted a sequence of 3; wrap a function of two objects as `pairwise\(function\)`"),
         (np.ones((3, 1)), r"shape \(3, 1\)"),
         (["1", "2", "3"], "U1 values"),
         ([1j, 1, 1], "complex128 values"),
