@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 N_CATEGORIES = (0, 3, 40, 0, 2, 0)
 FREE = settings(
-    max_examples=6 if numba.config.DISABLE_JIT else 40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6 if numba.config.DISABLE_JIT else 20, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 KINDS = ("labels", "five labels", "targets", "embedding")
 BINNED: dict[str, Any] = {"max_bins": 16}
@@ -219,7 +219,7 @@ def test_passes_over_categories_grow_the_forest_of_memory_to_the_bit(
 @pytest.mark.parametrize("how", ["bins", "exact"])
 @pytest.mark.parametrize("holes", [0.0, 0.2])
 def test_three_budgets_give_one_digest(tmp_path: Path, kind: str, how: str, holes: float) -> None:
-    n, given = 3_000, {**HOW[how], "n_estimators": 1, "min_samples_leaf": 20}
+    n, given = 2_000, {**HOW[how], "n_estimators": 1, "min_samples_leaf": 20}
     data = data_of(kind, n, seed=5, holes=holes, weights=weights_of(n, 5), n_categories=(0, 4, 300, 0, 2, 1200))
     budgets = [Passes(tmp_path, 40_000, 333), Passes(tmp_path, 200_000), Passes(tmp_path, 1 << 20, 77)]
     digests = {digest_of(data, passes, **given) for passes in budgets}

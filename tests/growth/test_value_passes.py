@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 N_COLUMNS = 6
 FREE = settings(
-    max_examples=4 if numba.config.DISABLE_JIT else 30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=4 if numba.config.DISABLE_JIT else 20, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 BEST, RANDOM = {"splitter": "best"}, {"splitter": "random"}
 TAUGHT: dict[str, dict[str, Any]] = {
@@ -52,7 +52,7 @@ CLUSTERS: dict[str, dict[str, Any]] = {
     "two means of single columns": {**BEST, "criterion": "two_means", "feature_combinations": 1.0, "max_features": 6},
     "a mixture": {**BEST, "criterion": "mclust_bic", "min_samples_split": 100},
 }
-BUDGETS = (1, 9_000, 1 << 20)
+BUDGETS = (1, 6_000, 1 << 20)
 
 
 def data_of(kind: TruthKind, n_rows: int, seed: int, holes: float = 0.0, weights: np.ndarray | None = None) -> Data:
@@ -189,7 +189,7 @@ def weights_of(n_rows: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 @pytest.mark.parametrize("how", CLUSTERS)
 def test_three_budgets_give_one_digest_of_clusters(tmp_path: Path, how: str, holes: float) -> None:
-    data = data_of(TruthKind.NOTHING, 500, 5, holes)
+    data = data_of(TruthKind.NOTHING, 250, 5, holes)
     digests = {digest_of(data, Passes(tmp_path, budget), **CLUSTERS[how]) for budget in BUDGETS}
     assert digests == {digest_of(data, **CLUSTERS[how])}
 
@@ -197,7 +197,7 @@ def test_three_budgets_give_one_digest_of_clusters(tmp_path: Path, how: str, hol
 @pytest.mark.parametrize("kind", [TruthKind.LABELS, TruthKind.TARGETS])
 @pytest.mark.parametrize("how", TAUGHT)
 def test_three_budgets_give_one_digest_of_exact_values(tmp_path: Path, kind: TruthKind, how: str) -> None:
-    data = data_of(kind, 400, 5, 0.1)
+    data = data_of(kind, 200, 5, 0.1)
     digests = {digest_of(data, Passes(tmp_path, budget), **TAUGHT[how]) for budget in BUDGETS}
     assert digests == {digest_of(data, **TAUGHT[how])}
 
