@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from distforest.forest.frontier import Frontier
 
-pytestmark = pytest.mark.kernels
-
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -42,6 +40,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return laid
 
 
+@pytest.mark.kernels
 @FREE
 @given(
     kind=st.sampled_from(KINDS),
@@ -83,6 +82,7 @@ def test_trees_are_those_of_rows_that_lie_as_staged(
         np.testing.assert_array_equal(by_node[name], values, err_msg=name)
 
 
+@pytest.mark.kernels
 def test_rows_are_laid_again_in_place_and_levels_are_reported_as_ever(often: list[int]) -> None:
     levels: list[Level] = []
     growth = replace(bound(data_of("labels", 500, 1)).growth, watch=levels.append)
@@ -102,6 +102,7 @@ def test_rows_are_laid_again_in_place_and_levels_are_reported_as_ever(often: lis
     np.testing.assert_array_equal(tables.threshold, expected.threshold)
 
 
+@pytest.mark.kernels
 @FREE
 @given(sizes=st.lists(st.integers(0, 6), min_size=1, max_size=5), seed=st.integers(0, 999), width=st.integers(0, 2))
 def test_stretches_are_put_in_order_in_place(sizes: list[int], seed: int, width: int) -> None:
