@@ -35,7 +35,7 @@ from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
 from distforest.sources.row_kinds import Dense, Features, Several, is_built_in, row_kind
 from distforest.sources.schema import Schema
-from distforest.sources.sparse import canonical_csr, read_sparse
+from distforest.sources.sparse import read_sparse
 from distforest.sources.sparse_features import SparseFeatures, read_sparse_features
 
 if TYPE_CHECKING:
@@ -411,9 +411,8 @@ class Forest(PickledWithoutCaches):
         if isinstance(rows, Several):
             matrix = rows.read(queries if _is_array(queries) else np.asarray(queries), signs)
         elif is_sparse(queries):
-            matrix = read_sparse_features(queries) if isinstance(rows, Features) else read_sparse(queries, reading)
-            if sees is not None:
-                sees.see(canonical_csr(queries).data, 0)
+            is_of_features = isinstance(rows, Features)
+            matrix = read_sparse_features(queries) if is_of_features else read_sparse(queries, reading, sees)
         else:
             given = queries if _is_array(queries) else np.asarray(queries)
             matrix = read(given, reading, onlooker=sees, borrows=True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import zarr
-from zarr.abc.codec import ArrayArrayCodec
 
 from distforest.errors import InputError
+from distforest.sources.packed import LastStep, with_last_step
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from zarr.core.array_spec import ArraySpec
     from zarr.core.buffer import NDBuffer
 
@@ -24,25 +22,16 @@ CODE_ARRAY, VALUE_ARRAY, MASK_ARRAY = "codes", "values", "mask"
 
 
 @dataclass(frozen=True)
-class WithoutMissing(ArrayArrayCodec):
-    """A codec that only decodes, and refuses a chunk with the code of a missing category."""
+class WithoutMissing(LastStep):
+    """A step that refuses a chunk with the code of a missing category."""
 
     address: str
-    is_fixed_size = True
-
-    def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:  # noqa: ARG002
-        """The same codec for any chunk."""
-        return self
 
     async def _decode_single(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:  # noqa: ARG002
         if (chunk_data.as_numpy_array() < 0).any():
             found = "found the code -1, by which AnnData marks a missing one"
             raise InputError(f"{self.address}: a category for each row was expected, {found}; leave those rows out")
         return chunk_data
-
-    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:  # noqa: ARG002
-        """The same number of bytes."""
-        return input_byte_length
 
 
 def without_missing(address: str, array: ZarrArray, group: zarr.Group) -> ZarrArray:
@@ -55,11 +44,7 @@ def without_missing(address: str, array: ZarrArray, group: zarr.Group) -> ZarrAr
     """
     name, kind = address.rstrip("/").rpartition("/")[2], str(group.attrs.get("encoding-type", ""))
     if name == CODE_ARRAY and kind == "categorical" and array.dtype.kind == "i":
-        values = replace(array.async_array)
-        pipeline: Any = values.codec_pipeline
-        codecs = (WithoutMissing(address), *pipeline.array_array_codecs)
-        object.__setattr__(values, "codec_pipeline", replace(pipeline, array_array_codecs=codecs))
-        return zarr.Array(values)
+        return with_last_step(array, WithoutMissing(address))
     mask = group.get(MASK_ARRAY) if name == VALUE_ARRAY and kind.startswith("nullable-") else None
     if isinstance(mask, zarr.Array) and (n_missing := int(np.count_nonzero(mask[...]))):
         found = f"found {n_missing:,} that the mask beside it marks as missing"

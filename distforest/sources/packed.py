@@ -148,22 +148,46 @@ def _float_of(text: str) -> float:
         return float(struct.unpack("<d", base64.b64decode(text, validate=True))[0])
 
 
-@dataclass(frozen=True)
-class Unpacked(ArrayArrayCodec):
-    """A codec that only decodes: from stored numbers, of the dtype of ``stored``, to values in float64."""
+class LastStep(ArrayArrayCodec):
+    """A codec that only decodes: chunks of the same shape and, unless it says otherwise, of the same size."""
 
-    packing: StandsFor
-    stored: Any
-    address: str
     is_fixed_size = True
-
-    def resolve_metadata(self, chunk_spec: ArraySpec) -> ArraySpec:
-        """What a chunk is before it is unpacked."""
-        return replace(chunk_spec, dtype=self.stored.dtype, fill_value=self.stored.fill_value)
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:  # noqa: ARG002
         """The same codec for any chunk."""
         return self
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:  # noqa: ARG002
+        """The bytes of a chunk before the step."""
+        return input_byte_length
+
+
+def with_last_step(array: ZarrArray, step: LastStep, metadata: ArrayMetadata | None = None) -> ZarrArray:
+    """The same array, whose decoded chunks go through a step; ``metadata`` are those of its values, if it has others.
+
+    Chunks are read by the array's own pipeline, with what guards it.
+    """
+    given = array.async_array
+    pipeline: Any = given.codec_pipeline
+    values = replace(given)
+    if metadata is not None:
+        object.__setattr__(values, "metadata", metadata)  # without the checks of its codecs, which read stored numbers
+    codecs = (step, *pipeline.array_array_codecs)
+    object.__setattr__(values, "codec_pipeline", replace(pipeline, array_array_codecs=codecs))
+    return zarr.Array(values)
+
+
+@dataclass(frozen=True)
+class Unpacked(LastStep):
+    """A step from stored numbers, of the dtype of ``stored``, to values in float64."""
+
+    packing: StandsFor
+    stored: Any
+    address: str
+
+    def resolve_metadata(self, chunk_spec: ArraySpec) -> ArraySpec:
+        """What a chunk is before it is unpacked."""
+        return replace(chunk_spec, dtype=self.stored.dtype, fill_value=self.stored.fill_value)
 
     async def _decode_single(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:
         try:
@@ -207,13 +231,7 @@ def array_of_values(address: str, array: object) -> object:
     metadata: ArrayMetadata = copy.copy(array.metadata)
     name = "dtype" if metadata.zarr_format == 2 else "data_type"
     stored = Stored(getattr(metadata, name), metadata.fill_value)
-    object.__setattr__(metadata, name, Float64())  # without the checks of its codecs, which read stored numbers
+    object.__setattr__(metadata, name, Float64())  # as in `with_last_step`
     fill = np.asarray(0 if metadata.fill_value is None else metadata.fill_value, array.dtype)
     object.__setattr__(metadata, "fill_value", packing.unpacked(fill.reshape(1))[0])
-    same = array.async_array
-    pipeline: Any = same.codec_pipeline
-    codecs = (Unpacked(packing, stored, address), *pipeline.array_array_codecs)
-    values = replace(same, metadata=array.metadata)
-    object.__setattr__(values, "metadata", metadata)
-    object.__setattr__(values, "codec_pipeline", replace(pipeline, array_array_codecs=codecs))
-    return zarr.Array(values)
+    return with_last_step(array, Unpacked(packing, stored, address), metadata)

@@ -20,6 +20,8 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections, Similar
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from distforest.sources.readings import Onlooker
+
     SparseMatrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -139,7 +141,7 @@ def project_sparse(stored: SparseRows, rows: Int32s, starts: Ints, projections: 
                 values[k, r] = total
 
 
-def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
+def read_sparse(values: SparseMatrix, reading: Reading, onlooker: Onlooker | None = None) -> SparseSource:
     """Read a sparse matrix: stored entries are observed, zeros too, unless they are NaN.
 
     SciPy converts the matrix to CSR. This sums duplicates, stores all entries of a block (BSR), and stores the entries
@@ -151,6 +153,8 @@ def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
         SciPy's sparse matrix or array of any format, shape (n_rows, n_columns); it is not changed.
     reading
         The kind of matrix, which must allow unobserved values.
+    onlooker
+        Sees the stored values.
 
     Raises
     ------
@@ -170,6 +174,8 @@ def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
         raise InputError(f"{reading.name}: a dense matrix was expected, {found}; use its .toarray()")
     check_shape(values, reading)
     matrix = canonical_csr(values)
+    if onlooker:
+        onlooker.see(matrix.data, 0)
     data, shape = _read_data(matrix, reading), (matrix.shape[0], matrix.shape[1])
     kept = ~np.isnan(data)
     if kept.all():

@@ -27,6 +27,7 @@ from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.sources.arrays import ArraySource, write_array
+from distforest.sources.distance_doubts import SeenSigns
 from distforest.sources.row_kinds import Dense
 
 if TYPE_CHECKING:
@@ -175,6 +176,20 @@ def test_rows_with_other_numbers_of_observed_entries_are_not_judged() -> None:
     assert ROW_RANGES in sparse.forest_.provenance
     assert not is_told(sparse.apply, scipy.sparse.csr_array(np.where(D[1::2, ::2] < 6, D[1::2, ::2], 0)))
     assert is_told(sparse.apply, scipy.sparse.csr_array(np.where(D[1::2, ::2] < 6, 9 + D[1::2, ::2], 0)))
+
+
+def test_sparse_queries_that_repeat_a_place_are_told_of_once() -> None:
+    X, y = SETS["wine"]
+    D = pairwise_distances(X)
+    forest = grown("distance", scipy.sparse.csr_array(D[::2, ::2]), y[::2])
+    near = scipy.sparse.coo_array(D[1::2, ::2])
+    twice = scipy.sparse.coo_array((np.r_[near.data, 0.0], (np.r_[near.row, 0], np.r_[near.col, 0])), near.shape)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        forest.forest_.source(twice, SeenSigns())
+    assert [str(one.message)[:42] for one in told if "repeat" in str(one.message)] == [
+        "sparse matrix: 1 entry repeats a place sto"
+    ]
 
 
 def test_few_rows_and_forests_that_do_not_know_tell_nothing(tmp_path: Path) -> None:

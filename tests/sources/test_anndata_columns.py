@@ -11,6 +11,7 @@ import zarr
 from distforest import SimForestClassifier, SimForestRegressor
 from distforest.errors import InputError
 from distforest.sources.arrays import open_array
+from distforest.sources.guarded import DamagedChunkError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +61,15 @@ def test_values_that_a_mask_says_are_missing_are_refused(kind: str, zarr_format:
         forest.fit(X, address)
     alone = f"{column(tmp_path / 'alone', kind, zarr_format, values=values)}/values"
     assert open_array(alone)[8] == 8
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_damaged_chunk_of_codes_is_told_by_its_file(zarr_format: int, tmp_path: Path) -> None:
+    address = f"{column(tmp_path / 'cells', 'categorical', zarr_format, codes=np.arange(60).astype(np.int8))}/codes"
+    chunk = tmp_path / "cells" / "codes" / ("3" if zarr_format == 2 else "c/3")
+    chunk.write_bytes(b"nothing that a codec has written")
+    with pytest.raises(DamagedChunkError, match=f"^{chunk}: the chunk is damaged"):
+        open_array(address)[...]
 
 
 def test_an_array_in_no_group_is_read(tmp_path: Path) -> None:
