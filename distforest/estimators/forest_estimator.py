@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
-from distforest.forest.column_ranges import FEWEST_QUERIES, ColumnRanges
+from distforest.forest.column_ranges import ColumnRanges
 from distforest.forest.estimates import Estimates
 from distforest.forest.exports import export_forest
 from distforest.forest.missing import told_of_unlearned
@@ -388,9 +388,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         training = self.forest_.ranges
         if training is None or (found := ColumnRanges.of_source(source)) is None:
             return
-        names = self._names_of(len(found.least))
-        told = training.told_of_far(found, names) if source.shape[0] >= FEWEST_QUERIES else ""
-        if told := told or training.told_of_marks(found, names):
+        if told := training.told(found, source.shape[0], self._names_of(len(found.least))):
             warn_caller(f"X: {told}")
 
     def _names_of(self, n_columns: int) -> tuple[str, ...] | None:

@@ -159,6 +159,11 @@ class ColumnRanges(NamedTuple):
         found = f"all rows lie far beyond those of training in {', '.join([first, *others])}{more}"
         return f"{found}, where the forest has learned nothing; give {it} in the unit and on the scale of training"
 
+    def told(self, queries: ColumnRanges, n_queries: int, names: Sequence[str] | None = None) -> str:
+        """What is told of ``n_queries``: that all are far, unless they are few, or else a mark; "" if nothing."""
+        told = self.told_of_far(queries, names) if n_queries >= FEWEST_QUERIES else ""
+        return told or self.told_of_marks(queries, names)
+
     def told_of_marks(self, queries: ColumnRanges, names: Sequence[str] | None = None) -> str:
         """A warning of numbers that mark what is missing in queries, such as -9999, and that training lacked; else "".
 

@@ -11,7 +11,7 @@ from distforest.errors import InputError
 from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance, judging
-from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.draws.categories import CategoriesAlone
 from distforest.growth.draws.columns import Axis, Oblique
@@ -72,8 +72,8 @@ def check_by_passes(growth: Growth) -> None:
         found = f"candidates that are drawn by {type(draw).__name__}"
     elif growth.n_categories is not None and isinstance(growth.criterion, TwoClusters):
         found = "columns of categories without a ground truth"
-    elif type(_taught(growth.criterion)) not in {Gini, ClassCosts, Variance, TwoClusters}:
-        found = f"cuts that are judged by {type(_taught(growth.criterion)).__name__}"
+    elif type(judge_of_sides(growth.criterion)) not in {Gini, ClassCosts, Variance, TwoClusters}:
+        found = f"cuts that are judged by {type(judge_of_sides(growth.criterion)).__name__}"
     if found:
         raise InputError(
             f"trees grow {BY_PASSES} over dense features, from labels, targets or an embedding, or without a ground "
@@ -120,7 +120,7 @@ def truth_judged(criterion: Criterion) -> Int32s | Ints:
 
 def truth_of_rows(growth: Growth) -> Int32s | Ints:
     """The truth of each row of a growth; without a ground truth it has no columns."""
-    criterion = _taught(growth.criterion)
+    criterion = judge_of_sides(growth.criterion)
     if isinstance(criterion, TwoClusters):
         return np.empty((growth.source.shape[0], 0), np.int32)
     return truth_judged(criterion)
@@ -136,8 +136,3 @@ def rows_judged(growth: Growth) -> RowBlock:
         return RowBlock(source.codes, truth, weights)
     assert isinstance(source, ArraySource)  # noqa: S101  (`check_by_passes`)
     return RowBlock(source.values, truth, weights)
-
-
-def _taught(criterion: Criterion) -> Criterion:
-    """The criterion that judges sides, whether cuts are at random or not."""
-    return criterion.criterion if isinstance(criterion, AtRandom) else criterion

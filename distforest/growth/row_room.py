@@ -11,7 +11,7 @@ from distforest.growth.cuts.category_orders import REFERENCES
 from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Gini, Variance
-from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
 from distforest.sources.arrays import ArraySource
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class CategorySizes:
         """Those of a growth; None if all columns hold numbers."""
         if growth.n_categories is None:
             return None
-        criterion = growth.criterion.criterion if isinstance(growth.criterion, AtRandom) else growth.criterion
+        criterion = judge_of_sides(growth.criterion)
         of_vectors = {"n_dimensions": criterion.fixed.shape[1]} if isinstance(criterion, Variance) else {}
         if isinstance(criterion, ClassCosts):
             of_vectors = {"n_dimensions": RANKED_BY_COSTS}
@@ -223,13 +223,18 @@ class TableRoom:
         """The most candidates of a node that are categories."""
         return min(self.width, self.categories.n_columns)
 
+    @property
+    def ranked_bytes(self) -> int:
+        """Bytes while the categories of a column are put in order."""
+        return self.categories.ranked_bytes
+
     def rows_in_memory(self, budget: int) -> int:
         """How many rows fit into a budget while their nodes are finished."""
-        return max(0, budget - self.categories.ranked_bytes) // self.bytes_in_memory
+        return max(0, budget - self.ranked_bytes) // self.bytes_in_memory
 
     def _spare(self, budget: int) -> int:
         """What is left of a budget for sums and merged rows."""
-        return budget - budget // BLOCK_SHARE - self.categories.ranked_bytes
+        return budget - budget // BLOCK_SHARE - self.ranked_bytes
 
     def held(self, budget: int, n_rows: int) -> int:
         """Over how many columns of categories a node of ``n_rows`` may have sums at once, at least one."""
@@ -249,7 +254,7 @@ class TableRoom:
         if n_rows <= self.rows_in_memory(budget):
             return in_memory
         sizes = self.categories
-        summed = sizes.ranked_bytes + sizes.merged_bytes(n_rows) + self.held(budget, n_rows) * sizes.sums_bytes
+        summed = self.ranked_bytes + sizes.merged_bytes(n_rows) + self.held(budget, n_rows) * sizes.sums_bytes
         return max(in_memory, budget // BLOCK_SHARE + summed)
 
     def most_rows(self, budget: int) -> int:
@@ -303,7 +308,7 @@ class RowRoom:
     def of(cls, growth: Growth, truth: np.ndarray) -> Self:
         """The room of the rows of a growth, whose ``truth`` has an entry for each of them."""
         criterion, at_random = growth.criterion, isinstance(growth.criterion, AtRandom)
-        by_costs = isinstance(criterion.criterion if isinstance(criterion, AtRandom) else criterion, ClassCosts)
+        by_costs = isinstance(judge_of_sides(criterion), ClassCosts)
         witnesses = criterion.witnesses if isinstance(criterion, TwoClusters) else None
         return cls(
             growth.source.shape[1],
@@ -394,5 +399,4 @@ def _in_memory(room: RowRoom | TableRoom, budget: int, n_rows: int) -> int:
     """Bytes of the largest nodes of a tree of ``n_rows`` that are finished in memory, if cuts halve nodes."""
     while n_rows > 1 and n_rows > room.rows_in_memory(budget):
         n_rows = -(-n_rows // 2)
-    ranked = 0 if room.categories is None else room.categories.ranked_bytes
-    return ranked + n_rows * room.bytes_in_memory
+    return room.ranked_bytes + n_rows * room.bytes_in_memory

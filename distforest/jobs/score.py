@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from distforest.errors import warn_caller
-from distforest.forest.column_ranges import FEWEST_QUERIES, ColumnRanges
+from distforest.forest.column_ranges import ColumnRanges
 from distforest.forest.missing import told_of_rows_without_values, told_of_unlearned
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import is_over_pairs
@@ -212,9 +212,8 @@ def _told_of_queries(parts: Iterable[SeenQueries], found: Outline) -> Iterator[s
         yield told_of_unlearned(unlearned, found.n_answers, found.names)
     ranges = [part.ranges for part in seen if part.ranges is not None]
     if ranges and found.ranges is not None:
-        of_all = reduce(ColumnRanges.joined, ranges), found.names
-        told = found.ranges.told_of_far(*of_all) if found.n_answers >= FEWEST_QUERIES else ""
-        yield from filter(None, [told or found.ranges.told_of_marks(*of_all)])
+        of_all = reduce(ColumnRanges.joined, ranges)
+        yield from filter(None, [found.ranges.told(of_all, found.n_answers, found.names)])
     of_rows = [part.rows for part in seen if part.rows is not None]
     if of_rows and found.known_rows is not None:
         yield from filter(None, [found.known_rows.told(reduce(SeenRows.joined, of_rows))])

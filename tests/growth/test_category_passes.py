@@ -23,6 +23,7 @@ from distforest.growth.sample_weights import Draws, SampleWeights
 from distforest.jobs.train import fit_here
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
+from tests.growth.test_value_passes import weights_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,13 +80,6 @@ def bound(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
 
 def digest_of(data: Data, passes: Passes | None = None, **given: Any) -> str:
     return fit_here(bound(data, passes, **given)).digest
-
-
-def weights_of(n_rows: int, seed: int) -> np.ndarray:
-    """Whole weights, some of them 0."""
-    weights = np.random.default_rng(seed).integers(0, 4, n_rows).astype(float)
-    weights[0] = 1.0
-    return weights
 
 
 @pytest.mark.parametrize("kind", ["labels", "embedding"])

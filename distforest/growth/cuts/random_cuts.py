@@ -107,6 +107,11 @@ def draw_cuts(first: Floats, last: Floats, keys: Keys, drawn: int, thresholds: F
             thresholds[k, node] = low if place >= high else place  # rounding must not send the right side left
 
 
+def judge_of_sides(criterion: Criterion) -> Criterion:
+    """The criterion that judges the sides of cuts, whether these are at random or not."""
+    return criterion.criterion if isinstance(criterion, AtRandom) else criterion
+
+
 @dataclass(frozen=True)
 class AtRandom(Steady):
     """A criterion that judges only the sides of a cut, with one random cut for each candidate."""
