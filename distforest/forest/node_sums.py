@@ -1,4 +1,4 @@
-"""What nodes hold: sums over the rows of their leaves, and the mean and spread of vectors, from leaves upwards."""
+"""What nodes hold: how many rows of each class, and the mean and spread of vectors, from leaves upwards."""
 
 from __future__ import annotations
 
@@ -29,59 +29,51 @@ def add_up_children(left: Int32s, right: Int32s, sums: Floats | Ints) -> None:
             sums[node] = sums[left[node]] + sums[right[node]]
 
 
-def accumulate(table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, values: Floats) -> Floats:
-    """Sum of w_i values[i] over the in-bag rows that reached each node, shape (N, q).
+def class_counts_of(
+    table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, labels: Int32s | Ints, n_classes: int
+) -> Int32s:
+    """Sum of w_i over the in-bag rows of each class that reached each node, shape (N, n_classes).
 
-    ``leaves`` and ``in_bag`` have shape (n_trees, n_rows), ``values`` (n_rows, q); rows are added in their order.
+    ``leaves`` and ``in_bag`` have shape (n_trees, n_rows), ``labels``, the numbers of classes, (n_rows,).
     """
-    sums = np.zeros((len(table.left), values.shape[1]))
+    counts = np.zeros((len(table.left), n_classes), np.int32)
+    count_at_leaves(table.tree_start, leaves, in_bag, labels, counts)
     if table.chain_head is None:
-        add_up_leaves(table.tree_start, table.left, table.right, leaves, in_bag, values, sums)
+        add_up_trees(table.tree_start, table.left, table.right, counts)
     else:
-        add_up_chains(table.tree_start, (table.left, table.right), table.chain_head, leaves, in_bag, values, sums)
-    return sums
+        add_up_chains(table.tree_start, (table.left, table.right), table.chain_head, counts)
+    return counts
 
 
 @kernel
-def add_up_leaves(
-    tree_start: Ints,
-    left: Int32s,
-    right: Int32s,
-    leaves: Int32s,
-    in_bag: InBag | Int32s,
-    values: Floats,
-    sums: Floats,
+def count_at_leaves(
+    tree_start: Ints, leaves: Int32s, in_bag: InBag | Int32s, labels: Int32s | Ints, counts: Int32s
 ) -> None:
-    """sums[node] = sum of w values over the rows that end here, plus the sums of the children, which come first."""
+    """counts[node, c] += sum of w over the rows of class c that end here."""
     for tree in range(leaves.shape[0]):
+        of_tree = counts[tree_start[tree] : tree_start[tree + 1]]
+        for row in range(leaves.shape[1]):
+            if in_bag[tree, row]:
+                of_tree[leaves[tree, row], labels[row]] += in_bag[tree, row]
+
+
+@kernel
+def add_up_trees(tree_start: Ints, left: Int32s, right: Int32s, sums: Int32s) -> None:
+    """sums[node] += sums[left[node]] + sums[right[node]] of every inner node; children come after their parents."""
+    for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
-        for row in range(leaves.shape[1]):
-            if in_bag[tree, row]:
-                for q in range(values.shape[1]):
-                    sums[root + leaves[tree, row], q] += in_bag[tree, row] * values[row, q]
-        for node in range(tree_start[tree + 1] - root - 1, -1, -1):
-            if left[root + node] >= 0:
-                for q in range(values.shape[1]):
-                    sums[root + node, q] += sums[root + left[root + node], q] + sums[root + right[root + node], q]
+        for node in range(tree_start[tree + 1] - 1, root - 1, -1):
+            if left[node] >= 0:
+                for q in range(sums.shape[1]):
+                    sums[node, q] += sums[root + left[node], q] + sums[root + right[node], q]
 
 
 @kernel
-def add_up_chains(
-    tree_start: Ints,
-    children: tuple[Int32s, Int32s],
-    chain_head: Int32s,
-    leaves: Int32s,
-    in_bag: InBag | Int32s,
-    values: Floats,
-    sums: Floats,
-) -> None:
-    """`add_up_leaves` where nodes form chains: a head adds each child of its chain once, all others hold its sums."""
+def add_up_chains(tree_start: Ints, children: tuple[Int32s, Int32s], chain_head: Int32s, sums: Int32s) -> None:
+    """`add_up_trees` where nodes form chains: a head adds each child of its chain once, all others hold its sums."""
     parent = np.empty(sums.shape[0], np.int64)
-    for tree in range(leaves.shape[0]):
+    for tree in range(tree_start.shape[0] - 1):
         root, end = tree_start[tree], tree_start[tree + 1]
-        for row in range(leaves.shape[1]):
-            if in_bag[tree, row]:
-                sums[root + leaves[tree, row]] += in_bag[tree, row] * values[row]
         for node in range(root, end):
             for child in children:
                 if child[node] >= 0:

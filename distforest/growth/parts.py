@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
-from distforest.forest.node_sums import accumulate
+from distforest.forest.node_sums import class_counts_of
 from distforest.forest.table import NodeTable, route
 from distforest.growth.cuts.criteria import Gini
 from distforest.growth.cuts.sums import RowBlock
@@ -196,9 +196,6 @@ def walk_part(part: PartOfRows, rowless: RowlessGrowth, table: NodeTable, drawn:
     leaves, step = np.empty(part.n_rows, np.int32), max(1, WALKED_CELLS // part.codes.shape[1])
     source, criterion = rowless.source, rowless.criterion
     numbers = source.numbers if isinstance(source, BinnedTable) else source
-    classes = np.eye(criterion.n_classes) if isinstance(criterion, Gini) else None
-    counts = None if classes is None else np.zeros((len(table.left), len(classes)), np.int32)
-    weights = weights_of_part(part, drawn)
     for first in range(0, part.n_rows, step):
         here = slice(first, first + step)
         values = part.codes[here].astype(np.float32)
@@ -208,8 +205,8 @@ def walk_part(part: PartOfRows, rowless: RowlessGrowth, table: NodeTable, drawn:
             values[:, source.of_categories] = part.categories[here]
         rows = np.arange(len(values), dtype=np.int32)
         leaves[here] = route(table, ArraySource.of(values, source.is_complete), rows)[0]
-        if counts is not None and classes is not None:
-            counts += accumulate(table, leaves[None, here], weights[None, here], classes[part.truth[here]]).astype(
-                np.int32
-            )
+    counts = None
+    if isinstance(criterion, Gini):
+        weights = weights_of_part(part, drawn)
+        counts = class_counts_of(table, leaves[None], weights[None], part.truth, criterion.n_classes)
     return Walked(leaves, counts)

@@ -18,7 +18,7 @@ from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, VOICES, KeepsGraph
 from distforest.forest.leaf_triangles import leaf_triangles
 from distforest.forest.leaves import COSTS, Members, leaves_per_tree, triangle_size
 from distforest.forest.missing import LACKING
-from distforest.forest.node_sums import Moments, accumulate, describe
+from distforest.forest.node_sums import Moments, class_counts_of, describe
 from distforest.forest.observed_leaves import ObservedMembers
 from distforest.forest.row_ranges import RowRanges
 from distforest.forest.table import NodeTable, route
@@ -415,10 +415,7 @@ class Problem:
             leaves[:, first : first + step] = route(table, ArraySource.of(block), rows)
             release_pages(features)
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
-        return {
-            **arrays,
-            **self._leaf_arrays(table, leaves, in_bag if self.data.sample_weights is None else weights, step),
-        }
+        return {**arrays, **self._leaf_arrays(table, leaves, in_bag if self.data.sample_weights is None else weights)}
 
     def leaf_arrays(self, table: NodeTable, leaves: Int32s, drawn: NDArray[np.int32]) -> dict[str, np.ndarray]:
         """What leaves say that rows have reached; trees have ``drawn`` each so often, shape (n_trees, n_rows)."""
@@ -442,27 +439,16 @@ class Problem:
         wanted = wanted or params.get("contamination", "auto") != "auto"
         return bool(wanted) or not self.data.is_lazy
 
-    def _leaf_arrays(
-        self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, step: int | None = None
-    ) -> dict[str, np.ndarray]:
-        """What leaves say; classes are counted ``step`` rows at a time, or of all rows at once."""
+    def _leaf_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
+        """What leaves say."""
         if self.data.truth_kind == TruthKind.LABELS:
-            return {"class_counts": self._class_counts(table, leaves, in_bag, step or self.n_rows)}
+            n_classes = len(self.data.classes or ())
+            return {"class_counts": class_counts_of(table, leaves, in_bag, self.data.truth, n_classes)}
         if self.data.truth_kind == TruthKind.DISTANCES:
             return self._distance_arrays(table, leaves, in_bag)
         if self.data.truth_kind in {TruthKind.NOTHING, TruthKind.DIFFERENCES}:
             return {}
         return _means(table, leaves, in_bag, self.data.truth, self._middle)
-
-    def _class_counts(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, step: int) -> Int32s:
-        """In-bag weight of each class in each node, which are whole numbers: any blocks add up to the same."""
-        classes = np.eye(len(self.data.classes or ()))
-        counts = np.zeros((len(table.left), len(classes)), np.int32)
-        for first in range(0, self.n_rows, step):
-            here = slice(first, first + step)
-            one_hot = classes[self.data.truth[here]]
-            counts += accumulate(table, leaves[:, here], in_bag[:, here], one_hot).astype(np.int32)
-        return counts
 
     @cached_property
     def _middle(self) -> Floats:

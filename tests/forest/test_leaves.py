@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from distforest.errors import ArtifactError
 from distforest.forest.forest import Forest
 from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members, group, leaves_per_tree
-from distforest.forest.node_sums import accumulate
+from distforest.forest.node_sums import class_counts_of
 from distforest.sources.truth import TruthKind
 from tests import samples
 from tests.reference import naive
@@ -230,17 +230,17 @@ def test_rows_are_grouped_by_leaf_in_their_order(places: list[tuple[int, int]]) 
 
 
 @pytest.mark.parametrize("case", ["missing", "oblique"])
-def test_sums_go_up_to_the_root(case: str, forest_of: Callable[[str], Forest]) -> None:
+def test_counts_go_up_to_the_root(case: str, forest_of: Callable[[str], Forest]) -> None:
     forest = forest_of(case)
-    values = np.round(samples.features()[:, :2].astype(np.float64) * 16)
-    sums = accumulate(forest.table, forest.leaves, forest.in_bag, values)
+    labels = (samples.features()[:, 0] * 4).astype(np.int32) % 3
+    counts = class_counts_of(forest.table, forest.leaves, forest.in_bag, labels, 3)
     begin = 0
     for tree in trees_of(forest):
         assert tree.table is not None
         for node in range(len(tree.table["left"])):
             rows = naive.reached(tree.table, tree.leaves, node)
-            expected = sum((tree.weights[row] * values[row] for row in rows), np.zeros(2))
-            assert sums[begin + node].tolist() == expected.tolist()
+            expected = [sum(tree.weights[row] for row in rows if labels[row] == c) for c in range(3)]
+            assert counts[begin + node].tolist() == expected
         begin += len(tree.table["left"])
 
 
