@@ -86,8 +86,8 @@ class PartOfRows:
 
     def block(self, rows: Int32s, weights: Int32s) -> RowBlock:
         """Some rows with their in-bag weights."""
-        categories = None if self.categories is None else self.categories[rows]
-        return RowBlock(self.codes[rows], self.truth[rows], weights, categories)
+        categories = None if self.categories is None else self.categories.take(rows, axis=0)
+        return RowBlock(self.codes.take(rows, axis=0), self.truth.take(rows, axis=0), weights, categories)
 
 
 @dataclass(frozen=True)

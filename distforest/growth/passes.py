@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from distforest.forest.frontier import Frontier
-from distforest.forest.table import NodeTable
+from distforest.forest.frontier import Frontier, settle
+from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.candidates_in_turn import InTurn
 from distforest.growth.cuts.category_search import CategorySearch
 from distforest.growth.cuts.sums import RowBlock
@@ -83,7 +83,7 @@ class Passes:
         return self.block_rows or max(1, self.budget // (BLOCK_SHARE * bytes_of_row))
 
 
-def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passes: Passes) -> NodeTable:
+def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passes: Passes) -> tuple[NodeTable, Int32s]:
     """Grow trees one after another within the budget of ``passes``: the table of `Growth.grow`, bit for bit.
 
     Parameters
@@ -97,6 +97,13 @@ def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passe
     passes
         The budget.
 
+    Returns
+    -------
+    NodeTable
+        The nodes.
+    ndarray
+        The leaf of each row in each tree, shape (n_trees, n_rows); -1 for a row that is in no bag.
+
     Raises
     ------
     InputError
@@ -105,11 +112,11 @@ def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passe
     check_by_passes(growth)
     passes.folder.mkdir(parents=True, exist_ok=True)
     remove_left(passes.folder)
-    tables = []
-    for number, weights in zip(trees.tolist(), in_bag, strict=True):
+    tables, leaves = [], np.full(in_bag.shape, LEAF, np.int32)
+    for number, weights, own in zip(trees.tolist(), in_bag, leaves, strict=True):
         with _own_folder(passes.folder) as folder:
-            tables.append(_Tree(growth, number, replace(passes, folder=folder)).grow(weights))
-    return tables[0] if len(tables) == 1 else NodeTable.joined(tables)
+            tables.append(_Tree(growth, number, replace(passes, folder=folder), own).grow(weights))
+    return tables[0] if len(tables) == 1 else NodeTable.joined(tables), leaves
 
 
 @contextmanager
@@ -146,10 +153,10 @@ class _Stretch(Protocol):
 
 
 class _Tree:
-    """A tree that grows by passes: what its stretches share."""
+    """A tree that grows by passes: what its stretches share; ``leaves`` is where the leaf of each row is written."""
 
-    def __init__(self, growth: Growth, number: int, passes: Passes) -> None:
-        self.trees = np.array([number], np.int64)
+    def __init__(self, growth: Growth, number: int, passes: Passes, leaves: Int32s) -> None:
+        self.trees, self.leaves = np.array([number], np.int64), leaves
         self.growth, self.passes, self.written = growth.of_trees(self.trees), passes, Levels(1)
         self.rows = rows_judged(growth)
         self.room = room_of(growth, self.rows.truth)
@@ -168,8 +175,9 @@ class _Tree:
         root, rows = self.new_rows(), self.rows._replace(weights=in_bag)
         step = self.passes.rows_of_block(root.bytes_of_row)
         for first in range(0, len(in_bag), step):
-            here = rows.of_rows(slice(first, first + step))
-            root.append(here.of_rows(np.flatnonzero(here.weights)))
+            here = rows.slice(first, first + step)
+            drawn = np.flatnonzero(here.weights)
+            root.append(here.of_rows(drawn)._replace(numbers=(first + drawn).astype(np.int32)))
             for array in rows:
                 if array is not None:
                     release_pages(array)
@@ -202,8 +210,8 @@ class _Tree:
     def new_rows(self) -> StoredRows:
         """Rows that are to be written."""
         self._n_files += 1
-        values, truth, _, categories = self.rows.of_rows(slice(0, 0))
-        return StoredRows(self.passes.folder / f"{self._n_files}", values, truth, categories)
+        none = self.rows.slice(0, 0)
+        return StoredRows(self.passes.folder / f"{self._n_files}", none.values, none.truth, none.categories)
 
     def cut(self, node: int, rows: StoredRows, depth: int) -> CodeCut | ValueCut | None:
         """Cut a node whose rows do not fit, and write it down; None if it is a leaf."""
@@ -215,6 +223,16 @@ class _Tree:
         held = self.room.held(budget, rows.n_rows) if isinstance(self.room, TableRoom) else None
         in_blocks = _InBlocks(rows, step, growth.n_categories, held)
         return cut_by_sums(growth, self.trees, node, in_blocks, depth, self.written)
+
+    def settle(self, nodes: Frontier, block: RowBlock) -> None:
+        """Write the leaves among the nodes of a stretch, which are written down, for their rows; these are in a block.
+
+        Rows stay at no other node: cuts of features know the side of rows that lack a value.
+        """
+        assert block.numbers is not None  # noqa: S101  (stored rows have them)
+        of_leaves = nodes.of_nodes(self.written.columns["left"][-1] == LEAF)
+        rows = block.numbers[of_leaves.rows]
+        settle(of_leaves.starts, rows, of_leaves.tree, of_leaves.node, self.leaves[None])
 
     def stretch_of(self, node: int, rows: StoredRows) -> _Stretch:
         """A node as a stretch: finished in memory if its rows fit, else cut by passes."""
@@ -237,8 +255,9 @@ class _Pack:
 
     def descend(self, tree: _Tree, depth: int) -> Sequence[_Stretch]:
         """Take the nodes one level down by the grower."""
-        whole = self.held or self.rows.read(0, self.rows.n_rows)
-        block, below = descend_in_memory(tree.growth, tree.trees, whole, self._frontier(), depth, tree.written)
+        whole, nodes = self.held or self.rows.read(0, self.rows.n_rows), self._frontier()
+        block, below = descend_in_memory(tree.growth, tree.trees, whole, nodes, depth, tree.written)
+        tree.settle(nodes, whole)
         if not below.n_nodes:
             self.rows.remove()
             return []
@@ -298,14 +317,16 @@ class _LargeNode:
         """Cut the node by passes, and write its rows to its children."""
         cut = tree.cut(self.node, self.rows, depth)
         if cut is None:
+            for block in self.rows.blocks(tree.passes.rows_of_block(self.rows.bytes_of_row)):
+                tree.leaves[block.numbers] = self.node
             self.rows.remove()
             return []
         children, first = [tree.new_rows(), tree.new_rows()], 0
         for block in self.rows.blocks(tree.passes.rows_of_block(self.rows.bytes_of_row)):
             goes_right = cut.sides_of(block, first)
             first += len(goes_right)
-            for child, rows in zip(children, (~goes_right, goes_right), strict=True):
-                child.append(block.of_rows(rows))
+            for child, goes_there in zip(children, (~goes_right, goes_right), strict=True):
+                child.append(block.of_rows(np.flatnonzero(goes_there)))
         self.rows.remove()
         return [tree.stretch_of(cut.left + side, rows) for side, rows in enumerate(children)]
 

@@ -21,7 +21,7 @@ from distforest.forest.missing import LACKING
 from distforest.forest.node_sums import Moments, class_counts_of, describe
 from distforest.forest.observed_leaves import ObservedMembers
 from distforest.forest.row_ranges import RowRanges
-from distforest.forest.table import NodeTable, route
+from distforest.forest.table import LEAF, NodeTable, route
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
@@ -400,19 +400,21 @@ class Problem:
     def _grow_by_passes(
         self, passes: Passes, trees: Ints, in_bag: InBag, weights: NDArray[np.int32]
     ) -> dict[str, np.ndarray]:
-        """`grow`, which reads no more rows at once than ``passes`` allow; every row walks to its leaf."""
+        """`grow`, which reads no more rows at once than ``passes`` allow."""
         source = self.growth.source
         if self.data.truth_kind.is_of_vectors:
             _ = self._middle  # before there are nodes, as it sorts all values
-        table = grow_by_passes(self.growth, trees, weights, passes)
+        table, leaves = grow_by_passes(self.growth, trees, weights, passes)
         if isinstance(source, (BinnedSource, BinnedTable)):
             table = on_features(table, source)
-        leaves, features = np.empty(in_bag.shape, np.int32), self.data.array
+        features = self.data.array
         step = passes.rows_of_block(features.shape[1] * features.itemsize)
         for first in range(0, self.n_rows, step):
             block = np.array(features[first : first + step])
             rows = np.arange(len(block), dtype=np.int32)
-            leaves[:, first : first + step] = route(table, ArraySource.of(block), rows)
+            own = leaves[:, first : first + step]
+            wanted = own == LEAF  # out of bag
+            own[wanted] = route(table, ArraySource.of(block), rows, wanted)[wanted]
             release_pages(features)
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
         return {**arrays, **self._leaf_arrays(table, leaves, in_bag if self.data.sample_weights is None else weights)}

@@ -45,6 +45,9 @@ RANKED_BYTES, RANKED_DIMENSION_BYTES = 60, 16
 FLOAT32_BYTES = 4
 """Bytes of a staged value."""
 
+WEIGHT_BYTES = NUMBER_BYTES = 4
+"""Bytes of how often a tree drew a row, and of its number among all rows, on disk."""
+
 FLOAT_BYTES, RANDOM_BYTES = 8, 28
 """Bytes of a row for each candidate whose values are held; if cuts are at random, also the sides of all rows."""
 
@@ -158,7 +161,7 @@ class CodeRoom:
     --------
     >>> room = CodeRoom(n_columns=50, truth_bytes=4)
     >>> room.bytes_on_disk, room.rows_in_memory(10**6)
-    (58, 8771)
+    (62, 8474)
     """
 
     n_columns: int
@@ -166,8 +169,8 @@ class CodeRoom:
 
     @property
     def bytes_on_disk(self) -> int:
-        """Its codes, its truth and its weight."""
-        return self.n_columns + self.truth_bytes + 4
+        """Its codes, its truth, its weight and its number."""
+        return self.n_columns + self.truth_bytes + WEIGHT_BYTES + NUMBER_BYTES
 
     def rows_in_memory(self, budget: int) -> int:
         """How many rows fit into a budget while their nodes are finished."""
@@ -193,7 +196,7 @@ class TableRoom:
     --------
     >>> room = TableRoom(50, 4, 7, CategorySizes(n_columns=10, most=1000, n_classes=2))
     >>> room.bytes_on_disk, room.bytes_in_memory, room.held(1 << 20, 10**6), room.n_readings(1 << 20, 10**6)
-    (98, 234, 7, 2)
+    (102, 238, 7, 2)
     """
 
     n_columns: int
@@ -208,8 +211,8 @@ class TableRoom:
 
     @property
     def bytes_on_disk(self) -> int:
-        """Its codes, its categories, its truth and its weight."""
-        return self.stored_bytes + self.truth_bytes + 4
+        """Its codes, its categories, its truth, its weight and its number."""
+        return self.stored_bytes + self.truth_bytes + WEIGHT_BYTES + NUMBER_BYTES
 
     @property
     def bytes_in_memory(self) -> int:
@@ -292,7 +295,7 @@ class RowRoom:
     --------
     >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
     >>> room.bytes_on_disk, room.bytes_in_memory, room.bytes_of_large, room.most_rows(100 << 20)
-    (208, 368, 76, 1207242)
+    (212, 374, 76, 1207242)
     """
 
     n_columns: int
@@ -328,8 +331,8 @@ class RowRoom:
 
     @property
     def bytes_on_disk(self) -> int:
-        """Its features, its truth and its weight."""
-        return FLOAT32_BYTES * self.n_columns + self.truth_bytes + 4
+        """Its features, its truth, its weight and its number."""
+        return FLOAT32_BYTES * self.n_columns + self.truth_bytes + WEIGHT_BYTES + NUMBER_BYTES
 
     @property
     def bytes_in_memory(self) -> int:
@@ -382,7 +385,7 @@ class RowRoom:
         --------
         >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
         >>> [room.used(budget << 20, 10**6) >> 20 for budget in (80, 200, 400, 4_000)]
-        [72, 175, 350, 350]
+        [72, 178, 356, 356]
         """
         large = 0
         if n_rows > self.rows_in_memory(budget):

@@ -138,7 +138,8 @@ class RowsByNode:
         source, truth = self.growth.source, truth_judged(self.growth.criterion)
         assert isinstance(source, BinnedSource)  # noqa: S101  (`gains_by_node`)
         if self.numbers is None:
-            codes, truth, numbers = source.codes[frontier.rows], truth[frontier.rows], frontier.rows
+            numbers = frontier.rows
+            codes, truth = source.codes.take(numbers, axis=0), truth.take(numbers, axis=0)
         else:
             firsts = frontier.rows[frontier.starts[:-1]]  # the nodes of a level come in the order of their stretches
             ends = frontier.starts[np.searchsorted(firsts, self.starts)]

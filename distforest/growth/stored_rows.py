@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Int32s, Ints
 
 
-_NO_WEIGHTS = np.empty(0, np.int32)
+_NO_NUMBERS = _NO_WEIGHTS = np.empty(0, np.int32)
 
 
 @dataclass
 class StoredRows:
-    """Rows in a few files beside each other; they are read, and mapped only by who gives pages back.
+    """Rows in a few files beside each other. What is read is a map, which takes memory as long as it is referred to.
 
     Attributes
     ----------
@@ -57,7 +58,8 @@ class StoredRows:
     def bytes_of_row(self) -> int:
         """Bytes of a row on disk."""
         held = self.no_values, self.no_truth, self.no_categories
-        return sum(none.dtype.itemsize * int(np.prod(none.shape[1:])) for none in held if none is not None) + 4
+        of_all = _NO_WEIGHTS.itemsize + _NO_NUMBERS.itemsize
+        return sum(none.dtype.itemsize * int(np.prod(none.shape[1:])) for none in held if none is not None) + of_all
 
     def append(self, block: RowBlock) -> None:
         """Write rows after those that are there."""
@@ -84,6 +86,7 @@ class StoredRows:
             self._read("truth", self.no_truth, first, n_rows),
             self._read("weights", _NO_WEIGHTS, first, n_rows),
             None if self.no_categories is None else self._read("categories", self.no_categories, first, n_rows),
+            self._read("numbers", _NO_NUMBERS, first, n_rows),
         )
 
     def truth(self) -> np.ndarray:
@@ -95,7 +98,7 @@ class StoredRows:
         return self._read("weights", _NO_WEIGHTS, 0, self.n_rows)
 
     def mapped(self) -> np.ndarray:
-        """The values of all rows in a memory map."""
+        """The values of all rows in a map whose pages are not read yet."""
         shape = (self.n_rows, *self.no_values.shape[1:])
         return np.memmap(self._file("values"), self.no_values.dtype, "r", shape=shape)
 
@@ -108,7 +111,18 @@ class StoredRows:
         return self.path.with_name(f"{self.path.name}.{name}")
 
     def _read(self, name: str, none: np.ndarray, first: int, n_rows: int) -> np.ndarray:
-        of_row = int(np.prod(none.shape[1:], dtype=np.int64))
-        offset = first * of_row * none.dtype.itemsize
-        values = np.fromfile(self._file(name), none.dtype, n_rows * of_row, offset=offset)
-        return values.reshape(n_rows, *none.shape[1:])
+        """Some rows of a file, which are mapped at once rather than copied."""
+        shape = (n_rows, *none.shape[1:])
+        of_row = none.dtype.itemsize * int(np.prod(none.shape[1:], dtype=np.int64))
+        if not n_rows * of_row:
+            return np.empty(shape, none.dtype)
+        before = first * of_row % mmap.ALLOCATIONGRANULARITY
+        with self._file(name).open("r+b") as file:
+            pages = mmap.mmap(
+                file.fileno(),
+                before + n_rows * of_row,
+                flags=mmap.MAP_SHARED | mmap.MAP_POPULATE,
+                prot=mmap.PROT_READ | mmap.PROT_WRITE,  # kernels are compiled once, for arrays that may be written
+                offset=first * of_row - before,
+            )
+        return np.ndarray(shape, none.dtype, pages, before)

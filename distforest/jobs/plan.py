@@ -11,7 +11,15 @@ from distforest.errors import MemoryLimitError
 from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.growth.cuts.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
-from distforest.growth.row_room import BLOCK_SHARE, FINISHING_BYTES, FLOAT32_BYTES, FLOAT_BYTES, PICKED_BYTES
+from distforest.growth.row_room import (
+    BLOCK_SHARE,
+    FINISHING_BYTES,
+    FLOAT32_BYTES,
+    FLOAT_BYTES,
+    NUMBER_BYTES,
+    PICKED_BYTES,
+    WEIGHT_BYTES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -269,11 +277,11 @@ class Size:
         --------
         >>> codes = Size(4_000_000, 1, 800 << 20, 16 << 20, 7, dense=False, rows_budget=1 << 28, n_drawn=2_528_483)
         >>> codes.read_of_tree >> 20
-        1578
+        1617
         """
         codes, budget = self.matrix_bytes // FLOAT32_BYTES, self.rows_budget or 1
         if self.room is None:
-            begun, on_disk = codes, (codes + self.truth_bytes) // self.n_rows + 4
+            begun, on_disk = codes, (codes + self.truth_bytes) // self.n_rows + WEIGHT_BYTES + NUMBER_BYTES
             most = budget // (on_disk + FINISHING_BYTES)
         else:
             begun, on_disk = self.n_rows * self.room.stored_bytes or self.matrix_bytes, self.room.bytes_on_disk

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 SMALL_BYTES, SCREENED_BYTES = 1 << 16, 8
 """Bytes of what is staged beside the inputs: headers and small arrays; what a screen has found of each column."""
 
-BYTES_OF_WAITING_ROW = 12
-"""Bytes of a row that waits on disk, beside its codes and truth: how often it is drawn, its number and weight."""
+BYTES_OF_WAITING_ROW = 16
+"""Bytes of a row that waits on disk, beside its codes and truth: its number and how often it is drawn, there twice."""
 
 TIMES_WRITTEN = 2
 """How often a tree's rows are on disk at once: while a node is parted, its own are there and its children's."""
@@ -39,9 +39,9 @@ class HostWorkers(NamedTuple):
         Examples
         --------
         >>> HostWorkers().passes_bytes(code_bytes=50_000, row_bytes=54, n_drawn=632)
-        133424
+        138480
         >>> HostWorkers(n_workers=2, threads=4).passes_bytes(50_000, 54, 632)
-        433696
+        453920
         """
         rows = TIMES_WRITTEN * self.threads * n_drawn * (row_bytes + BYTES_OF_WAITING_ROW)
         return self.n_workers * code_bytes + rows

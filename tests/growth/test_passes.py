@@ -235,14 +235,15 @@ def test_rows_are_read_in_the_order_in_which_they_were_written(tmp_path: Path) -
     rows = StoredRows(tmp_path / "rows", *none)
     codes, truth = np.arange(20, dtype=np.uint8).reshape(10, 2), np.arange(30).reshape(10, 3)
     weights, categories = np.arange(1, 11, dtype=np.int32), np.arange(10, dtype=np.float32)[:, None]
-    whole = RowBlock(codes, truth, weights, categories)
+    numbers = np.arange(10, dtype=np.int32)[::-1]
+    whole = RowBlock(codes, truth, weights, categories, numbers)
     for first, last in ((0, 3), (3, 3), (3, 10)):
-        rows.append(whole.of_rows(slice(first, last)))
+        rows.append(whole.slice(first, last))
     blocks = list(rows.blocks(4))
     assert [len(block.weights) for block in blocks] == [4, 4, 2]
     for name, values in whole._asdict().items():
         np.testing.assert_array_equal(np.concatenate([getattr(block, name) for block in blocks]), values)
-    assert (rows.n_rows, rows.weight, rows.bytes_of_row) == (10, 55, 34)
+    assert (rows.n_rows, rows.weight, rows.bytes_of_row) == (10, 55, 38)
     assert (rows.least.tolist(), rows.greatest.tolist()) == ([0, 1, 2], [27, 28, 29])
     rows.remove()
     assert not list(tmp_path.iterdir())

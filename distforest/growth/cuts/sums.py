@@ -46,26 +46,32 @@ class RowBlock(NamedTuple):
     categories
         Where numbers are in bins, the category of each column of categories, NaN if it is missing, float32, shape
         (n_rows, n); None where there are none, or ``values`` has them.
+    numbers
+        The number of each row among all rows, shape (n_rows,), int32; None where nobody asks for it.
     """
 
     values: np.ndarray
     truth: Int32s | Ints
     weights: Int32s
     categories: Float32s | None = None
+    numbers: Int32s | None = None
 
     @classmethod
     def joined(cls, blocks: Sequence[RowBlock]) -> RowBlock:
-        """The rows of some blocks, one block after another."""
+        """The rows of some blocks, one block after another, without their numbers."""
         values, truth, weights = (
             np.concatenate([one for one in each if one is not None]) for each in list(zip(*blocks, strict=True))[:3]
         )
         categories = [block.categories for block in blocks if block.categories is not None]
         return cls(values, truth, weights, np.concatenate(categories) if categories else None)
 
-    def of_rows(self, rows: NDArray[np.generic] | slice) -> RowBlock:
-        """Some of the rows."""
-        categories = None if self.categories is None else self.categories[rows]
-        return RowBlock(self.values[rows], self.truth[rows], self.weights[rows], categories)
+    def of_rows(self, rows: Int32s | Ints) -> RowBlock:
+        """Some of the rows, by their numbers within the block."""
+        return RowBlock._make(None if of_each is None else of_each.take(rows, axis=0) for of_each in self)
+
+    def slice(self, first: int, end: int) -> RowBlock:
+        """The rows from number ``first`` to before ``end``, which are not copied."""
+        return RowBlock._make(None if of_each is None else of_each[first:end] for of_each in self)
 
 
 class NodeSums(Protocol):
