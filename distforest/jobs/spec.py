@@ -66,6 +66,12 @@ FIT_HEAD = (
     Key("output", text("an address (path or URL) that ends in .zarr", end=".zarr")),
 )
 SPEC_TABLES = ("input", "params", "run")
+OF_ESTIMATORS = {
+    "random_state": "give seed = INTEGER before the tables",
+    "n_jobs": "give workers and threads_per_worker in [run]",
+}
+"""What to write for the parameters of estimators that are none of a method."""
+
 OF_TUNING = dict.fromkeys(("grid", "scoring"), 'it goes with job = "tune"')
 """What to write for the keys of tuning jobs."""
 
@@ -449,7 +455,8 @@ def _params(reader: Reader, parameters: tuple[Parameter, ...], value: object) ->
             reader.fault((*place, name), f"must be {rows[name].allowed()}, found {shown(held)}")
     found = faults(rows.values(), known)
     for name, what in found.items():
-        reader.fault((*place, name), what.removeprefix(f"{name} "))
+        cure = f"; {OF_ESTIMATORS[name]}" if name in OF_ESTIMATORS else ""
+        reader.fault((*place, name), what.removeprefix(f"{name} ") + cure)
     return {} if found else complete(rows.values(), known)
 
 

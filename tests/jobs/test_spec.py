@@ -314,6 +314,10 @@ ARRAY = "must be the address (path or URL) of an array, found"
             {**SMERF, "params": {"max_dept": 3}},
             "params.max_dept: unknown parameter 'max_dept'; did you mean 'max_depth'?",
         ),
+        (
+            {**SMERF, "params": {"random_state": 0}},
+            "params.random_state: unknown parameter 'random_state'; give seed = INTEGER before the tables",
+        ),
         ({**SMERF, "params": {"n_pairs": 3}}, "params.n_pairs: unknown parameter 'n_pairs'"),
         (
             {**SMERF, "params": {"n_estimators": True}},
