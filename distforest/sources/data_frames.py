@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -144,9 +145,11 @@ def _has_words(values: np.ndarray) -> bool:
 
 def _with_none(values: np.ndarray) -> np.ndarray:
     """An array of objects with None in the place of NA and NaT; the same array if there are none."""
-    if values.dtype.kind != "O":
+    pandas = sys.modules.get("pandas")
+    if values.dtype.kind != "O" or pandas is None:  # who has NA has imported it
         return values
-    lacks = np.frompyfunc(lambda value: type(value).__name__ in ("NAType", "NaTType"), 1, 1)(values).astype(np.bool_)
+    lacks = np.asarray(pandas.isna(values))
+    lacks[lacks] = [value is pandas.NA or value is pandas.NaT for value in values[lacks]]
     return np.where(lacks, np.array(None), values) if lacks.any() else values
 
 
