@@ -3,7 +3,7 @@
 ``python benchmarks/walks.py --packages FOLDER`` times predictions of class shares by a forest of 10 trees in one thread
 on rows in memory, in turn. Labels have two classes, so that boosters have one tree where we have one. Our trees are
 grown on the same rows and labels as scikit-learn's; Treelite is given scikit-learn's; LightGBM and XGBoost grow random
-forests of trees with at most as many leaves. ``FOLDER`` is a folder of site packages with those peers, such as that of
+forests of trees with at most as many leaves. With ``--holes SHARE`` so many of all values are missing. ``FOLDER`` is a folder of site packages with those peers, such as that of
 an environment of their own; without it, only scikit-learn is measured.
 """
 
@@ -71,12 +71,14 @@ def main() -> None:
     parser.add_argument("--packages", help="site packages of the peers")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--grown-on", type=int, default=20_000)
+    parser.add_argument("--holes", type=float, default=0.0, metavar="SHARE")
     parser.add_argument("--repeats", type=int, default=7)
     given = parser.parse_args()
     if given.packages:
         sys.path.append(given.packages)
     X = next(blocks(given.grown_on + given.rows, 20))
     y = ((X[:, 0] > 0) ^ (X[:, 1] > 0) ^ (np.random.default_rng(0).random(len(X)) < 0.1)).astype(int)
+    X[np.random.default_rng(1).random(X.shape) < given.holes] = np.nan
     asked = contenders(X[: given.grown_on], y[: given.grown_on], np.ascontiguousarray(X[given.grown_on :]))
     times: dict[str, list[float]] = {name: [] for name in asked}
     for turn in range(given.repeats + 1):

@@ -158,6 +158,11 @@ class LeanTable(NodeTable):
         return self.wide().steps
 
     @cached_property
+    def steps_of_twice(self) -> WalkSteps | None:
+        """The trees for rows whose values are there twice, as of any table."""
+        return self.wide().steps_of_twice
+
+    @cached_property
     def offset(self) -> Ints:
         """Where each node's projection begins in ``columns`` and ``weights``, shape (N + 1,)."""
         return offsets(self.__dict__["width"] if "width" in self.__dict__ else self._made("width"))

@@ -39,6 +39,7 @@ from distforest.forest.walks import (
     sparse_steps_of,
     write_sets,
 )
+from distforest.forest.walks_twice import steps_on_twice, walk_twice
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, offsets, runs
@@ -187,6 +188,15 @@ class NodeTable(PickledWithoutCaches):
         cuts_sets = met & (np.diff(self.category_sets.start) > 0)
         sets = write_sets(nodes, child[cuts_sets], np.flatnonzero(cuts_sets), self.category_sets)
         return WalkSteps(nodes, starts, self._tops(child, met & ~cuts_sets), sets)
+
+    @cached_property
+    def steps_of_twice(self) -> WalkSteps | None:
+        """The trees for rows whose values are there twice; None as for `steps`, or if nodes keep what lacks a value."""
+        if self.steps is None or self.missing_right is None:
+            return None
+        if self.steps.sets is not None and 2 * int(self.columns.max(initial=0)) + 1 > COLUMN_BITS:
+            return None
+        return steps_on_twice(self.steps, preorder(self.tree_start, self.left, self.right), self.missing_right)
 
     def _tops(self, child: Children, may_be: NDArray[np.bool_]) -> TreeTops:
         """The tops of the trees, of nodes that ``may_be`` in one; their places are in ``child``, from `preorder`."""
@@ -408,13 +418,8 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
         step = block_rows(source.shape[1])
         walk_wanted(table.steps, table.tree_start, step, source.values, rows, wanted, ends)
     elif isinstance(source, ArraySource):
-        if (
-            table.steps is not None and source.values.dtype == np.float32
-        ):  # rows without a missing value walk as all do where none is missing
-            lacks, step = np.empty(len(rows), np.bool_), block_rows(source.shape[1])
-            rows_lacking_values(source.values, rows, lacks)
-            walk_wanted(table.steps, table.tree_start, step, source.values, rows, wanted & ~lacks, ends)
-            wanted = wanted & lacks
+        if table.steps is not None and source.values.dtype == np.float32:
+            wanted = _walk_side_by_side(table, table.steps, source.values, rows, wanted, ends)
         route_array(table.routed_nodes, table.on_missing, table.category_sets, source.values, rows, wanted, ends)
     elif isinstance(source, SparseFeatures) and table.sparse_steps is not None:
         walk_sparse(table.sparse_steps, table.tree_start, source.by_row, rows, wanted, ends)
@@ -425,6 +430,27 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
     if table.chain_head is not None:
         end_at_heads(table.tree_start, table.chain_head, ends)
     return ends
+
+
+def _walk_side_by_side(
+    table: NodeTable, steps: WalkSteps, values: Float32s, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s
+) -> NDArray[np.bool_]:
+    """`route` rows that lack no value as all are where none is missing, and others by values that are there twice.
+
+    Returns which rows are still wanted: those that lack a value, where nodes keep them.
+    """
+    lacks, step = np.empty(len(rows), np.bool_), block_rows(values.shape[1])
+    rows_lacking_values(values, rows, lacks)
+    walk_wanted(steps, table.tree_start, step, values, rows, wanted & ~lacks, ends)
+    left = wanted & lacks
+    twice = table.steps_of_twice if left.any() else None
+    if twice is None:
+        return left
+    own = np.flatnonzero(lacks)
+    asked, found = wanted[:, own], ends[:, own]
+    walk_twice(twice, table.tree_start, block_rows(2 * values.shape[1]), values, rows[own], asked, found)
+    ends[:, own] = found
+    return np.zeros_like(left)
 
 
 @kernel

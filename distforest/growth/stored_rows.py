@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Int32s, Ints
 
 
-READ_AT_ONCE: int = getattr(mmap, "MAP_POPULATE", 0)
+MAPPED_AT_ONCE: int = getattr(mmap, "MAP_POPULATE", 0)
 """By this flag Linux reads all pages of a map when it is made; elsewhere each is read when it is touched."""
 
 _NO_NUMBERS = _NO_WEIGHTS = np.empty(0, np.int32)
@@ -124,7 +124,7 @@ class StoredRows:
             pages = mmap.mmap(
                 file.fileno(),
                 before + n_rows * of_row,
-                flags=mmap.MAP_SHARED | READ_AT_ONCE,
+                flags=mmap.MAP_SHARED | MAPPED_AT_ONCE,
                 prot=mmap.PROT_READ | mmap.PROT_WRITE,  # kernels are compiled once, for arrays that may be written
                 offset=first * of_row - before,
             )

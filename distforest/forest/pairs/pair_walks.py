@@ -1,8 +1,7 @@
 """How pairs walk down trees: all columns of a block of pairs are read once, then the block walks down every tree.
 
-A step has no branch, also where values are missing: a block then has each value twice, NaN and infinity for a missing
-one. A node that sends missing ones left reads the first of the two, as no NaN is greater than a threshold; one that
-sends them right reads the second. So does one that cuts categories: infinity is none of those that it lists.
+A step has no branch, also where values are missing: a block then has each value twice, as in
+`distforest.forest.walks_twice`.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from numpy.typing import NDArray
 
 from distforest.forest.category_sets import CategorySets, side_of_category
 from distforest.forest.frontier import LEFT
-from distforest.forest.tree_tops import no_tops
-from distforest.forest.walk_nodes import COLUMN, IS_LEAF, preorder
-from distforest.forest.walks import COLUMN_BITS, HAS_LIST, HAS_MASK, HAS_WORDS, WalkSteps, block_rows, walk_on
+from distforest.forest.walk_nodes import IS_LEAF, preorder
+from distforest.forest.walks import WalkSteps, block_rows, walk_on
+from distforest.forest.walks_twice import repeat_values, steps_on_twice
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import is_complete
 from distforest.sources.point_pairs import MAX_MIN, OF_NUMBERS, ColumnReading, PairReading, PointPairs, pair_value
@@ -29,9 +28,6 @@ from distforest.sources.sparse_pairs import SparsePairs
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
     from distforest.forest.walk_nodes import Children
-
-WAYS_OF_SETS = HAS_MASK | HAS_WORDS | HAS_LIST
-"""The bits of which one is set in the column of a node that cuts categories."""
 
 
 class Block(NamedTuple):
@@ -57,7 +53,7 @@ class Block(NamedTuple):
         twice = None
         if not is_complete(values):
             twice = np.empty((len(values), 2 * values.shape[1]), np.float32) if room is None else room[: len(values)]
-            repeat_values(values, twice)
+            repeat_values(values, np.arange(len(values), dtype=np.int32), twice)
         return cls(slice(first, first + len(values)), values, twice)
 
     def only(self, place: int) -> Block:
@@ -141,21 +137,11 @@ class Walks:
 
     @cached_property
     def _steps_of_twice(self) -> WalkSteps | None:
-        """The steps on values that are there twice: column c is 2 c, or 2 c + 1 where missing ones go right.
-
-        Of a node that cuts categories it is 2 c + 1, and the bits that say how it does stay.
-        """
+        """The steps on values that are there twice."""
         table, steps = self._sending_on, self.table.steps
         if steps is None or table.missing_right is None:
             return None
-        child = preorder(table.tree_start, table.left, table.right)
-        met = child < IS_LEAF
-        nodes, place = steps.nodes.copy(), child[met] + COLUMN
-        cuts_sets = nodes[place] & WAYS_OF_SETS != 0
-        column = np.where(cuts_sets, nodes[place] & COLUMN_BITS, nodes[place])
-        twice = 2 * column + (table.missing_right[met] | cuts_sets)
-        nodes[place] = np.where(cuts_sets, twice | (nodes[place] & ~COLUMN_BITS), twice)
-        return steps._replace(nodes=nodes, tops=no_tops(table.n_trees))
+        return steps_on_twice(steps, preorder(table.tree_start, table.left, table.right), table.missing_right)
 
 
 def blocks_of(pairs: PointPairs | SparsePairs) -> Iterator[Block]:
@@ -191,16 +177,6 @@ def on_used(table: NodeTable, pairs: SparsePairs) -> tuple[NodeTable, SparsePair
         return table, pairs
     column = np.searchsorted(used, table.columns % n_features) + (table.columns // n_features) * len(used)
     return replace(table, columns=column.astype(np.int32)), pairs.on(used)
-
-
-@kernel
-def repeat_values(values: Float32s, twice: Float32s) -> None:
-    """twice[r, 2 c] = values[r, c], and twice[r, 2 c + 1] the same, or infinity for NaN."""
-    for r in range(values.shape[0]):
-        for c in range(values.shape[1]):
-            value = values[r, c]
-            twice[r, 2 * c] = value
-            twice[r, 2 * c + 1] = np.float32(np.inf) if np.isnan(value) else value
 
 
 @borrowing
