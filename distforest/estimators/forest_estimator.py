@@ -44,6 +44,7 @@ from distforest.jobs.progress import shown_progress
 from distforest.jobs.screening import screened_data
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit, fit_here
+from distforest.sources.boolean_columns import check_booleans
 from distforest.sources.data_frames import (
     check_names,
     check_number_columns,
@@ -60,6 +61,7 @@ from distforest.sources.files.ids import refuse_text_as_bytes, told_of_named_ord
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.row_kinds import is_given
 from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse import SparseSource, warn_of_zeros
@@ -133,6 +135,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     client: Client | None
     forest_: Forest
     _column_numbers: tuple[int, ...] = ()
+    _is_of_booleans: bool = False
     _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -263,6 +266,15 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check ``X`` for `read`: an array on disk by its metadata, anything else as scikit-learn checks it."""
+        checked = self._checked_rows(X, reset)
+        if reset:
+            self._is_of_booleans = checked.dtype.kind == "b"
+        elif not is_stored(checked) and not is_given(self.forest_.meaning.rows):
+            check_booleans(checked, self._schema(), self._is_of_booleans)
+        return checked
+
+    def _checked_rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
+        """Check ``X`` as `_rows` does, but for numbers in columns of True and False."""
         rows = unmasked(opened_rows(X))
         address = os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
         if is_stored(rows):
