@@ -27,7 +27,7 @@ from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.jobs.named_links import check_named_links
 from distforest.sources.arrays import ArraySource
-from distforest.sources.data_frames import told_of_row_order
+from distforest.sources.data_frames import told_of_row_numbers, told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.files.bounds import quoted
@@ -128,8 +128,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         X
             Features of the points, as for `fit`.
         pairs
-            Row numbers of the two points of each pair, shape (n_pairs, 2): array-like, Zarr array, or the address of
-            one. A pair that occurs twice counts twice.
+            Row numbers of the two points of each pair, counted from 0 whatever the index of a data frame says, shape
+            (n_pairs, 2): array-like, Zarr array, or the address of one. A pair that occurs twice counts twice.
         similar
             Whether the two points are similar, shape (n_pairs,): True or False, 1 or 0, or 1 or -1; array-like, Zarr
             array, or the address of one.
@@ -148,13 +148,15 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         Warns
         -----
         UserWarning
-            A pair is both similar and dissimilar; it counts on both sides.
+            A pair is both similar and dissimilar; it counts on both sides. Or row numbers may be meant as names, as the
+            index of ``X`` has the same integers at other places.
         """
         params, seed = self._checked_params(similar), self._seed()
         self._warn_of_order(X, sample_weight=sample_weight)
         _warn_of_order_of_pairs(pairs, similar, pair_weight)
         points = self._training_points(X, None, seed)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
+        _warn_of_row_numbers(X, numbers)
         counts = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         present = slice(None) if counts is None else counts > 0.0
         if warning := warning_of_contradictions(numbers[present], codes[present]):
@@ -252,6 +254,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         points = self._points(X)
         _warn_of_order_of_pairs(pairs, similar, pair_weight)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
+        _warn_of_row_numbers(X, numbers)
         weights = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         if weights is not None:
             present = weights > 0.0
@@ -408,6 +411,12 @@ def _one_a_point(labels: np.ndarray) -> np.ndarray:
         cure = "pairs of row numbers are given by fit_pairs(X, pairs, similar)"
         raise InputError(f"y: a label for each point was expected, found shape {labels.shape}; {cure}")
     return labels
+
+
+def _warn_of_row_numbers(X: PointsLike, numbers: Int32s) -> None:
+    """Warn of row numbers that may be meant as names of the rows of a data frame."""
+    if warning := told_of_row_numbers(X, numbers):
+        warn_caller(f"pairs: {warning}")
 
 
 def _warn_of_order_of_pairs(pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None) -> None:
