@@ -61,7 +61,6 @@ from distforest.sources.files.ids import refuse_text_as_bytes, told_of_named_ord
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.row_kinds import is_given
 from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse import SparseSource, warn_of_zeros
@@ -264,12 +263,17 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         plain = Schema.of_names([*names], [*getattr(self, "feature_dtypes_in_", ())])
         return plain.encoded(getattr(self, "_encodings", {}))
 
+    @property
+    def _reads_features(self) -> bool:
+        """Whether rows are features, and not given similarities."""
+        return True
+
     def _rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check ``X`` for `read`: an array on disk by its metadata, anything else as scikit-learn checks it."""
         checked = self._checked_rows(X, reset)
         if reset:
             self._is_of_booleans = checked.dtype.kind == "b"
-        elif not is_stored(checked) and not is_given(self.forest_.meaning.rows):
+        elif self._reads_features and not is_stored(checked):
             check_booleans(checked, self._schema(), self._is_of_booleans)
         return checked
 

@@ -148,6 +148,10 @@ class OnSimilarities(OnRows):
         """The similarities, if functions evaluate them; else none."""
         return tuple(one for one in similarities_of(self.similarity) if isinstance(one, Lazy))
 
+    @property
+    def _reads_features(self) -> bool:
+        return PRECOMPUTED not in similarities_of(self.similarity)
+
     def _training_matrix(self, values: Matrix | scipy.sparse.spmatrix, similarity: str) -> TrainingMatrix:
         """Read the matrix that the forest learns from by one similarity."""
         if similarity != PRECOMPUTED and self.kind == "distance":

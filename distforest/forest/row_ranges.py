@@ -18,7 +18,7 @@ from distforest.sources.row_kinds import Dense, Several
 from distforest.sources.sparse import SparseSource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Floats, Ints, Source
@@ -70,9 +70,7 @@ class RowRanges(NamedTuple):
         """The ranges of the training objects, the rows of ``source``; None of few, or where a function gives them."""
         if not isinstance(source, (ArraySource, SparseSource)) or n_objects < FEWEST_OBJECTS:
             return None
-        found = [
-            RowEnds.of(measure, with_self) for measure in _measures(source, n_objects) for with_self in (True, False)
-        ]
+        found = [rows for measure in _measures(source, n_objects) for rows in RowEnds.of_objects(measure)]
         ends = np.array([[np.fmin.reduce(rows.ends, axis=1), np.fmax.reduce(rows.ends, axis=1)] for rows in found])
         if np.isnan(ends).any():
             return None
@@ -248,36 +246,46 @@ class RowEnds(NamedTuple):
     n_own: Ints
 
     @classmethod
-    def of(cls, source: MeasuredRows, with_self: bool = True, first_row: int = 0, is_square: bool = True) -> RowEnds:
-        """Read rows, of which the first has the number ``first_row``; ``with_self`` or without the own place."""
-        n, n_columns = source.shape
-        numbers = np.arange(0, n, -(-n // int(np.clip(MOST_READ // n_columns, 1, MOST_ENDS))))
-        step = max(1, READ_AT_ONCE // n_columns)
-        parts = [
-            cls._of_block(source.block(some), first_row + some if is_square else None, with_self)
-            for some in np.split(numbers, range(step, len(numbers), step))
-        ]
-        source.release()
-        n_own = np.sum([part.n_own for part in parts], axis=0)
-        ends = np.concatenate([part.ends for part in parts], axis=1)
-        return cls(ends, np.concatenate([part.n_observed for part in parts]), n_own)
+    def of(cls, source: MeasuredRows, first_row: int = 0, is_square: bool = True) -> RowEnds:
+        """Read rows, of which the first has the number ``first_row``; in a square matrix each has an own place."""
+        numbered = ((first_row + numbers if is_square else None, values) for numbers, values in source.some_rows())
+        return cls._joined([cls._of_block(values, own) for own, values in numbered])
 
     @classmethod
-    def _of_block(cls, values: Floats, own: Ints | None, with_self: bool) -> RowEnds:
-        """Do the same for a block of rows, shape (n, n_columns), whose own places are ``own`` if they have one."""
-        n_own = np.zeros(3, np.int64)
-        if own is not None:
-            places = np.arange(len(values)), own
-            of_self = values[places]
-            values[places] = np.nan
-            least = np.fmin.reduce(values, axis=1)
-            n_own[:] = (of_self < least).sum(), (of_self <= least).sum(), (of_self > least).sum()
-            if with_self:
-                values[places] = of_self
+    def of_objects(cls, source: MeasuredRows) -> tuple[RowEnds, RowEnds]:
+        """Read the rows of training objects once; each row with its own place, and without it."""
+        with_own, without = [], []
+        for own, values in source.some_rows():
+            with_own.append(cls._of_block(values))
+            values[np.arange(len(values)), own] = np.nan
+            without.append(cls._of_block(values))
+        return cls._joined(with_own), cls._joined(without)
+
+    @classmethod
+    def _joined(cls, parts: Sequence[RowEnds]) -> RowEnds:
+        """The same of the rows of all parts."""
+        ends = np.concatenate([part.ends for part in parts], axis=1)
+        n_observed = np.concatenate([part.n_observed for part in parts])
+        return cls(ends, n_observed, np.sum([part.n_own for part in parts], axis=0))
+
+    @classmethod
+    def _of_block(cls, values: Floats, own: Ints | None = None) -> RowEnds:
+        """Do the same for a block of rows, shape (n, n_columns), which are compared with their own places, if given."""
+        n_own = np.zeros(3, np.int64) if own is None else cls._compared(values, own)
         n_observed = np.count_nonzero(~np.isnan(values), axis=1)
         with np.errstate(invalid="ignore"):  # 0 / 0 of a row without an observed entry
             mean = np.nansum(values, axis=1) / n_observed
         return cls(np.stack([np.fmin.reduce(values, axis=1), mean, np.fmax.reduce(values, axis=1)]), n_observed, n_own)
+
+    @staticmethod
+    def _compared(values: Floats, own: Ints) -> Ints:
+        """In how many rows the entry of the own place is less than all others, no greater, and greater than one."""
+        places = np.arange(len(values)), own
+        of_self = values[places]
+        values[places] = np.nan
+        least = np.fmin.reduce(values, axis=1)
+        values[places] = of_self
+        return np.array([(of_self < least).sum(), (of_self <= least).sum(), (of_self > least).sum()])
 
 
 class MeasuredRows(NamedTuple):
@@ -302,8 +310,13 @@ class MeasuredRows(NamedTuple):
             row[self.source.indices[stored]] = self.source.data[stored]
         return values
 
-    def release(self) -> None:
-        """Give the pages of a map back."""
+    def some_rows(self) -> Iterator[tuple[Ints, Floats]]:
+        """Yield evenly spaced rows, some of them together: their numbers, and their values, to be changed at will."""
+        n, n_columns = self.shape
+        numbers = np.arange(0, n, -(-n // int(np.clip(MOST_READ // n_columns, 1, MOST_ENDS))))
+        step = max(1, READ_AT_ONCE // n_columns)
+        for some in np.split(numbers, range(step, len(numbers), step)):
+            yield some, self.block(some)
         if isinstance(self.source, ArraySource):
             release_pages(self.source.values)
 

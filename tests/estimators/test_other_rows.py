@@ -244,3 +244,12 @@ def test_ranges_are_those_of_a_plain_loop_and_of_parts() -> None:
         assert np.array_equal(one, other)
     long = RowEnds.of(MeasuredRows(ArraySource.of(np.repeat(queries, 200, axis=0)), 0, 20), is_square=False)
     assert MOST_ENDS // 2 < len(long.n_observed) <= MOST_ENDS
+
+
+def test_rows_of_training_objects_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    block = MeasuredRows.block
+    monkeypatch.setattr(MeasuredRows, "block", lambda rows, some: read.extend(some) or block(rows, some))
+    X, _ = SETS["wine"]
+    assert RowRanges.of(ArraySource.of(pairwise_distances(X)), len(X)) is not None
+    assert read == list(range(len(X)))
