@@ -30,7 +30,17 @@ ENDS_OF_ROW = ("least", "mean", "greatest")
 """What is known of a row: its least, mean and greatest similarity."""
 
 FEWEST_OBJECTS = FEWEST_SEEN = 16
-"""Fewer training objects tell no range; fewer queries are not judged: they may be alike for a reason of their own."""
+"""Fewer training objects tell no range. Fewer queries may be alike for a reason of their own, so they are told only if
+all of them are nearer to the training objects than can be."""
+
+NEAREST_SHARE_OF_SQUARE, MOST_WIDTHS = 1.0 / 32.0, 1.0
+"""A query is nearer than can be if its greatest distance squared is less than this share of the largest distance of two
+training objects squared, or if its greatest similarity is above theirs by so many times their range.
+
+The greatest distance from anything, a mean of objects too, is at least half the largest of two objects, and a quarter
+if these are squares. Of 378 pairs of training objects and right queries, from nine data sets, with middles and means of
+classes among the queries, the least share is 0.063, and the most widths are 0.41, of inner products. Of 621 pairs with
+queries of the other kind, more than half of the queries are told alone."""
 
 MOST_ENDS, MOST_READ, READ_AT_ONCE = 1024, 1 << 26, 1 << 20
 """At most so many evenly spaced rows are read, and so many values, so many of them together."""
@@ -156,15 +166,18 @@ class KnownRows(NamedTuple):
         n_objects = self.measures[0].n_columns
         is_square = n_objects == (source.shape[0] if n_queries is None else n_queries)
         parts = []
-        for (low, high, (fewest, most)), measure in zip(
-            zip(*self.ranges, strict=True), _measures(source, n_objects), strict=True
+        for place, (low, high, (fewest, most), measure) in enumerate(
+            zip(*self.ranges, _measures(source, n_objects), strict=True)
         ):
             rows = RowEnds.of(measure, first_row=first_row, is_square=is_square)
             ends = rows.ends[:, (rows.n_observed >= fewest) & (rows.n_observed <= most)]
             margin = ROW_MARGIN * (high.max() - low.min())
             below, above = ends < low[:, None] - margin, ends > high[:, None] + margin
             range_here = (f.reduce(ends, axis=1, initial=np.nan) for f in (np.fmin, np.fmax))
-            counts = np.array([ends.shape[1], *rows.n_own])
+            too_near = ends[-1] > high.max() + MOST_WIDTHS * (high.max() - low.min())
+            if self.measures[place].of_distances:
+                too_near = ends[0] > NEAREST_SHARE_OF_SQUARE * low.min()
+            counts = np.array([ends.shape[1], *rows.n_own, too_near.sum()])
             parts.append(SeenRows(counts, np.stack([below.sum(axis=1), above.sum(axis=1)]), *range_here))
         return SeenRows(*(np.stack(values) for values in zip(*parts, strict=True)))
 
@@ -178,7 +191,7 @@ class KnownRows(NamedTuple):
         return ""
 
     def _told_of_own(self, seen: SeenRows, place: int, words: _Words) -> str:
-        _, n_alone, n_least, n_not_least = seen.counts[place].tolist()
+        n_alone, n_least, n_not_least = seen.counts[place, 1:4].tolist()
         if n_not_least or 2 * n_alone <= n_least or n_least < FEWEST_SEEN:
             return ""
         found = (
@@ -187,12 +200,16 @@ class KnownRows(NamedTuple):
         return f"{found}{words.measure}, {words.cure}"
 
     def _told_of_range(self, seen: SeenRows, place: int, words: _Words) -> str:
-        n = int(seen.counts[place, 0])
+        n, n_too_near = int(seen.counts[place, 0]), int(seen.counts[place, -1])
         beyond = seen.beyond[place].copy()
         if self.may_be_outlying:
             beyond[0] = 0
         side, end = divmod(int(beyond.argmax()), len(ENDS_OF_ROW))
-        if n < FEWEST_SEEN or beyond[side, end] <= MOST_BEYOND * n:
+        if n < FEWEST_SEEN:
+            side, end = 1, 0 if words.is_distance else len(ENDS_OF_ROW) - 1
+            if not 0 < n == n_too_near:
+                return ""
+        elif beyond[side, end] <= MOST_BEYOND * n:
             return ""
         here = words.span(seen.low[place, end], seen.high[place, end])
         training = words.span(self.ranges.low[place, end], self.ranges.high[place, end])
@@ -207,9 +224,9 @@ class SeenRows(NamedTuple):
     Attributes
     ----------
     counts
-        Shape (n_measures, 4): how many rows were judged; where queries are as many as training objects, in how many
+        Shape (n_measures, 5): how many rows were judged; where queries are as many as training objects, in how many
         rows the entry of the own place is less than all others, in how many it is no greater, and in how many it is
-        greater than another.
+        greater than another; how many rows are nearer than can be: see `NEAREST_SHARE_OF_SQUARE`.
     beyond
         How many of the judged rows lie below and above the range of `ENDS_OF_ROW`, shape (n_measures, 2, 3).
     low, high
