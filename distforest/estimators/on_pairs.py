@@ -25,7 +25,6 @@ from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
-from distforest.jobs.named_links import check_named_links
 from distforest.sources.arrays import ArraySource
 from distforest.sources.data_frames import told_of_row_numbers, told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
@@ -37,7 +36,6 @@ from distforest.sources.point_pairs import (
     DISSIMILAR,
     check_pairs,
     check_points,
-    codes_of_links,
     named,
     told_of_unpaired,
     warning_of_contradictions,
@@ -386,13 +384,13 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
 def _read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[Int32s, NDArray[np.uint8]]:
     """Read pairs of points, shape (n_pairs, 2), and the class of each, 0 for similar."""
     links = opened_array(similar)
-    check_named_links(links)
     given, kinds = np.asarray(in_memory(opened_array(pairs))), in_memory(links)
     _refuse_words(
         given, "pairs: row numbers of shape (n_pairs, 2)", "pandas.Index(names).get_indexer(column) numbers one"
     )
     _refuse_words(kinds, "similar: True or False for each pair", "compare them with the word for similar pairs")
-    numbers, codes = check_pairs(given, n_points), codes_of_links(kinds)
+    numbers = check_pairs(given, n_points)
+    codes = Truth.of_vector(TruthKind.LINKS, kinds, names_of_classes(links)).values
     if len(codes) != len(numbers):
         entries = counted(len(codes), "entry", "entries")
         raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; give one for each pair")
