@@ -50,7 +50,8 @@ from distforest.sources.data_frames import (
     check_number_columns,
     dtypes_of,
     frame_columns,
-    numbers_of_columns,
+    other_names,
+    told_of_other_names,
     told_of_row_order,
     with_plain_missing,
     with_zero_fills,
@@ -69,7 +70,7 @@ from distforest.sources.weights import OF_ROWS, Weighed, checked_weights
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
     from concurrent.futures import Future
 
     import scipy.sparse
@@ -133,7 +134,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     client: Client | None
     forest_: Forest
-    _column_numbers: tuple[int, ...] = ()
+    _other_names: tuple[Hashable, ...] = ()
     _is_of_booleans: bool = False
     _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
@@ -304,7 +305,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if is_data_frame(rows):
             check_number_columns(rows, is_training=reset)
             dtypes = dtypes_of(rows)
-            self._check_numbered_columns(rows, reset)
+            self._check_other_names(rows, reset)
             rows = with_zero_fills(with_plain_missing(rows, with_digits=True))
         if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
@@ -333,17 +334,19 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """The numbers of rows of which some columns hold categories; None if all hold numbers."""
         return None
 
-    def _check_numbered_columns(self, frame: DataFrame, reset: bool) -> None:
-        """Refuse columns named by integers in another order than in `fit`: scikit-learn compares only strings."""
-        numbers = numbers_of_columns(frame)
+    def _check_other_names(self, frame: DataFrame, reset: bool) -> None:
+        """Refuse columns in another order than in `fit`, if no name is a string: scikit-learn compares only strings."""
+        names = other_names(frame)
         if reset:
-            self._column_numbers = numbers
-        fitted = self._column_numbers
-        if fitted and numbers and numbers != fitted and sorted(numbers) == sorted(fitted):
-            place = next(place for place, (one, other) in enumerate(zip(fitted, numbers, strict=True)) if one != other)
+            self._other_names = names
+        fitted = self._other_names
+        if fitted and names and names != fitted and set(names) == set(fitted):
+            place = next(place for place, (one, other) in enumerate(zip(fitted, names, strict=True)) if one != other)
             expected = f"X: the columns of fit in their order were expected; column {place} was {fitted[place]} there"
             cure = f"give X[{list(fitted)[:5]}{'...' if len(fitted) > 5 else ''}]"
-            raise InputError(f"{expected}, found {numbers[place]}; {cure}")
+            raise InputError(f"{expected}, found {names[place]}; {cure}")
+        if told := told_of_other_names(fitted, names):
+            warn_caller(f"X: {told}")
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
         """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from distforest.sources.given import is_data_frame
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
     from distforest.sources.given import DataFrame
 
@@ -32,20 +31,41 @@ def frame_columns(frame: DataFrame) -> Iterator[tuple[str, object]]:
         yield str(name), column[1] if way == "items" else column
 
 
-def numbers_of_columns(frame: DataFrame) -> tuple[int, ...]:
-    """The names of a data frame's columns if all of them are whole numbers; else an empty tuple.
+def other_names(frame: DataFrame) -> tuple[Hashable, ...]:
+    """The names of a data frame's columns if none of them is a string: numbers, dates, or levels; else an empty tuple.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> numbers_of_columns(pd.DataFrame(np.eye(2), columns=[3, 1]))
-    (3, 1)
-    >>> numbers_of_columns(pd.DataFrame(np.eye(2), columns=["3", "1"]))
+    >>> other_names(pd.DataFrame(np.eye(2), columns=[3, 1.5]))
+    (3.0, 1.5)
+    >>> other_names(pd.DataFrame(np.eye(2), columns=["3", "1.5"]))
     ()
     """
-    names = list(frame.columns)
-    numbers = tuple(int(name) for name in names if isinstance(name, Integral))
-    return numbers if len(numbers) == len(names) else ()
+    names: list[Hashable] = list(frame.columns) if _is_of_pandas(frame) else []
+    return () if any(isinstance(name, str) for name in names) else tuple(names)
+
+
+def told_of_other_names(fitted: Sequence[Hashable], names: Sequence[Hashable]) -> str:
+    """Say that columns have other names than in `fit`, none of them strings; else "".
+
+    Names that number the columns from 0 say nothing.
+
+    Examples
+    --------
+    >>> told_of_other_names([400.0, 410.0], [400.0, 420.0])
+    'column 1 was named 410.0 in training, found 420.0; columns are read in their order'
+    >>> told_of_other_names([400.0, 410.0], [0, 1])
+    ''
+    """
+    is_told = len(fitted) == len(names) and not any(list(own) == list(range(len(own))) for own in (fitted, names))
+    different = (place for place, (one, other) in enumerate(zip(fitted, names, strict=False)) if one != other)
+    place = next(different, None) if is_told else None
+    if place is None:
+        return ""
+    return (
+        f"column {place} was named {fitted[place]} in training, found {names[place]}; columns are read in their order"
+    )
 
 
 def are_named(frame: DataFrame) -> bool:
