@@ -225,6 +225,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         InputError
             ``X`` or ``y`` cannot be used, or all pairs are of one kind.
         """
+        self._warn_of_order(X, y=y)
         points = self._points(X)
         codes, _ = encoded(column_or_1d(in_memory(opened_array(y)), warn=True))
         n = points.shape[0]

@@ -84,6 +84,9 @@ the required correlation by chance."""
 WITH_UNIT = re.compile(r"(?P<before>[$€£¥<>≤≥~=]*)\s*[-+]?\d[\d.,]*\s*(?P<after>[^\d]*)")
 """A word that is a number with a bound or a currency before it, or a unit after it."""
 
+WITHOUT_PLACES = re.compile(r"(?P<whole>[-+]?\d+)\.0+")
+"""A whole number as programs write it that hold floats."""
+
 FEWEST_AMOUNTS = 10
 """Fewer different words with a unit are categories like any others."""
 
@@ -509,7 +512,7 @@ def _spreads(rows: Floats) -> Floats:
 
 
 def told_of_spellings(words: Iterable[object], what: str) -> str:
-    """Name two words, of classes or categories, that differ in case or blanks only; else "".
+    """Name two words, of classes or categories, that differ in case or blanks or by ``.0`` only; else "".
 
     Examples
     --------
@@ -520,13 +523,21 @@ def told_of_spellings(words: Iterable[object], what: str) -> str:
     alike = []
     for word in words:
         if isinstance(word, str):
-            first = seen.setdefault(" ".join(word.casefold().split()), word)
+            first = seen.setdefault(_spelled_alike(word), word)
             alike += [(first, word)] if first != word else []
     if not alike:
         return ""
     (one, other), n_more = alike[0], len(alike) - 1
     more = f", as {'does' if n_more == 1 else 'do'} {counted(n_more, 'other pair')}" if n_more else ""
-    return f"{what} {one!r} and {other!r} differ in case or blanks only{more}; write them alike if they mean the same"
+    by = "in case or blanks" if " ".join(one.casefold().split()) == " ".join(other.casefold().split()) else "by '.0'"
+    return f"{what} {one!r} and {other!r} differ {by} only{more}; write them alike if they mean the same"
+
+
+def _spelled_alike(word: str) -> str:
+    """A word in small letters with single blanks, and a whole number without decimal places."""
+    plain = " ".join(word.casefold().split())
+    whole = WITHOUT_PLACES.fullmatch(plain)
+    return whole["whole"] if whole else plain
 
 
 def told_of_units(words: Collection[str]) -> str:

@@ -10,7 +10,18 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
-from distforest import RFD, SMERF, Distances, Labels, SimForestClassifier, SimForestOutlier, Targets, TreeRank, URerF
+from distforest import (
+    RFD,
+    SMERF,
+    Distances,
+    Labels,
+    SimForestClassifier,
+    SimForestOutlier,
+    SimForestRegressor,
+    Targets,
+    TreeRank,
+    URerF,
+)
 from distforest.errors import InputError
 from distforest.sources.data_frames import told_of_row_order
 
@@ -93,9 +104,20 @@ def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
         SMERF(**FEW).fit(X, Distances(Z))
 
 
-def test_a_score_tells_it() -> None:
-    forest = SMERF(**FEW).fit(X, Labels(Y))
-    assert len(told(lambda: forest.score(X, TURNED))) == 1
+@pytest.mark.parametrize(
+    "forest",
+    [
+        SMERF(**FEW),
+        RFD(**FEW),
+        TreeRank(**FEW, max_depth=2),
+        SimForestClassifier("manhattan", **FEW),
+        SimForestRegressor("manhattan", **FEW),
+    ],
+)
+def test_a_score_tells_it(forest: Any) -> None:
+    forest.fit(X, Labels(Y) if isinstance(forest, SMERF) else Y)
+    [warning] = told(lambda: forest.score(X, TURNED))
+    assert warning.startswith("row 0 of X is named 0 and of y 149")
     assert told(lambda: forest.score(X, Y)) == []
 
 

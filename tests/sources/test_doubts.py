@@ -521,12 +521,15 @@ def test_the_order_of_labels_is_looked_for_in_columns_that_say_something() -> No
     [
         (["no", "yes", "NO"], "'no' and 'NO' differ in case or blanks only; write them alike"),
         (["a b", " a  b "], "'a b' and ' a  b ' differ in case or blanks only; write"),
+        (["1", "2", "1.0"], "'1' and '1.0' differ by '.0' only; write them alike if they mean the same"),
         (["Straße", "STRASSE", "x", "X ", "X"], "'Straße' and 'STRASSE' differ in .* only, as do 2 other pairs; write"),
     ],
 )
 def test_words_that_differ_in_case_or_blanks_are_told(words: list[str], told: str) -> None:
     assert re.match(f"labels {told}", told_of_spellings(words, "labels"))
-    assert told_of_spellings(["a", "ä", "b", 1, 1.0, True, "ab", "a-b"], "labels") == ""
+    assert (
+        told_of_spellings(["a", "ä", "b", 1, 1.0, True, "ab", "a-b", "1", "01", "1.5", "10", "1.0.0"], "labels") == ""
+    )
 
 
 def test_labels_and_categories_of_two_spellings_are_told_in_python_and_in_a_job(tmp_path: Path) -> None:
