@@ -693,6 +693,18 @@ def test_the_default_gamma_of_real_features_is_not_told(load: Any) -> None:
         assert told_of_gamma(features, 1.0 / (features.shape[1] * float(features.var()))) == ""
 
 
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+def test_a_gamma_that_leaves_objects_alone_is_told(load: Any) -> None:
+    features = load(return_X_y=True)[0].astype(np.float32)
+    told = r"gamma=1e\+04 is so large for these features that most objects have similarity 0 to all others, and nothing"
+    assert re.match(told, told_of_gamma(features, 1e4))
+    assert told_of_gamma(np.repeat(features, 2, axis=0), 1e4) == ""  # each is there twice
+    assert told_of_gamma(features[:7], 1e4) == ""
+    scaled = ((features - features.mean(axis=0)) / features.std(axis=0)).astype(np.float32)
+    for gamma in (0.01, 1.0, 10.0):
+        assert told_of_gamma(scaled, gamma) == ""
+
+
 @pytest.mark.parametrize("X", [np.ones((5, 2)), np.ones((1, 2)), np.full((5, 2), np.nan)])
 def test_gamma_of_rows_that_are_alike_is_not_told(X: np.ndarray) -> None:
     assert told_of_gamma(X.astype(np.float32), 1.0) == ""

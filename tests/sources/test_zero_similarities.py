@@ -71,7 +71,6 @@ REASONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "unobserved": lambda S: np.where(marked(S, 0.8) == 0.0, np.nan, S),
     "few objects": lambda S: marked(S, 0.5)[:19, :19],
     "not symmetric": lambda S: np.where(RNG.random(S.shape) < 0.8, 0.0, S),
-    "all 0": np.zeros_like,
 }
 
 
@@ -103,6 +102,17 @@ def test_objects_with_nothing_in_common_are_not_told() -> None:
         assert [name for name, S in in_common(bits).items() if told_of_zero_similarities(S)] == []
     for S in (letters @ letters.T, LINKS, LINKS @ LINKS, *clipped.values()):
         assert told_of_zero_similarities(S) == ""
+
+
+def test_objects_that_are_all_alone_are_told() -> None:
+    told = "most objects have similarity 0 to all others, so that there is hardly anything to learn from; check how"
+    squares = distances(ROWS) ** 2
+    for S in (np.exp(-1e6 * squares), np.eye(30), np.zeros((30, 30)), 5.0 * np.eye(30, dtype=np.float32)):
+        assert told_of_zero_similarities(S).startswith(told)
+    some = np.eye(30)
+    some[np.arange(0, 8, 2), np.arange(1, 8, 2)] = some[np.arange(1, 8, 2), np.arange(0, 8, 2)] = 0.5
+    assert told_of_zero_similarities(some) == ""
+    assert told_of_zero_similarities(np.where(np.eye(30) == 1, 1.0, np.nan)) == ""
 
 
 def test_fits_and_jobs_tell(tmp_path: Path) -> None:
