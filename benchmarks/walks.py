@@ -3,8 +3,9 @@
 ``python benchmarks/walks.py --packages FOLDER`` times predictions of class shares by a forest of 10 trees in one thread
 on rows in memory, in turn. Labels have two classes, so that boosters have one tree where we have one. Our trees are
 grown on the same rows and labels as scikit-learn's; Treelite is given scikit-learn's; LightGBM and XGBoost grow random
-forests of trees with at most as many leaves. With ``--holes SHARE`` so many of all values are missing. ``FOLDER`` is a folder of site packages with those peers, such as that of
-an environment of their own; without it, only scikit-learn is measured.
+forests of trees with at most as many leaves. With ``--holes SHARE`` so many of all values are missing. ``FOLDER`` is a
+folder of site packages with those peers, such as that of an environment of their own; without it, only scikit-learn is
+measured.
 """
 
 from __future__ import annotations

@@ -44,12 +44,14 @@ from distforest.jobs.progress import shown_progress
 from distforest.jobs.screening import screened_data
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit, fit_here
+from distforest.sources.boolean_columns import check_booleans
 from distforest.sources.data_frames import (
     check_names,
     check_number_columns,
     dtypes_of,
     frame_columns,
-    numbers_of_columns,
+    other_names,
+    told_of_other_names,
     told_of_row_order,
     with_plain_missing,
     with_zero_fills,
@@ -68,7 +70,7 @@ from distforest.sources.weights import OF_ROWS, Weighed, checked_weights
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
     from concurrent.futures import Future
 
     import scipy.sparse
@@ -132,7 +134,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     client: Client | None
     forest_: Forest
-    _column_numbers: tuple[int, ...] = ()
+    _other_names: tuple[Hashable, ...] = ()
+    _is_of_booleans: bool = False
     _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -261,8 +264,22 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         plain = Schema.of_names([*names], [*getattr(self, "feature_dtypes_in_", ())])
         return plain.encoded(getattr(self, "_encodings", {}))
 
+    @property
+    def _reads_features(self) -> bool:
+        """Whether rows are features, and not given similarities."""
+        return True
+
     def _rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check ``X`` for `read`: an array on disk by its metadata, anything else as scikit-learn checks it."""
+        checked = self._checked_rows(X, reset)
+        if reset:
+            self._is_of_booleans = checked.dtype.kind == "b"
+        elif self._reads_features and not is_stored(checked):
+            check_booleans(checked, self._schema(), self._is_of_booleans)
+        return checked
+
+    def _checked_rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
+        """Check ``X`` as `_rows` does, but for numbers in columns of True and False."""
         rows = unmasked(opened_rows(X))
         address = os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
         if is_stored(rows):
@@ -288,7 +305,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if is_data_frame(rows):
             check_number_columns(rows, is_training=reset)
             dtypes = dtypes_of(rows)
-            self._check_numbered_columns(rows, reset)
+            self._check_other_names(rows, reset)
             rows = with_zero_fills(with_plain_missing(rows, with_digits=True))
         if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
@@ -317,17 +334,19 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """The numbers of rows of which some columns hold categories; None if all hold numbers."""
         return None
 
-    def _check_numbered_columns(self, frame: DataFrame, reset: bool) -> None:
-        """Refuse columns named by integers in another order than in `fit`: scikit-learn compares only strings."""
-        numbers = numbers_of_columns(frame)
+    def _check_other_names(self, frame: DataFrame, reset: bool) -> None:
+        """Refuse columns in another order than in `fit`, if no name is a string: scikit-learn compares only strings."""
+        names = other_names(frame)
         if reset:
-            self._column_numbers = numbers
-        fitted = self._column_numbers
-        if fitted and numbers and numbers != fitted and sorted(numbers) == sorted(fitted):
-            place = next(place for place, (one, other) in enumerate(zip(fitted, numbers, strict=True)) if one != other)
+            self._other_names = names
+        fitted = self._other_names
+        if fitted and names and names != fitted and set(names) == set(fitted):
+            place = next(place for place, (one, other) in enumerate(zip(fitted, names, strict=True)) if one != other)
             expected = f"X: the columns of fit in their order were expected; column {place} was {fitted[place]} there"
             cure = f"give X[{list(fitted)[:5]}{'...' if len(fitted) > 5 else ''}]"
-            raise InputError(f"{expected}, found {numbers[place]}; {cure}")
+            raise InputError(f"{expected}, found {names[place]}; {cure}")
+        if told := told_of_other_names(fitted, names):
+            warn_caller(f"X: {told}")
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
         """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""

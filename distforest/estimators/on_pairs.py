@@ -25,9 +25,8 @@ from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
-from distforest.jobs.named_links import check_named_links
 from distforest.sources.arrays import ArraySource
-from distforest.sources.data_frames import told_of_row_order
+from distforest.sources.data_frames import told_of_row_numbers, told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.files.bounds import quoted
@@ -37,7 +36,6 @@ from distforest.sources.point_pairs import (
     DISSIMILAR,
     check_pairs,
     check_points,
-    codes_of_links,
     named,
     told_of_unpaired,
     warning_of_contradictions,
@@ -128,8 +126,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         X
             Features of the points, as for `fit`.
         pairs
-            Row numbers of the two points of each pair, shape (n_pairs, 2): array-like, Zarr array, or the address of
-            one. A pair that occurs twice counts twice.
+            Row numbers of the two points of each pair, counted from 0 whatever the index of a data frame says, shape
+            (n_pairs, 2): array-like, Zarr array, or the address of one. A pair that occurs twice counts twice.
         similar
             Whether the two points are similar, shape (n_pairs,): True or False, 1 or 0, or 1 or -1; array-like, Zarr
             array, or the address of one.
@@ -148,13 +146,15 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         Warns
         -----
         UserWarning
-            A pair is both similar and dissimilar; it counts on both sides.
+            A pair is both similar and dissimilar; it counts on both sides. Or row numbers may be meant as names, as the
+            index of ``X`` has the same integers at other places.
         """
         params, seed = self._checked_params(similar), self._seed()
         self._warn_of_order(X, sample_weight=sample_weight)
         _warn_of_order_of_pairs(pairs, similar, pair_weight)
         points = self._training_points(X, None, seed)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
+        _warn_of_row_numbers(X, numbers)
         counts = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         present = slice(None) if counts is None else counts > 0.0
         if warning := warning_of_contradictions(numbers[present], codes[present]):
@@ -225,6 +225,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         InputError
             ``X`` or ``y`` cannot be used, or all pairs are of one kind.
         """
+        self._warn_of_order(X, y=y)
         points = self._points(X)
         codes, _ = encoded(column_or_1d(in_memory(opened_array(y)), warn=True))
         n = points.shape[0]
@@ -252,6 +253,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         points = self._points(X)
         _warn_of_order_of_pairs(pairs, similar, pair_weight)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
+        _warn_of_row_numbers(X, numbers)
         weights = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         if weights is not None:
             present = weights > 0.0
@@ -383,13 +385,13 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
 def _read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[Int32s, NDArray[np.uint8]]:
     """Read pairs of points, shape (n_pairs, 2), and the class of each, 0 for similar."""
     links = opened_array(similar)
-    check_named_links(links)
     given, kinds = np.asarray(in_memory(opened_array(pairs))), in_memory(links)
     _refuse_words(
         given, "pairs: row numbers of shape (n_pairs, 2)", "pandas.Index(names).get_indexer(column) numbers one"
     )
     _refuse_words(kinds, "similar: True or False for each pair", "compare them with the word for similar pairs")
-    numbers, codes = check_pairs(given, n_points), codes_of_links(kinds)
+    numbers = check_pairs(given, n_points)
+    codes = Truth.of_vector(TruthKind.LINKS, kinds, names_of_classes(links)).values
     if len(codes) != len(numbers):
         entries = counted(len(codes), "entry", "entries")
         raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; give one for each pair")
@@ -408,6 +410,12 @@ def _one_a_point(labels: np.ndarray) -> np.ndarray:
         cure = "pairs of row numbers are given by fit_pairs(X, pairs, similar)"
         raise InputError(f"y: a label for each point was expected, found shape {labels.shape}; {cure}")
     return labels
+
+
+def _warn_of_row_numbers(X: PointsLike, numbers: Int32s) -> None:
+    """Warn of row numbers that may be meant as names of the rows of a data frame."""
+    if warning := told_of_row_numbers(X, numbers):
+        warn_caller(f"pairs: {warning}")
 
 
 def _warn_of_order_of_pairs(pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None) -> None:

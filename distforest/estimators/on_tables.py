@@ -32,7 +32,7 @@ class OnTables(ForestEstimator):
         if schema is None:
             return None
         if is_data_frame(rows):
-            self._check_numbered_columns(rows, reset)
+            self._check_other_names(rows, reset)
         self._validated(rows, reset, skip_check_array=True)
         if reset:
             for told in table.doubts(schema):

@@ -148,6 +148,10 @@ class OnSimilarities(OnRows):
         """The similarities, if functions evaluate them; else none."""
         return tuple(one for one in similarities_of(self.similarity) if isinstance(one, Lazy))
 
+    @property
+    def _reads_features(self) -> bool:
+        return PRECOMPUTED not in similarities_of(self.similarity)
+
     def _training_matrix(self, values: Matrix | scipy.sparse.spmatrix, similarity: str) -> TrainingMatrix:
         """Read the matrix that the forest learns from by one similarity."""
         if similarity != PRECOMPUTED and self.kind == "distance":
@@ -607,6 +611,24 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         """
         return self._predict(X)
 
+    def score(self, X: RowsLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
+        """Compute the accuracy of the predicted labels, as scikit-learn does.
+
+        Parameters
+        ----------
+        X
+            Rows as for `predict`.
+        y, sample_weight
+            What is true of each row, and how much it counts, shape (n,) both.
+
+        Warns
+        -----
+        UserWarning
+            The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
+        """
+        self._warn_of_order(X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
+
 
 class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     """Similarity forest for targets: a split minimises the variance of the targets within its two sides.
@@ -665,3 +687,21 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         A date is predicted as a number in the unit of the training dates, counted from 1970: see `Targets`.
         """
         return self._predict(X)[:, 0]
+
+    def score(self, X: RowsLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
+        """Compute the coefficient of determination of the predicted targets, as scikit-learn does.
+
+        Parameters
+        ----------
+        X
+            Rows as for `predict`.
+        y, sample_weight
+            What is true of each row, and how much it counts, shape (n,) both.
+
+        Warns
+        -----
+        UserWarning
+            The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
+        """
+        self._warn_of_order(X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))

@@ -160,9 +160,33 @@ class ColumnRanges(NamedTuple):
         return f"{found}, where the forest has learned nothing; give {it} in the unit and on the scale of training"
 
     def told(self, queries: ColumnRanges, n_queries: int, names: Sequence[str] | None = None) -> str:
-        """What is told of ``n_queries``: that all are far, unless they are few, or else a mark; "" if nothing."""
-        told = self.told_of_far(queries, names) if n_queries >= FEWEST_QUERIES else ""
+        """What is told of ``n_queries``: if they are not few that all are far or coded otherwise, or else a mark."""
+        told = ""
+        if n_queries >= FEWEST_QUERIES:
+            told = self.told_of_far(queries, names) or self.told_of_codes(queries, names)
         return told or self.told_of_marks(queries, names)
+
+    def told_of_codes(self, queries: ColumnRanges, names: Sequence[str] | None = None) -> str:
+        """A warning of a column from 0 to 1 in training that is from 1 to 2 in queries, or the reverse; else "".
+
+        Yes and no are coded in either way; by the other codes all queries end on one side of a cut.
+
+        Examples
+        --------
+        >>> training = ColumnRanges.of(np.array([[0.0], [1.0]]))
+        >>> training.told_of_codes(ColumnRanges.of(np.array([[1.0], [2.0]])), ["is red"])
+        "'is red' is from 1 to 2 here, but from 0 to 1 in training; if these are codes of two words, code them as in
+        training"
+        """
+        if len(queries.least) != len(self.least):
+            return ""
+        for column in range(len(self.least)):
+            own, here = ((ends.least[column], ends.greatest[column]) for ends in (self, queries))
+            if {own, here} == {(0.0, 1.0), (1.0, 2.0)}:
+                called = repr(names[column]) if names else f"column {column}"
+                here_and_own = f"from {here[0]:g} to {here[1]:g} here, but from {own[0]:g} to {own[1]:g} in training"
+                return f"{called} is {here_and_own}; if these are codes of two words, code them as in training"
+        return ""
 
     def told_of_marks(self, queries: ColumnRanges, names: Sequence[str] | None = None) -> str:
         """A warning of numbers that mark what is missing in queries, such as -9999, and that training lacked; else "".

@@ -159,7 +159,8 @@ class SampleWeights:
         """A warning of ``weights`` that rounding has changed by more than the share `TOLD_SHARE`; else ""."""
         if self.unit == 1:
             return ""
-        exact = weights / (weights[self.present].mean() / self.unit)
+        relative = weights / weights.max()
+        exact = relative / (relative[self.present].mean() / self.unit)
         changed = np.abs(self.integers - exact) > TOLD_SHARE * exact
         if not changed.any():
             return ""

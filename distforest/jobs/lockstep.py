@@ -201,7 +201,7 @@ def fit_lazily(
         chosen = chosen_cut(method, data, params, seed, lambda own: own.forest([grow_in_lockstep(own, sources)[0]]))
         bound = problem(method, data, params if chosen is None else chosen.into(params), seed)
         arrays, costs = grow_in_lockstep(bound, sources, watch)
-        _warn_of_negative(sources)
+        _warn_of_returned(sources)
         origins = [origin_of(own.lazy, own.objects) for own in sources]
         if len(origins) > 1:
             paid = [own.n_evaluations for own in sources]
@@ -233,15 +233,15 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
         bound = inputs.bound(source, files)
         with untouched(files):
             arrays, costs = grow_in_lockstep(bound, lazy_sources(source), watch)
-        _warn_of_negative(lazy_sources(source))
+        _warn_of_returned(lazy_sources(source))
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
 
 
-def _warn_of_negative(sources: tuple[LazySource, ...]) -> None:
-    """Warn of distances below 0 that functions have returned."""
+def _warn_of_returned(sources: tuple[LazySource, ...]) -> None:
+    """Warn of what functions have returned: distances below 0, or in place of similarities."""
     for own in sources:
-        if told := own.told_of_negative():
+        if told := own.told():
             warn_caller(told)
 
 

@@ -23,7 +23,6 @@ from distforest.growth.pairs.methods import FEWEST_POINTS
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.growth.row_room import FLOAT32_BYTES, RANKED_BY_COSTS, CategorySizes, sizes_of
 from distforest.jobs.callback import Callback
-from distforest.jobs.named_links import check_named_links
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.passes_chosen import WorkerRoom, by_passes, width_of
 from distforest.jobs.plan import TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
@@ -32,9 +31,11 @@ from distforest.jobs.seen import Seen
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
 from distforest.sources.arrays import bytes_of, open_array
+from distforest.sources.factors import names_of_classes
 from distforest.sources.files.ids import refuse_text_as_bytes
 from distforest.sources.graph_distances import MOST_KEPT_DENSE
 from distforest.sources.laid_rows import laid_bytes
+from distforest.sources.named_links import check_named_links
 from distforest.sources.opening import open_matrix
 from distforest.sources.point_pairs import check_pairs_and_links
 from distforest.sources.readings import AS_IT_IS, FEATURES, check_shape
@@ -432,7 +433,7 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
         )
     if "similar" in found:
         try:
-            check_named_links(open_array(found["similar"].address))
+            check_named_links(names_of_classes(open_array(found["similar"].address)))
         except InputError as error:
             faults.append(f"input.similar: {found['similar'].address}: {error}")
     if "pairs" in found and "similar" in found:

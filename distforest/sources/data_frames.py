@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -13,7 +12,7 @@ from distforest.sources.given import is_data_frame
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
     from distforest.sources.given import DataFrame
 
@@ -33,20 +32,41 @@ def frame_columns(frame: DataFrame) -> Iterator[tuple[str, object]]:
         yield str(name), column[1] if way == "items" else column
 
 
-def numbers_of_columns(frame: DataFrame) -> tuple[int, ...]:
-    """The names of a data frame's columns if all of them are whole numbers; else an empty tuple.
+def other_names(frame: DataFrame) -> tuple[Hashable, ...]:
+    """The names of a data frame's columns if none of them is a string: numbers, dates, or levels; else an empty tuple.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> numbers_of_columns(pd.DataFrame(np.eye(2), columns=[3, 1]))
-    (3, 1)
-    >>> numbers_of_columns(pd.DataFrame(np.eye(2), columns=["3", "1"]))
+    >>> other_names(pd.DataFrame(np.eye(2), columns=[3, 1.5]))
+    (3.0, 1.5)
+    >>> other_names(pd.DataFrame(np.eye(2), columns=["3", "1.5"]))
     ()
     """
-    names = list(frame.columns)
-    numbers = tuple(int(name) for name in names if isinstance(name, Integral))
-    return numbers if len(numbers) == len(names) else ()
+    names: list[Hashable] = list(frame.columns) if _is_of_pandas(frame) else []
+    return () if any(isinstance(name, str) for name in names) else tuple(names)
+
+
+def told_of_other_names(fitted: Sequence[Hashable], names: Sequence[Hashable]) -> str:
+    """Say that columns have other names than in `fit`, none of them strings; else "".
+
+    Names that number the columns from 0 say nothing.
+
+    Examples
+    --------
+    >>> told_of_other_names([400.0, 410.0], [400.0, 420.0])
+    'column 1 was named 410.0 in training, found 420.0; columns are read in their order'
+    >>> told_of_other_names([400.0, 410.0], [0, 1])
+    ''
+    """
+    is_told = len(fitted) == len(names) and not any(list(own) == list(range(len(own))) for own in (fitted, names))
+    different = (place for place, (one, other) in enumerate(zip(fitted, names, strict=False)) if one != other)
+    place = next(different, None) if is_told else None
+    if place is None:
+        return ""
+    return (
+        f"column {place} was named {fitted[place]} in training, found {names[place]}; columns are read in their order"
+    )
 
 
 def are_named(frame: DataFrame) -> bool:
@@ -206,6 +226,41 @@ def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> st
     return (
         f"{found}, but they are taken for the same row; give {name}.loc[{of}.index], or {name}.to_numpy() if they are"
     )
+
+
+def told_of_row_numbers(X: object, pairs: np.ndarray) -> str:
+    """Where row numbers in ``pairs`` may be meant as names of rows, in a frame of pandas named by integers; else "".
+
+    They may be if each of them names a row and one of these rows is at another place. Rows are counted from 0, whatever
+    their names are.
+
+    Parameters
+    ----------
+    X
+        A data frame of n rows, or anything else.
+    pairs
+        Whole numbers from 0 to n - 1, shape (n_pairs, 2).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> told_of_row_numbers(pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=[0, 2, 1]), np.array([[0, 1]]))
+    'row numbers count from 0, so that 1 is the row named 2, while another one is named 1; if names are meant, give
+    X.index.get_indexer(pairs.ravel()).reshape(-1, 2), otherwise X.reset_index(drop=True)'
+    >>> told_of_row_numbers(pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=[3, 2, 1]), np.array([[0, 1]]))
+    ''
+    """
+    index = np.asarray(X.index) if _is_of_pandas(X) and hasattr(X, "index") else np.empty(0)
+    if index.dtype.kind not in "iu" or index.ndim > 1:
+        return ""
+    used = np.unique(pairs)
+    elsewhere = used[index[used] != used]
+    if not len(elsewhere) or not np.isin(used, index).all():
+        return ""
+    first = int(elsewhere[0])
+    row = f"{first} is the row named {index[first]}, while another one is named {first}"
+    cure = "if names are meant, give X.index.get_indexer(pairs.ravel()).reshape(-1, 2)"
+    return f"row numbers count from 0, so that {row}; {cure}, otherwise X.reset_index(drop=True)"
 
 
 def _index_of(values: object) -> list[object]:

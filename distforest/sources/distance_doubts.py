@@ -56,6 +56,9 @@ MANY_ENTRIES, MOST_MARKED, FEWEST_OTHERS = 1e-3, 0.5, 32
 FEWEST_IN_TRIANGLE = 8
 """Fewer values on one side of the diagonal, of more pairs, may all lie there by chance."""
 
+AS_DISTANCES = "most objects are less similar to themselves than to any other, as distances are"
+"""What is said of such similarities."""
+
 FEWEST_JUDGED, MOST_COMPARED = 8, 512
 """Fewer rows are not judged; a row is judged by at most so many evenly spaced columns, and single entries by as many
 rows and columns."""
@@ -82,8 +85,29 @@ def told_of_distances(matrix: np.ndarray) -> str:
         if (np.isnan(diagonal) | (diagonal > least)).any():
             return ""
         n_less += int((diagonal < least).sum())
-    is_most = 2 * n_less > len(matrix)
-    return "most objects are less similar to themselves than to any other, as distances are" if is_most else ""
+    return AS_DISTANCES if 2 * n_less > len(matrix) else ""
+
+
+def told_of_own_values(own: Floats, least: Floats) -> str:
+    """Say the same of similarities of which some are known; else "".
+
+    Parameters
+    ----------
+    own
+        The similarity of each object to itself, shape (n,).
+    least
+        The least known similarity of each to another one, shape (n,).
+
+    Examples
+    --------
+    >>> told_of_own_values(np.zeros(8), np.arange(1.0, 9.0))
+    'most objects are less similar to themselves than to any other, as distances are'
+    >>> told_of_own_values(np.zeros(8), np.arange(-1.0, 7.0)) + told_of_own_values(np.zeros(7), np.ones(7))
+    ''
+    """
+    if len(own) < FEWEST_JUDGED or (own > least).any():
+        return ""
+    return AS_DISTANCES if 2 * int((own < least).sum()) > len(own) else ""
 
 
 def told_of_one_side(matrix: np.ndarray | SparseSource) -> str:

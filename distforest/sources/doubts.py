@@ -69,6 +69,10 @@ ALL_ALIKE = 1e-10
 """If gamma times the median squared distance of two rows is less, float64 leaves six digits or fewer to tell
 similarities ``"rbf"`` apart."""
 
+MOST_ALONE, FEWEST_ALONE, MOST_COMPARED_CELLS = 64, 8, 1 << 26
+"""At most so many evenly spaced objects are compared with all others, and at least so many: fewer if so many cells have
+to be read."""
+
 EXACT_IN_FLOAT64, FEW_LOST = 2.0**53, 0.1
 """The least number from which float64 skips whole numbers, and the share of different amounts that may become equal
 without a word: times in nanoseconds, which float64 holds to 256, do so now and then."""
@@ -83,6 +87,9 @@ the required correlation by chance."""
 
 WITH_UNIT = re.compile(r"(?P<before>[$€£¥<>≤≥~=]*)\s*[-+]?\d[\d.,]*\s*(?P<after>[^\d]*)")
 """A word that is a number with a bound or a currency before it, or a unit after it."""
+
+WITHOUT_PLACES = re.compile(r"(?P<whole>[-+]?\d+)\.0+")
+"""A whole number as programs write it that hold floats."""
 
 FEWEST_AMOUNTS = 10
 """Fewer different words with a unit are categories like any others."""
@@ -440,7 +447,7 @@ def told_of_columns(
 
 
 def told_of_gamma(features: Float32s, gamma: float) -> str:
-    """Say that ``gamma`` is so small that nearly all similarities ``"rbf"`` are 1; else "".
+    """Say that ``gamma`` is so small that nearly all similarities ``"rbf"`` are 1, or so large that most are 0.
 
     By default it is 1 / (p times the variance of all features together), which one far value determines, or a column
     that is far from 0.
@@ -468,11 +475,27 @@ def told_of_gamma(features: Float32s, gamma: float) -> str:
     squares = np.nansum(apart * apart, axis=1)
     squares = squares[squares > 0.0]
     if not len(squares) or gamma * float(np.median(squares)) >= ALL_ALIKE:
-        return ""
+        return _told_of_large_gamma(features, gamma)
     found = f"gamma={gamma:.3g} is so small for these features that nearly all similarities 'rbf' are 1"
     follows = "hardly any digit is left to tell objects apart"
     cure = "correct what is far from all other values, center the columns, or give a larger gamma"
     return f"{found}, and {follows}; {cure}"
+
+
+def _told_of_large_gamma(features: Float32s, gamma: float) -> str:
+    """Say that most objects have similarity 0 to all others; else "", also of more cells than are compared."""
+    n_judged = min(MOST_ALONE, len(features), MOST_COMPARED_CELLS // max(1, features.size))
+    if n_judged < FEWEST_ALONE:
+        return ""
+    n_alone, wide = 0, features.astype(np.float64)
+    for row in np.linspace(0, len(features) - 1, n_judged).astype(np.int64).tolist():
+        squares = np.nansum((wide - wide[row]) ** 2, axis=1)
+        with np.errstate(over="ignore"):
+            n_alone += np.count_nonzero(np.exp(-gamma * squares)) == 1  # with itself
+    if 2 * n_alone <= n_judged:
+        return ""
+    found = f"gamma={gamma:.3g} is so large for these features that most objects have similarity 0 to all others"
+    return f"{found}, and nothing to learn from; scale the columns, or give a smaller gamma"
 
 
 def _random_pairs(n_rows: int) -> tuple[Ints, Ints]:
@@ -509,7 +532,7 @@ def _spreads(rows: Floats) -> Floats:
 
 
 def told_of_spellings(words: Iterable[object], what: str) -> str:
-    """Name two words, of classes or categories, that differ in case or blanks only; else "".
+    """Name two words, of classes or categories, that differ in case or blanks or by ``.0`` only; else "".
 
     Examples
     --------
@@ -520,13 +543,21 @@ def told_of_spellings(words: Iterable[object], what: str) -> str:
     alike = []
     for word in words:
         if isinstance(word, str):
-            first = seen.setdefault(" ".join(word.casefold().split()), word)
+            first = seen.setdefault(_spelled_alike(word), word)
             alike += [(first, word)] if first != word else []
     if not alike:
         return ""
     (one, other), n_more = alike[0], len(alike) - 1
     more = f", as {'does' if n_more == 1 else 'do'} {counted(n_more, 'other pair')}" if n_more else ""
-    return f"{what} {one!r} and {other!r} differ in case or blanks only{more}; write them alike if they mean the same"
+    by = "in case or blanks" if " ".join(one.casefold().split()) == " ".join(other.casefold().split()) else "by '.0'"
+    return f"{what} {one!r} and {other!r} differ {by} only{more}; write them alike if they mean the same"
+
+
+def _spelled_alike(word: str) -> str:
+    """A word in small letters with single blanks, and a whole number without decimal places."""
+    plain = " ".join(word.casefold().split())
+    whole = WITHOUT_PLACES.fullmatch(plain)
+    return whole["whole"] if whole else plain
 
 
 def told_of_units(words: Collection[str]) -> str:

@@ -107,6 +107,13 @@ class FeatureColumn:
         return self.origin.endswith("Z")
 
     @property
+    def is_boolean(self) -> bool:
+        """Whether it holds True and False, by its kind or, in a data frame, by its dtype."""
+        return self.kind == ColumnKind.BOOLEAN or (
+            self.kind == ColumnKind.NUMBER and self.dtype.lower().startswith("bool")
+        )
+
+    @property
     def start(self) -> np.datetime64:
         """The date whose number is 0."""
         return np.datetime64(self.origin.removesuffix("Z"))
@@ -313,6 +320,11 @@ class Schema:
         """The number of categories of each column, 0 for numbers; empty if all are numbers."""
         sizes = tuple(len(column.categories) for column in self.columns)
         return sizes if any(sizes) else ()
+
+    @property
+    def booleans(self) -> tuple[int, ...]:
+        """The positions of the columns of True and False."""
+        return tuple(place for place, column in enumerate(self.columns) if column.is_boolean)
 
     @property
     def names(self) -> tuple[str, ...]:

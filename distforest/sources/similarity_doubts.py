@@ -1,10 +1,14 @@
-"""Doubts about given similarities: columns in another order than rows, and one number that marks what is unknown."""
+"""Doubts about given similarities: columns in another order than rows, and one number that marks what is unknown.
+
+See also `distforest.sources.zero_similarities`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from distforest.sources.arrays import row_blocks
+from distforest.sources.zero_similarities import told_of_zero_similarities
 
 COMPARED_ROWS, SAMPLED_ROWS = 64, 256
 """At most so many evenly spaced rows are compared with the columns of the same objects; and so many tell whether all
@@ -19,7 +23,7 @@ FEWEST_MARKED, FEWEST_UNMARKED = 8, 32
 
 def told_of_similarity_doubts(matrix: np.ndarray) -> str:
     """What is to be doubted about a square matrix of given similarities, NaN where one is unobserved; else ""."""
-    return told_of_columns_order(matrix) or told_of_marked_similarities(matrix)
+    return told_of_columns_order(matrix) or told_of_marked_similarities(matrix) or told_of_zero_similarities(matrix)
 
 
 def _spaced(n: int, most: int) -> np.ndarray:

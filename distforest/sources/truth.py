@@ -37,6 +37,7 @@ from distforest.sources.factors import (
 )
 from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
 from distforest.sources.lazy.callbacks import Lazy
+from distforest.sources.named_links import check_named_links
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import codes_of_links
 from distforest.sources.readings import DISTANCES, known_entries, read_level
@@ -215,14 +216,16 @@ class Truth:
         values
             Shape (n,), or (n, q) of an embedding.
         names
-            The names of classes, if labels are their numbers: the attribute ``classes`` of a stored array.
+            The names of classes, if labels or links are their numbers: the attribute ``classes`` of a stored array.
 
         Raises
         ------
         InputError
-            The values are refused, or are numbers of classes that have names, but are not read as labels.
+            The values are refused; or are numbers of classes that have names, but are not read as labels, or are links
+            of which the names do not tell which are similar.
         """
         if kind == TruthKind.LINKS:
+            check_named_links(names)
             return cls(kind, codes_of_links(values))
         if kind == TruthKind.LABELS:
             codes, classes = encoded(values)

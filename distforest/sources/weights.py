@@ -21,6 +21,9 @@ class Weighed(NamedTuple):
     plural: str
 
 
+NO_AMOUNTS = "mMc"
+"""Kinds of dtypes of which NumPy would count days or seconds, or drop what is imaginary."""
+
 OF_ROWS = Weighed("sample_weight", "row", "samples")
 OF_PAIRS = Weighed("pair_weight", "pair", "pairs")
 
@@ -34,9 +37,12 @@ def checked_weights(weights: object, n: int, what: Weighed = OF_ROWS) -> Floats:
         They are not a vector of as many finite numbers that are not negative and not all zero.
     """
     try:
-        values = np.array(weights, np.float64)
+        given = np.asarray(weights)
+        values = given.astype(np.float64) if given.dtype.kind not in NO_AMOUNTS else None
     except (TypeError, ValueError) as error:
         raise InputError(f"{what.key} must be numbers: {error}") from error
+    if values is None:
+        raise InputError(f"{what.key} must be numbers, found {given.dtype}; give how much each {what.noun} counts")
     if values.shape != (n,):
         raise InputError(
             f"{what.key}: shape ({n},), a weight for each {what.noun}, was expected, found {values.shape}: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import warnings
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -206,16 +207,40 @@ def test_rows_of_similarities_in_another_order_than_the_columns_are_told(make: A
         make(n_estimators=3).fit(given, SMALL_Y)
 
 
-def test_columns_called_by_numbers_stand_in_the_order_of_fit() -> None:
-    frame = pd.DataFrame(SMALL, columns=[3, 1, 0, 2])
+OTHER_NAMES = {
+    "integers": [3, 1, 0, 2],
+    "floats": [400.0, 420.5, 410.0, 430.0],
+    "levels": pd.MultiIndex.from_product([["sepal", "petal"], ["length", "width"]]),
+    "dates": pd.date_range("2024-03-05", periods=4),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_columns_without_strings_as_names_stand_in_the_order_of_fit(name: str) -> None:
+    frame = pd.DataFrame(SMALL, columns=OTHER_NAMES[name])
+    names = list(frame.columns)
     forest = RFD(3, random_state=0).fit(frame, SMALL_Y)
     known = forest.distance(frame)
     assert (forest.distance(SMALL) == known).all()
-    assert (forest.distance(pd.DataFrame(SMALL).set_axis([9, 8, 7, 6], axis=1)) == known).all()
-    asked = r"column 0 was 3 there, found 0; give X\[\[3, 1, 0, 2\]\]"
-    with pytest.raises(InputError, match=asked):
-        forest.distance(frame[[0, 1, 2, 3]])
-    assert (forest.distance(frame[[0, 1, 2, 3]][[3, 1, 0, 2]]) == known).all()
+    assert name == "integers" or (forest.distance(pd.DataFrame(SMALL)) == known).all()
+    turned = frame[names[::-1]]
+    with pytest.raises(
+        InputError, match=re.escape(f"column 0 was {names[0]} there, found {names[3]}; give X[{names}]")
+    ):
+        forest.distance(turned)
+    assert (forest.distance(turned[names]) == known).all()
+    others = frame.set_axis(pd.Index([*names[:3], 99], tupleize_cols=False), axis=1)
+    with pytest.warns(UserWarning, match=re.escape(f"X: column 3 was named {names[3]} in training, found 99")):
+        assert (forest.distance(others) == known).all()
+    assert (RFD(3, random_state=0).fit(SMALL, SMALL_Y).distance(turned) == forest.distance(turned.to_numpy())).all()
+
+
+def test_columns_that_are_numbered_have_no_names_to_compare() -> None:
+    frame = pd.DataFrame(SMALL)
+    forest = RFD(3, random_state=0).fit(frame, SMALL_Y)
+    forest.distance(frame.set_axis([9, 8, 7, 6], axis=1))
+    with pytest.raises(InputError, match="column 0 was 0 there, found 3; give"):
+        forest.distance(frame[[3, 2, 1, 0]])
 
 
 @pytest.mark.parametrize("estimator", [SMERF(2), URerF(2), RFD(2), SimForestClassifier("rbf", n_estimators=2)])

@@ -115,7 +115,7 @@ def test_distances_below_zero_are_told() -> None:
     for rows in (-D[1:10:2, ::2], scipy.sparse.csr_array(-D[1:10:2, ::2])):
         assert is_told(forest.predict, rows, "X: 375 distances are below 0, the least")
     assert not is_told(forest.predict, D[1:10:2, ::2] - 1e-9)
-    assert not is_told(forest.predict, D[1:10:2, ::2] > 1)
+    assert not is_told(grown("distance", D[::2, ::2] > 1, y[::2]).predict, D[1:10:2, ::2] > 1)
     assert not is_told(grown("similarity", -D[::2, ::2], y[::2]).predict, -D[1:10:2, ::2])
 
 
@@ -196,8 +196,9 @@ def test_few_rows_and_forests_that_do_not_know_tell_nothing(tmp_path: Path) -> N
     X, y = SETS["iris"]
     D = pairwise_distances(X)
     forest = grown("distance", D, y)
+    for few in (1, 3, FEWEST_SEEN - 1):  # further than training objects, as outliers may be
+        assert not is_told(forest.predict, 99 * D[:few])
     assert is_told(forest.predict, 99 * D[:FEWEST_SEEN])
-    assert not is_told(forest.predict, 99 * D[: FEWEST_SEEN - 1])
     address = str(tmp_path / "forest.zarr")
     both = merge([forest, SimForestClassifier(kind="distance", n_estimators=3, random_state=1).fit(D, y)])
     both.save(address)
@@ -244,3 +245,44 @@ def test_ranges_are_those_of_a_plain_loop_and_of_parts() -> None:
         assert np.array_equal(one, other)
     long = RowEnds.of(MeasuredRows(ArraySource.of(np.repeat(queries, 200, axis=0)), 0, 20), is_square=False)
     assert MOST_ENDS // 2 < len(long.n_observed) <= MOST_ENDS
+
+
+def test_rows_of_training_objects_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    block = MeasuredRows.block
+    monkeypatch.setattr(MeasuredRows, "block", lambda rows, some: read.extend(some) or block(rows, some))
+    X, _ = SETS["wine"]
+    assert RowRanges.of(ArraySource.of(pairwise_distances(X)), len(X)) is not None
+    assert read == list(range(len(X)))
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_few_rows_that_are_nearer_than_can_be_are_told(name: str, similarity: str) -> None:
+    X, y = SETS[name]
+    D = pairwise_distances(3.0 * X)
+    np.fill_diagonal(D, 0.0)
+    S = SIMILARITIES[similarity](D)
+    for kind, own, other in (("distance", D, S), ("similarity", S, D)):
+        forest = grown(kind, own[::2, ::2], y[::2])
+        what = "the greatest distance of 1 of 1 row is below"
+        what = what if kind == "distance" else "the greatest similarity of 1 of 1 row is above"
+        assert is_told(forest.predict, other[1:2, ::2], f"X: {what}")
+        assert is_told(forest.predict, other[1:10:2, ::2])
+        assert not is_told(forest.predict, np.vstack([other[1:10:2, ::2], own[11:12, ::2]]))
+        for row in range(1, len(X), 2):
+            assert not is_told(forest.predict, own[[row], ::2])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine"])
+def test_middles_and_outliers_are_no_rows_of_another_kind(metric: str) -> None:
+    for X, y in SETS.values():
+        train, zero = X[::2], np.zeros((1, X.shape[1])) + 1e-3
+        queries = [zero, np.median(train, axis=0)[None], train[:1], train[:2] * 20.0, (train.max(axis=0) / 2)[None]]
+        D = np.abs(pairwise_distances(train, metric=metric))
+        np.fill_diagonal(D, 0.0)
+        of_distances, of_similarities = grown("distance", D, y[::2]), grown("similarity", np.exp(-D), y[::2])
+        for rows in queries:
+            own = np.abs(pairwise_distances(rows, train, metric=metric))
+            assert not is_told(of_distances.predict, own)
+            assert not is_told(of_similarities.predict, np.exp(-own))

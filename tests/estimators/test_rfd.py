@@ -25,6 +25,7 @@ from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.problem import Data
 from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
 from distforest.sources.arrays import write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.point_pairs import PairColumns
@@ -399,6 +400,8 @@ def test_links_that_are_numbers_of_words_are_read_only_if_their_order_tells(
         small().fit_pairs(SMALL, at["pairs"], at["similar"])
     with pytest.raises(SpecError, match=r"input.similar: .*found numbers of the words 'linked', 'unlinked'"):
         preview(spec)
+    with pytest.raises(InputError, match="found numbers of the words 'linked', 'unlinked' in alphabetic order"):
+        stage_inputs(spec, f"{tmp_path}/job")
 
 
 @pytest.mark.parametrize("estimator", [small(), TreeRank(3, n_pairs=300, random_state=0)])

@@ -10,7 +10,18 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
-from distforest import RFD, SMERF, Distances, Labels, SimForestClassifier, SimForestOutlier, Targets, TreeRank, URerF
+from distforest import (
+    RFD,
+    SMERF,
+    Distances,
+    Labels,
+    SimForestClassifier,
+    SimForestOutlier,
+    SimForestRegressor,
+    Targets,
+    TreeRank,
+    URerF,
+)
 from distforest.errors import InputError
 from distforest.sources.data_frames import told_of_row_order
 
@@ -93,9 +104,20 @@ def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
         SMERF(**FEW).fit(X, Distances(Z))
 
 
-def test_a_score_tells_it() -> None:
-    forest = SMERF(**FEW).fit(X, Labels(Y))
-    assert len(told(lambda: forest.score(X, TURNED))) == 1
+@pytest.mark.parametrize(
+    "forest",
+    [
+        SMERF(**FEW),
+        RFD(**FEW),
+        TreeRank(**FEW, max_depth=2),
+        SimForestClassifier("manhattan", **FEW),
+        SimForestRegressor("manhattan", **FEW),
+    ],
+)
+def test_a_score_tells_it(forest: Any) -> None:
+    forest.fit(X, Labels(Y) if isinstance(forest, SMERF) else Y)
+    [warning] = told(lambda: forest.score(X, TURNED))
+    assert warning.startswith("row 0 of X is named 0 and of y 149")
     assert told(lambda: forest.score(X, Y)) == []
 
 
@@ -155,3 +177,52 @@ def test_labels_of_pandas_in_another_order_are_told_whatever_their_type() -> Non
     assert len(told(lambda: SMERF(**FEW).fit(X, words[::-1]))) == 1
     assert len(told(lambda: SMERF(**FEW).fit(X, Labels(words[::-1])))) == 1
     assert told(lambda: SMERF(**FEW).fit(X, words)) == []
+
+
+def told_of_numbers(call: Any) -> list[str]:
+    """The warnings about row numbers that may be names."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    of_numbers = [one for one in found if "row numbers count from 0" in str(one.message)]
+    assert {one.filename for one in of_numbers} <= {__file__}
+    return [str(one.message) for one in of_numbers]
+
+
+TURNED_X = X.loc[TURNED.index]
+
+
+@pytest.mark.parametrize("make", [lambda: RFD(**FEW), lambda: TreeRank(**FEW, max_depth=2)], ids=["RFD", "TreeRank"])
+def test_row_numbers_that_may_be_names_are_told(make: Any) -> None:
+    message = "pairs: row numbers count from 0, so that 0 is the row named 149, while another one is named 0; if names"
+    [told_once] = told_of_numbers(lambda: make().fit_pairs(TURNED_X, PAIRS, SIMILAR))
+    assert told_once.startswith(message)
+    assert told_of_numbers(lambda: make().fit_pairs(TURNED_X, PAIRS, SIMILAR).score_pairs(TURNED_X, PAIRS, SIMILAR))[1:]
+    by_name = TURNED_X.index.get_indexer(PAIRS.ravel()).reshape(-1, 2)  # as the message says
+    X_by_number = TURNED_X.reset_index(drop=True)
+    np.testing.assert_array_equal(X_by_number.to_numpy()[by_name], X.to_numpy()[PAIRS])
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        X,
+        X.to_numpy(),
+        TURNED_X.reset_index(drop=True),
+        X.set_axis(TURNED.index.astype(str)),
+        X.set_axis(TURNED.index.astype(float)),
+        X.set_axis(TURNED.index + 1000),
+        X.set_axis(range(1, len(X) + 1)),  # pairs name 0
+        X.set_axis(pd.MultiIndex.from_arrays([TURNED, TURNED.index])),
+    ],
+    ids=["default", "array", "reset", "strings", "floats", "large", "from 1", "levels"],
+)
+def test_row_numbers_that_are_no_names_are_not_told(named: Any) -> None:
+    assert told_of_numbers(lambda: RFD(**FEW).fit_pairs(named, PAIRS, SIMILAR)) == []
+
+
+def test_rows_at_their_places_are_not_told() -> None:
+    first_in_order = X.loc[[*range(145), *range(149, 144, -1)]]
+    assert told_of_numbers(lambda: RFD(**FEW).fit_pairs(first_in_order, PAIRS, SIMILAR)) == []
+    some = X.iloc[::-2].set_axis(range(149, -1, -2))  # as by a split: names that pairs have are not all there
+    assert told_of_numbers(lambda: RFD(**FEW).fit_pairs(some, PAIRS // 2 + [[0, 1]], SIMILAR)) == []

@@ -122,12 +122,23 @@ def test_a_tree_that_drew_too_much_weight_is_refused() -> None:
         ([np.inf, 1.0, 1.0], "numbers that are finite were expected, found inf in row 0"),
         ([0.0, 0.0, 0.0], "a positive weight was expected, found only weights of zero"),
         (["a", "b", "c"], "sample_weight must be numbers: could not convert"),
+        (
+            np.ones(3, "timedelta64[D]"),
+            r"sample_weight must be numbers, found timedelta64\[D\]; give how much each row",
+        ),
+        (np.ones(3, "datetime64[s]"), r"sample_weight must be numbers, found datetime64\[s\]; give how much each row"),
+        (np.ones(3, complex), "sample_weight must be numbers, found complex128; give how much each row counts"),
         ([None, 1.0, 1.0], "finite were expected, found nan in row 0"),
     ],
 )
 def test_bad_weights_are_refused(weights: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         checked_weights(weights, 3)
+
+
+def test_the_least_numbers_are_weights_like_others() -> None:
+    weights = np.array([5e-324, 1e-323, 5e-324])
+    assert SampleWeights(np.array([768, 1536, 768], np.int32), 1024).told(weights) == ""
 
 
 def test_limits_count_rows() -> None:

@@ -146,6 +146,14 @@ def test_distances_below_0_are_told_of_a_function_in_python_and_in_a_job(place: 
         run_job(job(place, "marked", function=f"{__name__}:marked"))
 
 
+def test_distances_in_the_place_of_similarities_are_told_of_a_function_in_python_and_in_a_job(place: str) -> None:
+    told = r"apart: most objects are less similar to themselves than to any other, as distances are; if it returns"
+    with pytest.warns(UserWarning, match=told):
+        SimForestClassifier(Lazy(apart), n_estimators=2, random_state=0).fit(np.arange(len(Y)), Y)
+    with pytest.warns(UserWarning, match=told):
+        run_job(job(place, "unlike", function=f"{__name__}:apart", measure="similarity"))
+
+
 def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
     done = run_job(job(place, "poor", budget=700))
     assert done.evaluations <= 700

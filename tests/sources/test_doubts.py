@@ -521,12 +521,15 @@ def test_the_order_of_labels_is_looked_for_in_columns_that_say_something() -> No
     [
         (["no", "yes", "NO"], "'no' and 'NO' differ in case or blanks only; write them alike"),
         (["a b", " a  b "], "'a b' and ' a  b ' differ in case or blanks only; write"),
+        (["1", "2", "1.0"], "'1' and '1.0' differ by '.0' only; write them alike if they mean the same"),
         (["Straße", "STRASSE", "x", "X ", "X"], "'Straße' and 'STRASSE' differ in .* only, as do 2 other pairs; write"),
     ],
 )
 def test_words_that_differ_in_case_or_blanks_are_told(words: list[str], told: str) -> None:
     assert re.match(f"labels {told}", told_of_spellings(words, "labels"))
-    assert told_of_spellings(["a", "ä", "b", 1, 1.0, True, "ab", "a-b"], "labels") == ""
+    assert (
+        told_of_spellings(["a", "ä", "b", 1, 1.0, True, "ab", "a-b", "1", "01", "1.5", "10", "1.0.0"], "labels") == ""
+    )
 
 
 def test_labels_and_categories_of_two_spellings_are_told_in_python_and_in_a_job(tmp_path: Path) -> None:
@@ -688,6 +691,18 @@ def test_the_default_gamma_of_real_features_is_not_told(load: Any) -> None:
     X = load(return_X_y=True)[0].astype(np.float32)
     for features in (X, StandardScaler().fit_transform(X).astype(np.float32), X * np.float32(1e6)):
         assert told_of_gamma(features, 1.0 / (features.shape[1] * float(features.var()))) == ""
+
+
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+def test_a_gamma_that_leaves_objects_alone_is_told(load: Any) -> None:
+    features = load(return_X_y=True)[0].astype(np.float32)
+    told = r"gamma=1e\+04 is so large for these features that most objects have similarity 0 to all others, and nothing"
+    assert re.match(told, told_of_gamma(features, 1e4))
+    assert told_of_gamma(np.repeat(features, 2, axis=0), 1e4) == ""  # each is there twice
+    assert told_of_gamma(features[:7], 1e4) == ""
+    scaled = ((features - features.mean(axis=0)) / features.std(axis=0)).astype(np.float32)
+    for gamma in (0.01, 1.0, 10.0):
+        assert told_of_gamma(scaled, gamma) == ""
 
 
 @pytest.mark.parametrize("X", [np.ones((5, 2)), np.ones((1, 2)), np.full((5, 2), np.nan)])

@@ -169,14 +169,8 @@ def _features_of(
 
 def _with_booleans(schema: Schema) -> Schema:
     """The same columns; those that were booleans of a data frame, 0 and 1, are written as true and false in a file."""
-    return Schema(
-        tuple(
-            replace(own, kind=ColumnKind.BOOLEAN)
-            if own.kind == ColumnKind.NUMBER and own.dtype.lower().startswith("bool")
-            else own
-            for own in schema.columns
-        )
-    )
+    columns = (replace(own, kind=ColumnKind.BOOLEAN) if own.is_boolean else own for own in schema.columns)
+    return Schema(tuple(columns))
 
 
 def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 import numpy as np
 
 from distforest.errors import InputError, JobError
-from distforest.sources.distance_doubts import ReturnedDistances
+from distforest.sources.distance_doubts import ReturnedDistances, told_of_own_values
 from distforest.sources.given import unmasked
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, answers
 from distforest.sources.lazy.identity import Items, keys_of, name_of
@@ -294,11 +294,15 @@ class LazySource:
         if self._returned is not None:
             self._returned.see(values, codes)
 
-    def told_of_negative(self) -> str:
-        """A doubt about distances below 0 that the function has returned; else ""."""
-        if self._returned is None:
+    def told(self) -> str:
+        """A doubt about what the function has returned: distances below 0, or in place of similarities; else ""."""
+        name = name_of(self.lazy.function)
+        if self._returned is not None:
+            return self._returned.told(name, self._pair)
+        if self.lazy.kind == "distance" or not (found := told_of_own_values(*self.pairs.own_and_least())):
             return ""
-        return self._returned.told(name_of(self.lazy.function), self._pair)
+        cure = "give Lazy(..., kind='distance'), or in a job measure = 'distance'"
+        return f"{name}: {found}; if it returns distances, {cure}"
 
     def _pair(self, code: int) -> str:
         a, b = self.objects.names(*divmod(np.array([code]), self.pairs.naming.n_objects))[0]

@@ -1,0 +1,129 @@
+"""Similarities of 0 that stand for what is unknown are told; those of objects with nothing in common are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist, squareform
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+
+import distforest
+from distforest import SimForestClassifier, SimForestOutlier
+from distforest.jobs.preview import check_and_stage
+from distforest.jobs.spec import Spec
+from distforest.sources.arrays import write_array
+from distforest.sources.zero_similarities import told_of_zero_similarities
+
+CANCER, _ = load_breast_cancer(return_X_y=True)
+SETS = {"wine": load_wine(return_X_y=True), "iris": load_iris(return_X_y=True)}
+ROWS, Y = SETS["wine"]
+RNG = np.random.default_rng(0)
+TOLD = "of the similarities between different objects are 0, though many of these objects are most similar to the same"
+with np.load(Path(distforest.__file__).parent / "data" / "lazega.npz") as found:
+    LINKS = found["A"].astype(np.float64)
+PATHS = [path.stem for path in sorted(Path(distforest.__file__).parent.rglob("*.py"))][:200]
+
+SIMILARITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "rbf": lambda d: np.exp(-((d / np.median(d)) ** 2) / 2),
+    "wide": lambda d: np.exp(-((d / np.median(d)) ** 2) / 8),
+    "linear": lambda d: 1 - d / d.max(),
+    "float32": lambda d: np.exp(-((d / np.median(d)) ** 2)).astype(np.float32),
+    "tenfold": lambda d: 10 * np.exp(-((d / np.median(d)) ** 2) / 2),
+}
+
+
+def distances(rows: np.ndarray, metric: str = "euclidean") -> np.ndarray:
+    return squareform(pdist((rows - rows.mean(axis=0)) / rows.std(axis=0), metric))
+
+
+def marked(S: np.ndarray, share: float) -> np.ndarray:
+    holes = np.triu(np.random.default_rng(0).random(S.shape) < share, 1)
+    return np.where(holes | holes.T, S.dtype.type(0), S)
+
+
+def nearest(S: np.ndarray, k: int) -> np.ndarray:
+    is_near = np.argsort(np.argsort(-S, axis=1), axis=1) <= k
+    return np.where(is_near | is_near.T, S, 0.0)
+
+
+@pytest.mark.parametrize("name", SIMILARITIES)
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.85])
+def test_zeros_that_mark_what_is_unknown_are_told(name: str, share: float) -> None:
+    for rows, _ in SETS.values():
+        S = SIMILARITIES[name](distances(rows))
+        assert TOLD in told_of_zero_similarities(marked(S, share))
+        assert TOLD in told_of_zero_similarities(np.where(np.eye(len(S)) == 1, 0, marked(S, share)))
+        assert told_of_zero_similarities(S) == ""
+
+
+REASONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    **{f"beyond {share}": lambda S, share=share: np.where(np.quantile(S, share) > S, 0.0, S) for share in (0.1, 0.8)},
+    **{f"nearest {k}": lambda S, k=k: nearest(S, k) for k in (3, 20, 60)},
+    "soft threshold": lambda S: np.maximum(0.0, S - np.quantile(S, 0.7)),
+    "groups": lambda S: np.where(np.arange(len(S))[:, None] // 9 == np.arange(len(S)) // 9, S, 0.0),
+    "links": lambda S: (np.quantile(S, 0.8) < S).astype(float),
+    "links at random": lambda S: np.round(marked(S, 0.8) > 0),
+    "weights at random": lambda S: marked(np.triu(RNG.uniform(0.4, 1, S.shape), 1), 0.9),
+    "unobserved": lambda S: np.where(marked(S, 0.8) == 0.0, np.nan, S),
+    "few objects": lambda S: marked(S, 0.5)[:19, :19],
+    "not symmetric": lambda S: np.where(RNG.random(S.shape) < 0.8, 0.0, S),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_zeros_with_a_reason_are_not_told(name: str) -> None:
+    for rows, _ in SETS.values():
+        for similarity in ("rbf", "wide", "linear"):
+            found = REASONS[name](SIMILARITIES[similarity](distances(rows)))
+            symmetric = found if name == "not symmetric" else np.fmax(found, found.T)
+            assert told_of_zero_similarities(symmetric) == ""
+
+
+def in_common(bits: np.ndarray) -> dict[str, np.ndarray]:
+    bits = bits[bits.any(axis=1)].astype(np.float64)
+    both, size = bits @ bits.T, bits.sum(axis=1)
+    return {
+        "Jaccard": both / (size[:, None] + size - both),
+        "cosine": both / np.sqrt(np.outer(size, size)),
+        "overlap": both / np.minimum.outer(size, size),
+        "counts": both,
+    }
+
+
+def test_objects_with_nothing_in_common_are_not_told() -> None:
+    words = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3))
+    letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit_transform(PATHS).toarray()
+    clipped = {"clipped": np.maximum(0.0, np.corrcoef(CANCER[::4]))}
+    for bits in (words.fit_transform(PATHS).toarray() > 0, CANCER[::3] > np.quantile(CANCER, 0.9, axis=0), LINKS > 0):
+        assert [name for name, S in in_common(bits).items() if told_of_zero_similarities(S)] == []
+    for S in (letters @ letters.T, LINKS, LINKS @ LINKS, *clipped.values()):
+        assert told_of_zero_similarities(S) == ""
+
+
+def test_objects_that_are_all_alone_are_told() -> None:
+    told = "most objects have similarity 0 to all others, so that there is hardly anything to learn from; check how"
+    squares = distances(ROWS) ** 2
+    for S in (np.exp(-1e6 * squares), np.eye(30), np.zeros((30, 30)), 5.0 * np.eye(30, dtype=np.float32)):
+        assert told_of_zero_similarities(S).startswith(told)
+    some = np.eye(30)
+    some[np.arange(0, 8, 2), np.arange(1, 8, 2)] = some[np.arange(1, 8, 2), np.arange(0, 8, 2)] = 0.5
+    assert told_of_zero_similarities(some) == ""
+    assert told_of_zero_similarities(np.where(np.eye(30) == 1, 1.0, np.nan)) == ""
+
+
+def test_fits_and_jobs_tell(tmp_path: Path) -> None:
+    data, S = str(tmp_path / "d.zarr"), marked(SIMILARITIES["rbf"](distances(ROWS)), 0.8)
+    with pytest.warns(UserWarning, match=f"^similarity: 80% {TOLD}"):
+        SimForestClassifier(n_estimators=2, random_state=0).fit(S, Y)
+    with pytest.warns(UserWarning, match=f"^similarity: 80% {TOLD}"):
+        SimForestOutlier(n_estimators=2, random_state=0).fit(S)
+    for name, values in (("S", S), ("y", Y)):
+        write_array(data, name, values.shape, values.dtype, [values])
+    inputs = {"similarity": f"{data}/S", "labels": f"{data}/y"}
+    spec = Spec.from_dict({"format": 1, "method": "simforest", "output": f"{tmp_path}/f.zarr", "input": inputs})
+    with pytest.warns(UserWarning, match=f"S: .*{TOLD}"):
+        check_and_stage(spec, f"{tmp_path}/job")
