@@ -150,7 +150,7 @@ def ingest(
         until the end that it is unfinished.
     columns
         Names of the columns of a table that are features, in this order; None: all that have no other role. A string
-        may hold several names, separated by commas.
+        may hold several names, separated by commas. A table with labels or targets may have none, and no ``X``.
     drop
         Names of columns that are left out.
     categorical

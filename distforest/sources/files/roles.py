@@ -53,7 +53,7 @@ class Roles:
         Raises
         ------
         InputError
-            A column is not there, two options contradict each other, or no feature is left.
+            A column is not there, two options contradict each other, or neither a feature nor a ground truth is left.
         """
         if options.label is not None and options.target is not None:
             both = f"{options.label!r} and {options.target!r}"
@@ -86,9 +86,8 @@ class Roles:
         others = {*taken, *left_out, *([] if asked else index)}
         chosen = asked or range(len(table.columns))
         features = tuple(dict.fromkeys(position for position in chosen if position not in others))
-        if not features:
-            named = f" beside the label {options.label!r}" if options.label is not None else ""
-            raise InputError(f"{table.path}: features{named} were expected, found no other column")
+        if not features and found["label"] is None and found["target"] is None:
+            raise InputError(f"{table.path}: features, or a `label` or `target`, were expected, found no other column")
         categorical = frozenset(
             position_of(table, "categorical", name) for name in each_name(table, options.categorical)
         )

@@ -83,6 +83,23 @@ def arrays_of_table(table: Table, roles: Roles, cells: CellFormat, block_bytes: 
     InputError
         A column is of two kinds, a value is infinite, a label, target, weight or name is missing, or a weight negative.
     """
+    arrays = [_features_of(table, roles, cells, block_bytes)] if roles.features else []
+    if roles.label is not None:
+        position = roles.label
+        arrays.append(labels_array(table.path, lambda: _labels_of(table, position, cells), table.typed))
+    for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
+        if role is not None:
+            arrays.append(_numbers_array(table, role, cells, name, what))
+    if roles.id is not None:
+        arrays.append(ids_array(table, roles.id))
+    if not arrays[0].shape[0]:
+        raise InputError(f"{table.path}: rows were expected, found none")
+    check_alike(table.path, arrays)
+    return arrays
+
+
+def _features_of(table: Table, roles: Roles, cells: CellFormat, block_bytes: int) -> PlannedArray:
+    """``X`` of a table, and what its columns hold."""
     found = found_columns(table, roles, cells)
     schema = Schema(found.columns)
     n_rows = max(1, block_bytes // (8 * len(table.columns)))
@@ -96,17 +113,7 @@ def arrays_of_table(table: Table, roles: Roles, cells: CellFormat, block_bytes: 
 
     is_named = table.headed or bool(schema.encodings)
     X = features_array(table.path, len(schema.columns), features, schema if is_named else None, place_in)
-    arrays = [replace(X, columns=found.summaries)]
-    if roles.label is not None:
-        position = roles.label
-        arrays.append(labels_array(table.path, lambda: _labels_of(table, position, cells), table.typed))
-    for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
-        if role is not None:
-            arrays.append(_numbers_array(table, role, cells, name, what))
-    if roles.id is not None:
-        arrays.append(ids_array(table, roles.id))
-    check_alike(table.path, arrays)
-    return arrays
+    return replace(X, columns=found.summaries)
 
 
 def feature_blocks(
