@@ -74,6 +74,7 @@ INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {
     "": {"importlib.metadata"},  # slow, and few ask for the version
     "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
+    "command_line.spec_files": {"distforest.sources.files."},  # pyarrow is slow, and most specs are no tables
     # slow, and a fit in threads does without
     "estimators.by_blocks": {"dask", "dask.array"},
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},

@@ -191,7 +191,16 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
 
     The forest is sealed at the output that SPEC names. After an interruption, the same command resumes from the
     finished trees.
-    """
+
+    \b
+    An example of SPEC, for arrays that `distforest ingest table.csv table.zarr --label COLUMN` has written:
+      format = 1
+      method = "smerf"
+      output = "table.forest.zarr"
+      [input]
+      features = "table.zarr/X"
+      distances = { kind = "labels", values = "table.zarr/y" }
+    """  # noqa: D301  (click takes this mark as it is)
     from distforest.command_line import reports
     from distforest.command_line.spec_files import read_fit
     from distforest.jobs.preview import check_and_stage

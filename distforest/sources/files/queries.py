@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -13,13 +13,13 @@ import pyarrow as pa
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.files.arrow_table import kind_of_folder
-from distforest.sources.files.bounds import UNPACKERS, check_unfolded, quoted
+from distforest.sources.files.bounds import check_unfolded, quoted
 from distforest.sources.files.cells import texts_of
 from distforest.sources.files.ids import WHOLE
 from distforest.sources.files.roles import each_name, position_of
 from distforest.sources.files.survey import column_blocks
 from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array
-from distforest.sources.files.table_files import FORMATS, TABLES, TEXT_SUFFIXES, TextOptions, format_of, open_table
+from distforest.sources.files.table_files import TABLES, TextOptions, format_of, kind_by_suffix, open_table
 from distforest.sources.files.tables import LibsvmTable
 from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_superfluous
 from distforest.stores.outputs import OF_ZARR
@@ -110,10 +110,7 @@ def is_file_of_rows(address: str) -> bool:
     path = Path(address)
     if path.is_dir():
         return not any((path / name).exists() for name in OF_ZARR) and kind_of_folder(address) is not None
-    suffix = path.suffix.lower()
-    if suffix in UNPACKERS:
-        return PurePath(path.stem).suffix.lower() in TEXT_SUFFIXES
-    return FORMATS.get(suffix) in (*TABLES, "libsvm")
+    return kind_by_suffix(path) in (*TABLES, "libsvm")
 
 
 def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Queries:
