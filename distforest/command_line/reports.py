@@ -11,6 +11,7 @@ import numpy as np
 from distforest.amounts import counted, in_bytes
 from distforest.forest.chosen_cut import ChosenCut
 from distforest.forest.tree_spans import merged_in_words
+from distforest.sources.row_kinds import input_in_words
 from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 from distforest.sources.weights import OF_PAIRS
 
@@ -511,6 +512,9 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     for title in ("inputs", "similarity", "distances", "versions"):
         section = found["provenance"].get(title)
         entries = _measure_by_measure(section) if isinstance(section, dict) else []
+        if title == "inputs":
+            is_asked = "similarity" in found["provenance"]
+            entries = [(input_in_words(key, rows, is_asked=is_asked), value) for key, value in entries]
         names = [title, *[""] * len(entries)]
         lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
     recorded = found["provenance"].get("grown_by")

@@ -132,6 +132,12 @@ def test_inspect_json(home):
     assert found["n_bytes"] == sum(array.nbytes for array in forest.arrays().values())
 
 
+def test_inspect_calls_inputs_as_a_spec_does(home):
+    out = run("inspect", home / "forest.zarr")[1]
+    assert f"features address {home}/data.zarr/X" in out
+    assert "matrix address" not in out
+
+
 def test_inspect_tells_the_leaf_table_and_where_the_forest_is_from(home):
     code, out, _ = run("inspect", home / "forest.zarr")
     lines = {line[:10].strip(): line[12:] for line in out.splitlines()}
