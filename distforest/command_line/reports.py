@@ -246,19 +246,23 @@ def divided(done: Divided) -> Report:
 
 def judged(found: JudgedPredictions) -> Report:
     """Report how good predictions are."""
-    scores = {own.name: {"value": _finite(own.value), "low": own.low, "high": own.high} for own in found.measures}
+    scores = {
+        own.name: {"value": _finite(own.value), "low": own.low, "high": own.high, "baseline": own.baseline}
+        for own in found.measures
+    }
     answer: dict[str, object] = {
         "answer": found.answer,
         "truth": found.truth,
         "n_rows": found.n_rows,
         "n_resamples": found.n_resamples,
         "scores": scores,
+        "baseline": found.always,
     }
     lines = [("answer", f"{found.answer}, {counted(found.n_rows, 'row')}"), ("truth", found.truth)]
     for own in found.measures:
         interval = "" if own.low is None else f", {own.low:.4f} to {own.high:.4f} in 95 % of resamples"
-        lines.append((own.name, f"{own.value:.4f}{interval}"))
-    return Report(answer, lines)
+        lines.append((own.name, f"{own.value:.4f}{interval}; baseline {own.baseline:.4f}"))
+    return Report(answer, [*lines, ("baseline", f"always {found.always}")])
 
 
 def _finite(value: float) -> float | None:

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 
-from distforest import SimForestClassifier
+from distforest import SMERF, SimForestClassifier
 from distforest.errors import InputError, MemoryLimitError
+from distforest.evaluation.predictions import judge
 from distforest.forest import scoring
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_kinds import KeepsNothing
@@ -189,6 +191,23 @@ def test_workers_answer_what_threads_do(forest: Forest, place: str, monkeypatch:
         assert samples.bits(own) == samples.bits(other)
 
 
+def test_predictions_of_learned_rows_are_told_when_they_are_made_and_when_they_are_judged(tmp_path: Path) -> None:
+    X, y = load_wine(return_X_y=True)
+    SMERF(30, random_state=0).fit(X[::2], y[::2]).save(f"{tmp_path}/forest.zarr")
+    for name, rows in (("old", slice(0, None, 2)), ("new", slice(1, None, 2))):
+        for array, values in (("X", X[rows]), ("y", y[rows])):
+            write_array(f"{tmp_path}/{name}.zarr", array, values.shape, values.dtype, [values])
+    told = "of 89 rows 89 end in the leaves of training rows, in all trees: the forest seems to have learned from them"
+    with pytest.warns(UserWarning, match=rf"old.zarr/X: {told}"):
+        score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/old.zarr/X", "predict"), f"{tmp_path}/a.zarr", Here(2))
+    with pytest.warns(UserWarning, match=rf"a.zarr: {told}"):
+        judge(f"{tmp_path}/a.zarr", f"{tmp_path}/old.zarr/y")
+    score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/new.zarr/X", "predict"), f"{tmp_path}/b.zarr", Here(2))
+    judge(f"{tmp_path}/b.zarr", f"{tmp_path}/new.zarr/y")
+    score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/old.zarr/X", "neighbors"), f"{tmp_path}/c.zarr", Here(2))
+
+
+@pytest.mark.filterwarnings("ignore:.*the forest seems to have learned from them")  # it has
 def test_queries_without_an_observed_similarity_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     S = samples.similarities(60, 3, 0.0)
     SimForestClassifier(n_estimators=3, random_state=0).fit(S, np.arange(60) % 3).save(f"{tmp_path}/forest.zarr")
