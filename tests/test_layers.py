@@ -80,6 +80,7 @@ LATE = {
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
     "forest.onnx_model": {"onnx"},  # an extra
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
+    "jobs.on_dask": {"distforest.jit"},  # slow, and a client compiles nothing
     "jobs.score": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.service."},  # the client imports it, too

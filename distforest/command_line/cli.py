@@ -138,7 +138,8 @@ def _cluster(run: Run) -> Iterator[OnDask]:
 
     with ExitStack() as stack:
         if not run.scheduler:
-            yield stack.enter_context(local_cluster(run.workers, run.threads_per_worker, run.memory_limit))
+            size = (run.workers, run.threads_per_worker, run.memory_limit)
+            yield stack.enter_context(local_cluster(*size, tell=partial(click.echo, err=True)))
             return
         try:
             cluster = stack.enter_context(connected(run.scheduler))
