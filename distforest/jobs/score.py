@@ -60,6 +60,9 @@ ROW_STARTS = "indptr"
 ANSWERS_PER_TASK = 1 << 22
 """Numbers in the answer of a task, about."""
 
+QUERIES_PER_TASK, QUERY_BYTES_PER_TASK = 1 << 16, 1 << 28
+"""The most queries of a task, and their bytes as trees read them; more of both if a chunk holds more."""
+
 ROUTED_ROWS = 1 << 12
 """Objects that are routed together, and rows in a chunk of their nodes."""
 
@@ -357,7 +360,8 @@ def _route(
 def _step(found: Outline) -> int:
     """Rows of a task, and of a chunk, so that no two tasks write one chunk, and few read one."""
     widest = max(int(np.prod(tail, dtype=np.int64)) for _, tail in found.arrays.values())
-    step = max(1, min(ANSWERS_PER_TASK // max(1, widest), 1 << 16))
+    most = QUERY_BYTES_PER_TASK // max(1, found.query_bytes)
+    step = max(1, min(ANSWERS_PER_TASK // max(1, widest), QUERIES_PER_TASK, most))
     if found.chunk_rows > step:  # a chunk of queries is decoded by one task, unless its answers are many
         return found.chunk_rows if found.chunk_rows * widest <= ANSWERS_PER_TASK else step
     return step // found.chunk_rows * found.chunk_rows

@@ -153,6 +153,27 @@ def test_chunks_of_queries_are_read_by_one_task(place: str) -> None:
         assert _step(replace(found, arrays={"prediction": ("int64", ())}, chunk_rows=chunk_rows)) == step
 
 
+def test_wide_queries_are_read_in_smaller_tasks(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Question(f"{place}/forest.zarr", f"{place}/new.zarr/X", "apply")
+    found = outline(asked)
+    assert found.query_bytes == 4 * samples.features().shape[1]
+    for query_bytes, chunk_rows, step in (
+        (40_000, 1, 6710),
+        (40_000, 1000, 6000),
+        (40_000, 20_000, 20_000),  # a chunk is decoded as a whole
+        (1 << 40, 1, 1),
+    ):
+        wide = replace(found, arrays={"prediction": ("int64", ())}, chunk_rows=chunk_rows, query_bytes=query_bytes)
+        assert _step(wide) == step
+    write_array(place, "pairs", (1, 2), np.dtype(int), [np.array([[0, 1]])])
+    assert outline(replace(asked, answer="pairs", pairs=f"{place}/pairs")).query_bytes == 2 * found.query_bytes
+    rows = samples.queries("labels", 20)
+    write_array(f"{place}/few.zarr", "X", rows.shape, rows.dtype, [rows], chunk_bytes=3 * rows[0].nbytes)
+    monkeypatch.setattr("distforest.jobs.score.QUERY_BYTES_PER_TASK", 7 * found.query_bytes)
+    assert _step(outline(replace(asked, queries=f"{place}/few.zarr/X"))) == 6
+    np.testing.assert_array_equal(answers_of(place, "apply", "few")["nodes"], answers_of(place, "apply")["nodes"])
+
+
 def test_only_training_rows_can_leave_themselves_out(place: str) -> None:
     with pytest.raises(InputError, match=r"as many rows as in training, 36, were expected, .* found 20 rows"):
         answers_of(place, "neighbors", without_self=True)
