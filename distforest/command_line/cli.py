@@ -722,6 +722,14 @@ def _previewed(job: AnySpec) -> Report:
 @click.option("--target", metavar="COLUMN", help="Column that holds the numbers to predict.")
 @click.option("--weight", metavar="COLUMN", help="Column that holds the weights of the rows.")
 @click.option("--id", metavar="COLUMN", help="Column that names the rows, the array ids.")
+@click.option(
+    "--pairs", multiple=True, metavar="NAMES", help="Two columns that say of which rows a pair is, the array pairs."
+)
+@click.option(
+    "--rows",
+    metavar="ADDRESS",
+    help="Rows of which --pairs are, by their names if they have any.  [default: numbers from 0]",
+)
 @HEADED
 @text_options
 @click.option(

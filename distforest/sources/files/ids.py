@@ -68,7 +68,7 @@ def names_of_rows(values: np.ndarray, attributes: object) -> list[str]:
 def rows_of_ids(address: str) -> str:
     """The address of the rows whose names are asked for by it, or by the group that holds them.
 
-    They are the features ``X``, or the ground truth ``y`` of a group without features.
+    They are an array that is named, else the features ``X``, or the ground truth ``y`` of a group without features.
 
     Examples
     --------
@@ -76,7 +76,9 @@ def rows_of_ids(address: str) -> str:
     ('wines.zarr/X', 'wines.zarr/X', 'wines.zarr/X')
     """
     group, _, name = address.rstrip("/").rpartition("/")
-    group = group if group and name in ("X", "y", IDS) else address.rstrip("/")
+    if group and name != IDS and name in _arrays_in(group):
+        return f"{group}/{name}"
+    group = group if group and name in ("X", IDS) else address.rstrip("/")
     arrays = _arrays_in(group)
     return f"{group}/y" if "y" in arrays and "X" not in arrays else f"{group}/X"
 

@@ -14,8 +14,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
-from distforest.sources.files.cells import texts_of
-from distforest.sources.files.ids import WHOLE
+from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
 from distforest.sources.files.survey import column_blocks
 from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array
@@ -194,30 +193,13 @@ def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) 
         There are other columns, or an entry is no row.
     """
     table = open_table(source, format_of(source, None), TextOptions(header=True))
-    wanted = "the names of rows" if numbers is not None else f"numbers of rows, 0 to {n_rows - 1},"
+    wanted = wanted_rows(numbers, n_rows)
     if len(table.columns) != 2:
         raise InputError(f"{source}: two columns with {wanted} were expected, found {len(table.columns):,}")
-    if not table.typed and all(_row_of(name, numbers, n_rows) is not None for name in table.columns):
+    if not table.typed and all(row_of(name, numbers, n_rows) is not None for name in table.columns):
         found = ", ".join(table.columns)
         raise InputError(f"{source}: a first row that names the two columns was expected, found the pair {found}")
-    blocks, first = [np.empty((0, 2), np.int64)], 0
-    for arrays in column_blocks(table, (0, 1), ROWS_KEPT):
-        sides = [[_row_of(text, numbers, n_rows) for text in texts_of(array).to_pylist()] for array in arrays]
-        for column, side in enumerate(sides):
-            if None in side:
-                row = side.index(None)
-                found = quoted(str(texts_of(arrays[column])[row].as_py()))
-                raise InputError(f"{table.place(first + row, column)}: {wanted} were expected, found {found}")
-        blocks.append(np.array(sides, np.int64).T)
-        first += len(sides[0])
-    return np.concatenate(blocks)
-
-
-def _row_of(text: str | None, numbers: Mapping[str, int] | None, n_rows: int) -> int | None:
-    """The number of the row that a text names; None if it names none."""
-    if numbers is not None:
-        return numbers.get(text or "")
-    return int(text) if text and WHOLE.fullmatch(text) and 0 <= int(text) < n_rows else None
+    return pairs_of_rows_in(table, (0, 1), numbers, n_rows)
 
 
 @dataclass(frozen=True)
