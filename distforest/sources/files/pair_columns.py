@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PAIRS_READ = 1 << 14
 """Pairs of a table that are read together."""
 
-MOST_NUMBERED = 2**31 - 1
+HIGHEST_NUMBER = 2**31 - 1
 """Rows are numbered by int32."""
 
 
@@ -101,4 +101,4 @@ def row_of(text: str | None, numbers: Mapping[str, int] | None, n_rows: int | No
     if numbers is not None:
         return numbers.get(text or "")
     number = int(text) if text and WHOLE.fullmatch(text) else -1
-    return number if 0 <= number < (MOST_NUMBERED if n_rows is None else n_rows) else None
+    return number if 0 <= number < (HIGHEST_NUMBER if n_rows is None else n_rows) else None
