@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    Refused = Callable[..., str]
+    Write = Callable[[str, str], str]
+
 NAN = float("nan")
 FRAME = pd.DataFrame(
     {
@@ -401,9 +404,9 @@ def test_targets_of_whole_numbers_are_no_labels(tmp_path: Path) -> None:
 
 
 def test_dates_with_names_of_months_are_told_with_their_form(write: Write, tmp_path: Path) -> None:
-    table = write("prices.csv", "day,price\n" + "".join(f"{day}-Sep-03,{day}.5\n" for day in range(1, 29)))
-    told = re.escape("column 'day' holds words like '1-Sep-03'; give `date_format='day=%d-%b-%y'` if they are dates")
-    with pytest.warns(UserWarning, match=told) as found:
+    table = write("prices.csv", "day,price\n" + "".join(f"{day}-Sep-03,{day}.5\n" for day in range(28, 0, -1)))
+    told = "column 'day' holds words like '28-Sep-03'; give `date_format='day=%d-%b-%y'` if they are dates"
+    with pytest.warns(UserWarning, match=re.escape(told)) as found:
         ingest(table, str(tmp_path / "prices.zarr"))
     assert len(found) == 1
     written = ingest(table, str(tmp_path / "dates.zarr"), date_format="day=%d-%b-%y")
