@@ -231,7 +231,8 @@ def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, wh
         if faults.first >= 0:
             bad[: faults.first + 1] = np.arange(faults.first + 1) == faults.first
         expected = "a finite number >= 0 as weight" if what == "weight" else "a finite number as target"
-        _refuse_first(table, position, pa.array(bad), plain(array), first, expected)
+        cure = "; if the column holds classes, give `label`" if what == "target" and faults.first >= 0 else ""
+        _refuse_first(table, position, pa.array(bad), plain(array), first, expected, cure)
         n_rows += len(values)
     attributes = {"column": column.name, **(OF_TARGETS if what == "target" else {})}
     return PlannedArray(name, (n_rows,), np.dtype(np.float64), blocks, attributes)
@@ -394,6 +395,9 @@ def labels_array(source: str, labels: LabelBlocks, typed: bool) -> PlannedArray:
     if kind == "f":
         check_labels(source, blocks())
     warning = doubt_of_classes(classes, typed)
+    if len(classes) == n_rows >= FEWEST_TO_COUNT:
+        named = "give `id` if the column names the rows, or `target` if it holds numbers to predict"
+        warning = warning or f"each of {n_rows:,} rows has a label that no other row has; {named}"
     return PlannedArray("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, warning)
 
 

@@ -77,6 +77,18 @@ def test_names_and_a_truth_alone_are_a_group_without_features(
     assert [read_ids(address).tolist() for address in (group, f"{group}/y")] == [["p0", "p1", "p2"]] * 2
 
 
+def test_words_as_targets_are_told_to_be_labels(write: Write, refused: Refused) -> None:
+    message = refused(write("plants.csv", "height,plant\n1,fern\n"), target="plant")
+    assert message.endswith("found 'fern'; fill it in, or leave its row out; if the column holds classes, give `label`")
+
+
+def test_a_label_of_its_own_in_each_row_is_told(write: Write, tmp_path: Path) -> None:
+    rows = "".join(f"{7 * k % 10},p{k}\n" for k in range(10))
+    with pytest.warns(UserWarning, match="each of 10 rows has a label that no other row has; give `id` if the column "):
+        ingest(write("plants.csv", f"height,plant\n{rows}"), str(tmp_path / "plants.zarr"), label="plant")
+    ingest(write("twice.csv", f"height,plant\n{rows}3,p1\n"), str(tmp_path / "twice.zarr"), label="plant")
+
+
 def test_a_table_without_features_and_without_a_truth_is_refused(write: Write, refused: Refused) -> None:
     message = refused(write("names.csv", "plant\nfern\n"), id="plant")
     assert "features, or a `label` or `target`, were expected, found no other column" in message
