@@ -198,6 +198,11 @@ def compiling_told(tell: Callable[[str], None]) -> Iterator[None]:
             _ASKED.remove(tell)
 
 
+def tell_of_compiling(tell: Callable[[str], None]) -> None:
+    """Call ``tell`` if kernels are compiled in this process from now on."""
+    event.register("numba:compile", Notice(tell))
+
+
 def _tell_a_person(text: str) -> None:
     """Print to stderr if a person reads it: on a terminal or in a notebook, but not in a worker's log."""
     if _ASKED or multiprocessing.parent_process() is not None or sys.stderr is None:
@@ -206,4 +211,4 @@ def _tell_a_person(text: str) -> None:
         print(f"{__package__}: {text}", file=sys.stderr, flush=True)
 
 
-event.register("numba:compile", Notice(_tell_a_person))
+tell_of_compiling(_tell_a_person)

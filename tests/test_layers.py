@@ -74,11 +74,13 @@ INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {
     "": {"importlib.metadata"},  # slow, and few ask for the version
     "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
+    "command_line.spec_files": {"distforest.sources.files."},  # pyarrow is slow, and most specs are no tables
     # slow, and a fit in threads does without
     "estimators.by_blocks": {"dask", "dask.array"},
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
     "forest.onnx_model": {"onnx"},  # an extra
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
+    "jobs.on_dask": {"distforest.jit"},  # slow, and a client compiles nothing
     "jobs.score": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.service."},  # the client imports it, too

@@ -138,7 +138,8 @@ def _cluster(run: Run) -> Iterator[OnDask]:
 
     with ExitStack() as stack:
         if not run.scheduler:
-            yield stack.enter_context(local_cluster(run.workers, run.threads_per_worker, run.memory_limit))
+            size = (run.workers, run.threads_per_worker, run.memory_limit)
+            yield stack.enter_context(local_cluster(*size, tell=partial(click.echo, err=True)))
             return
         try:
             cluster = stack.enter_context(connected(run.scheduler))
@@ -191,7 +192,16 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
 
     The forest is sealed at the output that SPEC names. After an interruption, the same command resumes from the
     finished trees.
-    """
+
+    \b
+    An example of SPEC, for arrays that `distforest ingest table.csv table.zarr --label COLUMN` has written:
+      format = 1
+      method = "smerf"
+      output = "table.forest.zarr"
+      [input]
+      features = "table.zarr/X"
+      distances = { kind = "labels", values = "table.zarr/y" }
+    """  # noqa: D301  (click takes this mark as it is)
     from distforest.command_line import reports
     from distforest.command_line.spec_files import read_fit
     from distforest.jobs.preview import check_and_stage
@@ -712,6 +722,14 @@ def _previewed(job: AnySpec) -> Report:
 @click.option("--target", metavar="COLUMN", help="Column that holds the numbers to predict.")
 @click.option("--weight", metavar="COLUMN", help="Column that holds the weights of the rows.")
 @click.option("--id", metavar="COLUMN", help="Column that names the rows, the array ids.")
+@click.option(
+    "--pairs", multiple=True, metavar="NAMES", help="Two columns that say of which rows a pair is, the array pairs."
+)
+@click.option(
+    "--rows",
+    metavar="ADDRESS",
+    help="Rows of which --pairs are, by their names if they have any.  [default: numbers from 0]",
+)
 @HEADED
 @text_options
 @click.option(

@@ -11,6 +11,7 @@ import numpy as np
 from distforest.amounts import counted, in_bytes
 from distforest.forest.chosen_cut import ChosenCut
 from distforest.forest.tree_spans import merged_in_words
+from distforest.sources.row_kinds import input_in_words
 from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 from distforest.sources.weights import OF_PAIRS
 
@@ -245,19 +246,23 @@ def divided(done: Divided) -> Report:
 
 def judged(found: JudgedPredictions) -> Report:
     """Report how good predictions are."""
-    scores = {own.name: {"value": _finite(own.value), "low": own.low, "high": own.high} for own in found.measures}
+    scores = {
+        own.name: {"value": _finite(own.value), "low": own.low, "high": own.high, "baseline": own.baseline}
+        for own in found.measures
+    }
     answer: dict[str, object] = {
         "answer": found.answer,
         "truth": found.truth,
         "n_rows": found.n_rows,
         "n_resamples": found.n_resamples,
         "scores": scores,
+        "baseline": found.always,
     }
     lines = [("answer", f"{found.answer}, {counted(found.n_rows, 'row')}"), ("truth", found.truth)]
     for own in found.measures:
         interval = "" if own.low is None else f", {own.low:.4f} to {own.high:.4f} in 95 % of resamples"
-        lines.append((own.name, f"{own.value:.4f}{interval}"))
-    return Report(answer, lines)
+        lines.append((own.name, f"{own.value:.4f}{interval}; baseline {own.baseline:.4f}"))
+    return Report(answer, [*lines, ("baseline", f"always {found.always}")])
 
 
 def _finite(value: float) -> float | None:
@@ -511,6 +516,9 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     for title in ("inputs", "similarity", "distances", "versions"):
         section = found["provenance"].get(title)
         entries = _measure_by_measure(section) if isinstance(section, dict) else []
+        if title == "inputs":
+            is_asked = "similarity" in found["provenance"]
+            entries = [(input_in_words(key, rows, is_asked=is_asked), value) for key, value in entries]
         names = [title, *[""] * len(entries)]
         lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
     recorded = found["provenance"].get("grown_by")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, cast
 
 from distforest.errors import InputError, SpecError
@@ -12,6 +13,7 @@ from distforest.jobs.input_keys import TAUGHT_KINDS
 from distforest.jobs.reader import SIZE, Reader, read_toml
 from distforest.jobs.spec import Spec, read_relation
 from distforest.jobs.tune_spec import TuneSpec
+from distforest.stores.outputs import MANIFEST, OF_ZARR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -101,8 +103,9 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
     SpecError
         The spec has faults: all of them, those of the file with their lines.
     InputError
-        The dotted key of a change leads through a value that is not a table.
+        The dotted key of a change leads through a value that is not a table; or the path is that of data.
     """
+    _refuse_data(path)
     if not changes:
         return spec_from_toml(Path(path))
     table, _ = read_toml(Path(path))
@@ -113,6 +116,37 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
     except SpecError:
         spec_from_toml(Path(path))  # names the line, if the fault is in the file
         raise
+
+
+def _refuse_data(path: str) -> None:
+    r"""Refuse data or a forest in the place of a spec; raises InputError, which says what takes them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "plants.csv").write_text("height,kind\n1,fern\n")
+    ...     _refuse_data(f"{folder}/plants.csv")
+    Traceback (most recent call last):
+    distforest.errors.InputError: ...plants.csv is a table, the TOML file of a job was expected; ...
+    """
+    place, expected = Path(path), "the TOML file of a job was expected"
+    if place.suffix == ".toml" and place.is_file():
+        return
+    from distforest.sources.files.queries import is_file_of_rows  # noqa: PLC0415  (pyarrow is slow to import)
+    from distforest.sources.files.table_files import is_file_of_data  # noqa: PLC0415
+
+    example = "as the example in `distforest fit --help` does"
+    if (place / MANIFEST).exists():
+        raise InputError(f"{path} is a forest, {expected}; `distforest score`, `inspect` and `report` take a forest")
+    if any((place / name).exists() for name in OF_ZARR):
+        raise InputError(f"{path} holds arrays, {expected}; write one that names them, {example}")
+    if place.exists() and is_file_of_data(path):
+        what = "a table" if is_file_of_rows(path) else "a file of arrays"
+        group = quote(f"{place.name.partition('.')[0] or 'data'}.zarr")
+        label = " --label COLUMN" if is_file_of_rows(path) else ""
+        ingest = f"`distforest ingest {quote(path)} {group}{label}` makes arrays of it"
+        raise InputError(f"{path} is {what}, {expected}; {ingest}, then write such a file that names them, {example}")
 
 
 def read_fit(path: str, changes: Mapping[str, object]) -> Spec:

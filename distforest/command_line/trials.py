@@ -113,10 +113,23 @@ def evaluate(
         return reports.judged(predictions.judge(answer, truth, label, target, resamples, seed, own))
     columns = {"label": label, "target": target, **text}
     if given := next((name.replace("_", "-") for name, value in columns.items() if value not in (None, ())), None):
+        _refuse_forest(answer, truth, f"--{given}")
         raise click.UsageError(f"--{given} is for predictions, and for distances of pairs in a table")
     if truth is None:
         raise click.UsageError("Missing argument 'TRUTH'.")
     return reports.evaluated(trials.evaluate(answer, truth, ks or (50,), n_queries, seed))
+
+
+def _refuse_forest(address: str, table: str | None, option: str) -> None:
+    """Refuse a forest in the place of its predictions, and name the command that makes them."""
+    from shlex import join
+
+    from distforest.stores.outputs import FOREST_KIND, look
+
+    found = look(address)
+    if found and found.kind == FOREST_KIND:
+        score = join(["distforest", "score", address, table or "TABLE", "found.csv", "--answer", "predict"])
+        raise click.UsageError(f"{address} is a forest, and {option} is for predictions: `{score}` makes them")
 
 
 @click.command()

@@ -6,7 +6,7 @@ how often each row was drawn; of pairs the points are drawn, and a pair weighs a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
+from distforest.forest.learned_rows import LEARNED_ROWS
 from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
@@ -47,23 +48,39 @@ PAIR_LEFT, PAIR_RIGHT, PAIR_DISTANCE, NUMBERED = "left_", "right_", "distance", 
 
 @dataclass(frozen=True)
 class Measured:
-    """A measure of all rows, and the interval of its values in resamples; None where too few have a value."""
+    """A measure of all rows, and the interval of its values in resamples; None where too few have a value.
+
+    ``baseline`` is what an answer reaches that is the same for all rows.
+    """
 
     name: str
     value: float
     low: float | None
     high: float | None
+    baseline: float
 
 
 @dataclass(frozen=True)
 class JudgedPredictions:
-    """How good predictions are: what was judged by what, how many rows or pairs, and each measure."""
+    """How good predictions are: what was judged by what, how many rows or pairs, and each measure.
+
+    ``always`` is the answer of the baseline, in words.
+    """
 
     answer: str
     truth: str
     n_rows: int
     n_resamples: int
     measures: tuple[Measured, ...]
+    always: str
+
+
+@dataclass(frozen=True)
+class _Baseline:
+    """An answer that is the same for all rows, in words, and the value of each measure for it."""
+
+    always: str
+    values: Mapping[str, float]
 
 
 def are_predictions(address: str) -> bool:
@@ -121,7 +138,8 @@ def judge(
     Warns
     -----
     UserWarning
-        The answers have names of rows, but the table has no column called as they are.
+        The answers have names of rows, but the table has no column called as they are; or, as far as a group of answers
+        tells, they are about rows from which the forest has learned.
     """
     if label is not None and target is not None:
         raise InputError(
@@ -137,15 +155,19 @@ def judge(
         )
     if known.is_target and answers.proba is not None:
         raise InputError(f"{known.place}: labels were expected, for class shares, found numbers; give `label`")
-    measures, n_rows, weights = _of_pairs(answers, known) if answers.pairs else _of_rows(answers, known)
+    if answers.learned:
+        warn_caller(f"{answer}: {answers.learned}")
+    measures, baseline, n_rows, weights = _of_pairs(answers, known) if answers.pairs else _of_rows(answers, known)
     found = np.empty((n_resamples, len(measures)))
     for number in range(n_resamples):
         drawn = weights(np.random.default_rng([seed, number]))
         found[number] = [measure(drawn) for measure in measures.values()]
     every = weights(None)
     each = zip(measures.items(), found.T, strict=True)
-    measured = tuple(Measured(name, measure(every), *_interval(values)) for (name, measure), values in each)
-    return JudgedPredictions(answer, known.place, n_rows, n_resamples, measured)
+    measured = tuple(
+        Measured(name, measure(every), *_interval(values), baseline.values[name]) for (name, measure), values in each
+    )
+    return JudgedPredictions(answer, known.place, n_rows, n_resamples, measured, baseline.always)
 
 
 def _interval(values: Floats) -> tuple[float | None, float | None]:
@@ -162,7 +184,10 @@ def _interval(values: Floats) -> tuple[float | None, float | None]:
 
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """Answers on disk: texts or numbers of each row, or pairs with their distances; and the names of the rows."""
+    """Answers on disk: texts or numbers of each row, or pairs with their distances; and the names of the rows.
+
+    ``learned`` is what is told of rows from which the forest has learned.
+    """
 
     place: str
     n_rows: int
@@ -172,6 +197,7 @@ class _Answers:
     classes: tuple[str, ...] = ()
     proba: Floats | None = None
     pairs: tuple[str, Sequence[str], Sequence[str]] | None = None
+    learned: str = ""
 
     def as_numbers(self) -> Floats:
         """The numbers, or predictions as numbers; raises InputError."""
@@ -187,7 +213,10 @@ class _Answers:
     @classmethod
     def at(cls, address: str) -> _Answers:
         """Read answers; raises InputError."""
-        return cls._of_table(address) if is_file_of_rows(address) else cls._of_group(_group_of(address))
+        if is_file_of_rows(address):
+            return cls._of_table(address)
+        group = _group_of(address)
+        return replace(cls._of_group(group), learned=str(attributes_of(group).get(LEARNED_ROWS, "")))
 
     @classmethod
     def _of_table(cls, address: str) -> _Answers:
@@ -364,17 +393,19 @@ def _drawn(n: int, numbers: np.random.Generator | None) -> Floats:
     return np.bincount(numbers.integers(n, size=n), minlength=n).astype(np.float64)
 
 
-def _of_rows(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], int, Weigh]:
+def _of_rows(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Weigh]:
     """The measures of predictions of rows."""
     if known.is_target:
         numbers = known.numbers()
         true = numbers[known.order(answers, len(numbers))]
         measures = _of_targets(true, answers.as_numbers())
+        baseline = _Baseline("the mean", {"R2": 0.0, "RMSE": float(true.std())})
     else:
         labels = known.labels()
         true_labels = [labels[row] for row in known.order(answers, len(labels))]
         measures = _of_labels(answers, true_labels, known.place)
-    return measures, answers.n_rows, lambda numbers: _drawn(answers.n_rows, numbers)
+        baseline = _of_one_class(true_labels)
+    return measures, baseline, answers.n_rows, lambda numbers: _drawn(answers.n_rows, numbers)
 
 
 def _of_targets(true: Floats, predicted: Floats) -> dict[str, Measure]:
@@ -386,6 +417,22 @@ def _of_targets(true: Floats, predicted: Floats) -> dict[str, Measure]:
         return float(1.0 - weights @ squares / around) if around > 0 else np.nan
 
     return {"R2": r2, "RMSE": lambda weights: float(np.sqrt(weights @ squares / weights.sum()))}
+
+
+def _of_one_class(true: Sequence[str]) -> _Baseline:
+    """The baseline of labels: always the largest class, or as shares those of all classes.
+
+    Examples
+    --------
+    >>> _of_one_class(["fern", "moss", "fern", "fern"])
+    _Baseline(always="'fern', the largest class", values={'accuracy': 0.75, 'balanced accuracy': 0.5, 'log-loss':
+    0.56..., 'ROC AUC': 0.5})
+    """
+    names, counts = np.unique(np.array(true), return_counts=True)
+    shares = counts / counts.sum()
+    values = {"accuracy": float(shares.max()), "balanced accuracy": 1 / len(names)}
+    values |= {"log-loss": float(-(shares * np.log(shares)).sum()), "ROC AUC": 0.5}
+    return _Baseline(f"{quoted(str(names[counts.argmax()]))}, the largest class", values)
 
 
 def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> dict[str, Measure]:
@@ -453,7 +500,7 @@ def weighted_auc(scores: Floats, positive: NDArray[np.bool_]) -> Measure:
     return area
 
 
-def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], int, Weigh]:
+def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Weigh]:
     """ROC AUC of distances of pairs, which are similar if of one label; a pair of a point with itself is left out."""
     if known.is_target:
         raise InputError(f"{known.place}: points with labels were expected, for distances of pairs; give `label`")
@@ -477,4 +524,4 @@ def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], int
         times = _drawn(len(labels), numbers)
         return times[left] * times[right]
 
-    return {"ROC AUC": area}, len(left), weights
+    return {"ROC AUC": area}, _Baseline("the same distance", {"ROC AUC": 0.5}), len(left), weights

@@ -22,6 +22,7 @@ from distforest.forest.kept_distances import KeptDistances
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaf_kinds import NEAREST, VOICES, KeepsNothing, leaf_kind
 from distforest.forest.lean_table import LeanTable
+from distforest.forest.learned_rows import LearnedLeaves
 from distforest.forest.leaves import LaidMeans, LeafDistances, LeafTable, Means, Members, expect
 from distforest.forest.missing import LACKING, count_unlearned
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
@@ -236,6 +237,13 @@ class Forest(PickledWithoutCaches):
         """What is known of rows of given similarities in training; None of other rows, or if nobody knows."""
         may_be_outlying = isinstance(self.meaning.leaf, KeepsNothing)
         return KnownRows.of(self.provenance.get(ROW_RANGES), self.meaning.rows, may_be_outlying)
+
+    @cached_property
+    def learned_leaves(self) -> LearnedLeaves | None:
+        """The leaves of the rows from which it has learned, made once; None without a ground truth or known leaves."""
+        if isinstance(self.meaning.leaf, KeepsNothing) or self.leaves is None or (self.leaves == NOT_ROUTED).any():
+            return None
+        return LearnedLeaves.of(self.leaves)
 
     @property
     def _categories(self) -> set[int]:

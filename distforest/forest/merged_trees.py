@@ -24,6 +24,7 @@ from distforest.forest.leaf_kinds import KeepsLeafDistances
 from distforest.forest.leaves import COSTS
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.forest.tree_spans import MERGED, TreeSpan
+from distforest.sources.row_kinds import input_in_words
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Meaning
@@ -69,7 +70,7 @@ def merged(forests: Sequence[Forest]) -> Forest:
     for other in forests[1:]:
         _check_meaning(forests[0].meaning, other.meaning)
         _check_weights(forests[0], other)
-        _check_data(forests[0].provenance, other.provenance)
+        _check_data(forests[0], other)
         _check_columns(forests[0], other)
     _check_apart([span for own in spans for span in own])
     arrays, meaning = _arrays(forests), _meaning(forests)
@@ -130,19 +131,20 @@ def _check_weights(one: Forest, other: Forest) -> None:
         raise InputError(f"{MERGEABLE}, found other sample weights in them; fit both with the same weights")
 
 
-def _check_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+def _check_data(one: Forest, other: Forest) -> None:
     """Refuse forests of other data or of another version of the growth; raises InputError."""
-    growths = [own.get("versions", {}).get("growth") for own in (one, other)]
+    growths = [own.provenance.get("versions", {}).get("growth") for own in (one, other)]
     if growths[0] != growths[1]:
         raise InputError(f"{MERGEABLE}, found version {growths[0]} of the growth beside {growths[1]}; grow both by one")
-    known, found = data_told(one), data_told(other)
+    known, found = data_told(one.provenance), data_told(other.provenance)
     both = known.keys() & found.keys() - {"similarity"}
     if not both:
         cure = "fit both in Python, to arrays, or both by jobs"
         raise InputError(f"{MERGEABLE}, but nothing tells whether they were grown on the same data; {cure}")
     for name in sorted(both | ({"similarity"} & (known.keys() | found.keys()))):
         if known.get(name) != found.get(name):
-            raise InputError(f"{MERGEABLE}, found other data: {_difference(name, known.get(name), found.get(name))}")
+            difference = _difference(name, known.get(name), found.get(name), one)
+            raise InputError(f"{MERGEABLE}, found other data: {difference}")
 
 
 def _check_columns(one: Forest, other: Forest) -> None:
@@ -156,12 +158,14 @@ def _check_columns(one: Forest, other: Forest) -> None:
         raise InputError(f"{MERGEABLE}, found columns with other categories, or dates counted otherwise")
 
 
-def _difference(name: str, one: object, other: object) -> str:
-    """What differs between two entries of `data_told`, in words."""
+def _difference(name: str, one: object, other: object, forest: Forest) -> str:
+    """What differs between two entries of `data_told`, in words; the forest has the one."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return f"{name} {one} beside {other}"
     differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
-    told = "; ".join(f"{key} of sha256 {one.get(key)} beside {other.get(key)}" for key in differing)
+    rows, is_asked = forest.meaning.rows.to_dict(), "similarity" in forest.provenance
+    words = {key: input_in_words(key, rows, is_asked=is_asked) for key in differing}
+    told = "; ".join(f"{words[key]} of sha256 {one.get(key)} beside {other.get(key)}" for key in differing)
     asked = " (a function within a budget is asked for other pairs with each seed)" if "distances" in differing else ""
     return f"{told}{asked}"
 

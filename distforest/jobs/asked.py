@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Forest
     from distforest.forest.leaf_index import LeafIndex
+    from distforest.forest.learned_rows import SeenLeaves
     from distforest.forest.pairs.pair_scores import Points
     from distforest.forest.row_ranges import SeenRows
     from distforest.jobs.own_distances import OwnDistances
@@ -169,6 +170,12 @@ class Asked:
         """How rows of similarities, of ``n_queries`` in all, compare with those of training; None of other rows."""
         known = self.forest.known_rows
         return None if self.routed or known is None else known.seen(self.source, self.span.start, n_queries)
+
+    @property
+    def learned(self) -> SeenLeaves | None:
+        """How many of the queries end as a training row does; None where that tells nothing."""
+        known = self.forest.learned_leaves
+        return None if known is None else known.seen(self.nodes)
 
     @property
     def unlearned(self) -> dict[int, int]:

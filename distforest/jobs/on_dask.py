@@ -12,6 +12,7 @@ import warnings
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 import dask
@@ -33,13 +34,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from distributed import Future
+    from distributed import Future, Worker
     from distributed.core import PooledRPCCall
 
     from distforest.jobs.cluster import Course
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+COMPILING = "distforest-compiling"
+"""The topic under which a worker says that it compiles kernels."""
 
 BUSY = "Creating scratch directories is taking a surprisingly long time"
 """The beginning of a warning by Dask after one second. It blames a network file system and suggests a setting that this
@@ -549,9 +553,20 @@ def _result_or_raise(result: R | DistforestError) -> R:
     return result
 
 
+def _say_of_compiling(dask_worker: Worker) -> None:
+    """Let a worker say to all clients that it compiles kernels."""
+    from distforest.jit import tell_of_compiling  # noqa: PLC0415  (slow, and a client compiles nothing)
+
+    tell_of_compiling(partial(dask_worker.log_event, COMPILING))
+
+
 @contextmanager
 def local_cluster(
-    workers: int | None = None, threads: int = 1, memory_limit: int | None = None, folder: Path | None = None
+    workers: int | None = None,
+    threads: int = 1,
+    memory_limit: int | None = None,
+    folder: Path | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Iterator[OnDask]:
     """An embedded cluster of processes on this machine, which is closed at the end of the block.
 
@@ -565,6 +580,8 @@ def local_cluster(
         Bytes of each; an equal share of the machine's memory by default.
     folder
         Where the workers store their files.
+    tell
+        Called once with a text if a worker compiles kernels; in a thread of the client.
 
     Raises
     ------
@@ -593,6 +610,10 @@ def local_cluster(
             raise JobError(f"workers could not be started on this machine: {error.__cause__ or error}") from error
         with cluster, Client(cluster) as client:
             client.run(end_sooner)
+            if tell is not None:
+                once = cache(tell)
+                client.subscribe_topic(COMPILING, lambda event: once(event[1]))
+                client.run(_say_of_compiling)
             yield OnDask(client)
 
 

@@ -20,7 +20,7 @@ from distforest.jobs.sides import check_sides
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ids import ids_beside, refuse_text_as_bytes
 from distforest.sources.opening import open_matrix, read_rows
-from distforest.sources.row_kinds import Dense, Features, Several
+from distforest.sources.row_kinds import Dense, Features, Several, is_given
 from distforest.sources.schema import Schema
 from distforest.sources.sparse_store import SparseStore
 from distforest.sources.stored import check_stored
@@ -67,7 +67,8 @@ class Outline:
     of the names of the queries, if an answer has a row for each of them and they have names, ``names`` those of the
     forest's features. ``chunk_rows`` is how many queries lie in a chunk, 1 if that does not matter, ``columns`` the
     number of columns of a sparse matrix, None for other answers, ``sizes`` what decides the memory of neighbours that
-    are found by the leaf index, ``ranges`` those of the training rows, if the forest knows them.
+    are found by the leaf index, ``ranges`` those of the training rows, if the forest knows them. ``query_bytes`` is how
+    many bytes the queries of an answer take when they are read, 0 where a function is asked.
     """
 
     digest: str
@@ -83,6 +84,7 @@ class Outline:
     sizes: Sizes | None = None
     ranges: ColumnRanges | None = field(default=None, compare=False)
     known_rows: KnownRows | None = field(default=None, compare=False)
+    query_bytes: int = 0
 
 
 def outline(question: Question, limit: Limit | None = None) -> Outline:
@@ -109,7 +111,18 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
     sizes = _sizes(question, forest, n_answers, opened_bytes(manifest))
     told_of = (told, forest.meaning.rows.value, ids, names)
     known = (forest.ranges, forest.known_rows)
-    return Outline(digest, arrays, n_answers, classes, *told_of, _chunk_rows(question), columns, sizes, *known)
+    of_chunks = (_chunk_rows(question), columns, sizes)
+    return Outline(digest, arrays, n_answers, classes, *told_of, *of_chunks, *known, _query_bytes(question, forest))
+
+
+def _query_bytes(question: Question, forest: Forest) -> int:
+    """Bytes of a query, or of both of a pair, as trees read them: of a sparse one those of its entries, on average."""
+    if question.callback is not None:
+        return 0
+    matrix = open_matrix(question.queries)
+    n_entries = -(-matrix.n_stored // max(1, matrix.shape[0])) if isinstance(matrix, SparseStore) else matrix.shape[1]
+    n_bytes = 12 if isinstance(matrix, SparseStore) else 8 if is_given(forest.meaning.rows) else 4
+    return n_entries * n_bytes * (2 if ANSWERS[question.answer].of_pairs else 1)
 
 
 def _chunk_rows(question: Question) -> int:

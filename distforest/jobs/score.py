@@ -18,6 +18,7 @@ import numpy as np
 
 from distforest.errors import warn_caller
 from distforest.forest.column_ranges import ColumnRanges
+from distforest.forest.learned_rows import LEARNED_ROWS, SeenLeaves
 from distforest.forest.missing import told_of_rows_without_values, told_of_unlearned
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import is_over_pairs
@@ -58,6 +59,9 @@ ROW_STARTS = "indptr"
 
 ANSWERS_PER_TASK = 1 << 22
 """Numbers in the answer of a task, about."""
+
+QUERIES_PER_TASK, QUERY_BYTES_PER_TASK = 1 << 16, 1 << 28
+"""The most queries of a task, and their bytes as trees read them; more of both if a chunk holds more."""
 
 ROUTED_ROWS = 1 << 12
 """Objects that are routed together, and rows in a chunk of their nodes."""
@@ -185,10 +189,13 @@ def score(
                     done.remove()  # marks of tasks of another size
                 _prepare(building, found)
             work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
-            for told in _told_of_queries(cluster.each(answer_rows, missing, work), found):
+            seen = cluster.each(answer_rows, missing, work)
+            learned = _told_of_learned(seen)
+            for told in filter(None, [*_told_of_queries(seen, found), learned]):
                 warn_caller(f"{question.called}: {told}")
         own.take()  # another job may have taken the output over, if this one was frozen for long
-        seal_group(building.address, {**_attributes(found), "distforest": seal()})
+        of_learned = {LEARNED_ROWS: learned} if learned else {}
+        seal_group(building.address, {**_attributes(found), **of_learned, "distforest": seal()})
         if not building.is_in_place:
             check_new(output, ANSWERS_KIND, overwrite)
         building.publish()
@@ -217,6 +224,12 @@ def _told_of_queries(parts: Iterable[SeenQueries], found: Outline) -> Iterator[s
     of_rows = [part.rows for part in seen if part.rows is not None]
     if of_rows and found.known_rows is not None:
         yield from filter(None, [found.known_rows.told(reduce(SeenRows.joined, of_rows))])
+
+
+def _told_of_learned(parts: Iterable[SeenQueries]) -> str:
+    """A warning if predicted queries are rows from which the forest has learned; else an empty string."""
+    of_leaves = [part.learned for part in parts if part.learned is not None]
+    return reduce(SeenLeaves.joined, of_leaves).told() if of_leaves else ""
 
 
 def _parts_and_step(found: Outline, limit: Limit) -> tuple[int | None, int]:
@@ -347,7 +360,8 @@ def _route(
 def _step(found: Outline) -> int:
     """Rows of a task, and of a chunk, so that no two tasks write one chunk, and few read one."""
     widest = max(int(np.prod(tail, dtype=np.int64)) for _, tail in found.arrays.values())
-    step = max(1, min(ANSWERS_PER_TASK // max(1, widest), 1 << 16))
+    most = QUERY_BYTES_PER_TASK // max(1, found.query_bytes)
+    step = max(1, min(ANSWERS_PER_TASK // max(1, widest), QUERIES_PER_TASK, most))
     if found.chunk_rows > step:  # a chunk of queries is decoded by one task, unless its answers are many
         return found.chunk_rows if found.chunk_rows * widest <= ANSWERS_PER_TASK else step
     return step // found.chunk_rows * found.chunk_rows
@@ -399,6 +413,8 @@ class SeenQueries(NamedTuple):
         How rows of similarities compare with those of training; None of other queries.
     signs
         What is seen of the signs of distances to training objects; None of other queries.
+    learned
+        How many predicted queries end as a training row does; None of other answers.
     """
 
     lacking: list[int]
@@ -406,6 +422,7 @@ class SeenQueries(NamedTuple):
     ranges: ColumnRanges | None = None
     rows: SeenRows | None = None
     signs: SeenSigns | None = None
+    learned: SeenLeaves | None = None
 
 
 def answer_rows(task: ScoreTask) -> SeenQueries:
@@ -425,5 +442,5 @@ def answer_rows(task: ScoreTask) -> SeenQueries:
         task.done.write(task.name, b"")
     if row.of_pairs:
         return SeenQueries([], {})
-    of_rows = asked.seen_rows(task.n_queries), asked.signs
+    of_rows = asked.seen_rows(task.n_queries), asked.signs, asked.learned if row.is_predicted else None
     return SeenQueries(asked.lacking, asked.unlearned, asked.ranges, *of_rows)

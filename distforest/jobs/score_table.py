@@ -20,8 +20,9 @@ from distforest.jobs.answers import ANSWERS
 from distforest.jobs.asked import has_further_columns, opened_forest
 from distforest.jobs.score import score
 from distforest.jobs.training_names import training_names
-from distforest.sources.arrays import open_array, row_blocks, write_array, write_growing
+from distforest.sources.arrays import open_array, write_array, write_growing
 from distforest.sources.files.ids import IDS, ids_beside, names_of_rows
+from distforest.sources.files.pair_columns import numbers_of_rows
 from distforest.sources.files.queries import (
     Queries,
     QueryOptions,
@@ -204,17 +205,8 @@ def _pairs_as_array(question: Question, group: str) -> str:
 
     If rows have names, the pairs do too; all names are then in memory.
     """
-    n_rows, numbers = int(open_matrix(question.queries).shape[0]), None
-    ids = ids_beside(question.queries, n_rows)
-    if ids is not None:
-        array = open_array(ids)
-        names = (name for _, block in row_blocks(array) for name in names_of_rows(block, dict(array.attrs)))
-        numbers = {name: number for number, name in enumerate(names)}
-        if len(numbers) < n_rows:
-            n_twice = counted(n_rows - len(numbers), "row")
-            raise InputError(
-                f"{question.called}: pairs of names need names that differ, found {n_twice} named as another"
-            )
+    n_rows = int(open_matrix(question.queries).shape[0])
+    numbers = numbers_of_rows(question.queries, n_rows, question.called)
     pairs = pairs_in_table(str(question.pairs), numbers, n_rows)
     write_array(group, "pairs", pairs.shape, pairs.dtype, [pairs])
     return f"{group}/pairs"

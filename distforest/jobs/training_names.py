@@ -35,7 +35,8 @@ def training_names(question: Question, forest: Forest) -> np.ndarray | None:
     Notes
     -----
     A forest does not keep its rows, but the leaf of each (over pairs, the points). So some of the rows beside the names
-    walk down the trees, and must end where the training rows did.
+    walk down the trees, and must end where the training rows did. Where labels alone are named there are no such rows,
+    and only their number is compared.
     """
     if question.training_ids is None or "training_ids" not in ANSWERS[question.answer].takes:
         return None
@@ -47,7 +48,7 @@ def training_names(question: Question, forest: Forest) -> np.ndarray | None:
     if n_rows != forest.n_training:
         expected = f"the {counted(forest.n_training, 'row')} of the training were expected"
         raise InputError(f"{rows}: {expected}, found {n_rows:,}; name what {question.forest} was trained on")
-    if question.callback is None and not has_further_columns(forest):
+    if question.callback is None and rows.endswith("/X") and not has_further_columns(forest):
         _check_same(question, forest, rows)
     return read_ids(rows)
 

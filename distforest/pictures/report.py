@@ -30,6 +30,7 @@ from distforest.pictures.out_of_bag import error_curve, out_of_bag_roc
 from distforest.pictures.repetition import repetition
 from distforest.pictures.svg_charts import SVGChart, column_chart, in_digits, line_chart, matrix_as_png
 from distforest.pictures.tree_shapes import TreeShapes
+from distforest.sources.row_kinds import input_in_words
 from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
@@ -167,7 +168,9 @@ def _data(forest: Forest) -> ReportSection:
         facts.append(("Features", _some(schema.told())))
     if meaning.classes is not None:
         facts.append(("Classes", _some([*map(str, meaning.classes)])))
-    facts += [(f"Input: {name}", _in_words(entry)) for name, entry in _entries(forest, "inputs").items()]
+    rows, is_asked = meaning.rows.to_dict(), bool(_entries(forest, "similarity"))
+    for name, entry in _entries(forest, "inputs").items():
+        facts.append((f"Input: {input_in_words(name, rows, is_asked=is_asked)}", _in_words(entry)))
     facts += [("Similarity", _in_words(own)) for own in [_entries(forest, "similarity")] if own]
     return ReportSection("Data", facts=facts)
 

@@ -15,6 +15,7 @@ from distributed import LocalCluster, Nanny
 from distforest.errors import JobError
 from distforest.jobs.on_dask import DASK_SETTINGS, quiet_start
 from distforest.jobs.plan import check_worker_memory
+from distforest.service import dask_teardown
 from distforest.service.calls import first_cause
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddres
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in waiting:
                 task.cancel()
+            await dask_teardown(cluster.scheduler)  # before its workers end, which its jobs would take for lost
     if not end.is_set():
         raise JobError(f"the scheduler that served {job_root} has ended itself")
 

@@ -296,3 +296,33 @@ def is_given(rows: RowKind) -> TypeGuard[Dense | Several]:
 def row_kind(entry: Mapping[str, Any]) -> RowKind:
     """Read the kind of rows that `to_dict` has written; raises KeyError if the kind is unknown or a key is missing."""
     return KINDS[entry["kind"]].from_dict(entry)
+
+
+def input_in_words(name: str, rows: Mapping[str, Any], *, is_asked: bool = False) -> str:
+    """What an input in a forest's provenance is called in the spec of a job.
+
+    What splits read is kept as ``matrix``, whatever it is.
+
+    Parameters
+    ----------
+    name
+        The input.
+    rows
+        The kind of rows, as the forest's manifest holds it.
+    is_asked
+        Whether a function was asked for similarities.
+
+    Examples
+    --------
+    >>> [input_in_words("matrix", {"kind": kind}) for kind in ("features", "rbf", "dense")]
+    ['features', 'features', 'similarity']
+    >>> input_in_words("matrix", {"kind": "dense"}, is_asked=True), input_in_words("labels", {"kind": "features"})
+    ('objects', 'labels')
+    """
+    if name != "matrix":
+        return name
+    measures = rows.get("measures")
+    kinds = measures if isinstance(measures, list) else [rows]
+    if any(isinstance(one, dict) and one.get("kind") == Dense.kind for one in kinds):
+        return "objects" if is_asked else "similarity"
+    return "features"

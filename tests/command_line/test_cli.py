@@ -132,6 +132,19 @@ def test_inspect_json(home):
     assert found["n_bytes"] == sum(array.nbytes for array in forest.arrays().values())
 
 
+def test_a_forest_in_the_place_of_predictions_is_told_how_to_predict(home):
+    code, _, err = run("evaluate", home / "forest.zarr", "new.csv", "--label", "kind")
+    assert code == 2
+    assert "forest.zarr is a forest, and --label is for predictions: `distforest score " in err
+    assert "new.csv found.csv --answer predict` makes them" in err
+
+
+def test_inspect_calls_inputs_as_a_spec_does(home):
+    out = run("inspect", home / "forest.zarr")[1]
+    assert f"features address {home}/data.zarr/X" in out
+    assert "matrix address" not in out
+
+
 def test_inspect_tells_the_leaf_table_and_where_the_forest_is_from(home):
     code, out, _ = run("inspect", home / "forest.zarr")
     lines = {line[:10].strip(): line[12:] for line in out.splitlines()}

@@ -41,6 +41,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore:.*the forest seems to have learned from them")  # it has
 def test_ingest_validate_fit_and_score(place: Path) -> None:
     code, found = run_json("ingest", "S.npz", "S.zarr")
     n_stored = int(np.count_nonzero(~np.isnan(APART)))

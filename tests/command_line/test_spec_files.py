@@ -1,12 +1,16 @@
 """Specs from files: settings over them, and paths from the root."""
 
+import re
+import textwrap
+
 import pytest
 
-from distforest.command_line.spec_files import read_fit, read_spec, settings
+from distforest.command_line.spec_files import read_fit, read_spec, read_tune, settings
 from distforest.errors import InputError, SpecError
 from distforest.jobs.any_spec import from_the_root, with_absolute_paths
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
+from tests.service.command_line import run
 
 SPEC = """\
 format = 1
@@ -90,3 +94,29 @@ def test_paths_are_made_absolute_and_urls_left_alone(path, tmp_path, monkeypatch
     assert (spec.output, spec.input["forest"]) == (f"{tmp_path}/near.zarr", f"{tmp_path}/forest.zarr")
     assert spec.input["similarity"] is None
     assert from_the_root("s3://bucket/x.zarr") == "s3://bucket/x.zarr"
+
+
+@pytest.mark.parametrize("read", [read_spec, read_fit, read_tune])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("my plants.csv", "plants.csv is a table, the TOML file of a job was expected; `distforest ingest "),
+        ("plants.csv.gz", " plants.zarr --label COLUMN` makes arrays of it"),
+        ("plants.parquet", "is a table"),
+        ("plants.npy", "is a file of arrays"),
+        ("plants.zarr/zarr.json", "plants.zarr holds arrays, the TOML file of a job was expected"),
+        ("plants.forest.zarr/manifest.json", "is a forest, the TOML file of a job was expected; `distforest score`"),
+    ],
+)
+def test_data_in_the_place_of_a_spec_are_told_how_to_become_a_job(tmp_path, read, name, told):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("height,kind\n1,fern\n")
+    given = tmp_path / name
+    with pytest.raises(InputError, match=re.escape(told)):
+        read(str(given.parent if given.suffix == ".json" else given), {})
+
+
+def test_the_example_of_the_help_is_a_spec():
+    text = run("fit", "--help")[1]
+    example = text.partition("has written:\n")[2].partition("\n\n")[0]
+    assert Spec.from_toml(textwrap.dedent(example)).input.addresses == {"features": "table.zarr/X"}

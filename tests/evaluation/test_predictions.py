@@ -55,6 +55,24 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_each_measure_stands_beside_that_of_one_answer_for_all_rows(home: Path) -> None:
+    found = {own.name: own.baseline for own in judge("proba.parquet", "ordered.csv", label="kind").measures}
+    shares = np.unique(TRUE, return_counts=True)[1] / N
+    assert found == pytest.approx(
+        {
+            "accuracy": shares.max(),
+            "balanced accuracy": 1 / 3,
+            "log-loss": log_loss(TRUE, np.tile(shares, (N, 1))),
+            "ROC AUC": 0.5,
+        }
+    )
+    found = {own.name: own.baseline for own in judge("numbers.csv", "ordered.csv", target="size").measures}
+    assert found == pytest.approx({"R2": 0.0, "RMSE": SIZE.std()})
+    out = CliRunner().invoke(cli.main, ["evaluate", "p.csv", "--label", "kind"]).stdout
+    assert f"; baseline {shares.max():.4f}\n" in out
+    assert out.splitlines()[-1].startswith("baseline           always '")
+
+
 def values(judged: JudgedPredictions) -> dict[str, float]:
     return {own.name: own.value for own in judged.measures}
 
@@ -224,7 +242,9 @@ def test_the_command_judges_predictions(home: Path) -> None:
     del home
     code, out, err = run("p.csv", "--label", "kind", "--resamples", "20")
     assert code == 0, err
-    assert [line.split("  ")[0] for line in out.splitlines()] == ["answer", "truth", "accuracy", "balanced accuracy"]
+    assert [line.split("  ")[0] for line in out.splitlines()] == [
+        *("answer", "truth", "accuracy", "balanced accuracy", "baseline")
+    ]
     code, out, _ = run("proba.parquet", "turned.csv", "--label", "kind", "--json", "--resamples", "0")
     scores = json.loads(out)["scores"]
     assert (code, sorted(scores)) == (0, ["ROC AUC", "accuracy", "balanced accuracy", "log-loss"])

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 
-from distforest import SimForestClassifier
+from distforest import SMERF, SimForestClassifier
 from distforest.errors import InputError, MemoryLimitError
+from distforest.evaluation.predictions import judge
 from distforest.forest import scoring
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_kinds import KeepsNothing
@@ -151,6 +153,27 @@ def test_chunks_of_queries_are_read_by_one_task(place: str) -> None:
         assert _step(replace(found, arrays={"prediction": ("int64", ())}, chunk_rows=chunk_rows)) == step
 
 
+def test_wide_queries_are_read_in_smaller_tasks(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Question(f"{place}/forest.zarr", f"{place}/new.zarr/X", "apply")
+    found = outline(asked)
+    assert found.query_bytes == 4 * samples.features().shape[1]
+    for query_bytes, chunk_rows, step in (
+        (40_000, 1, 6710),
+        (40_000, 1000, 6000),
+        (40_000, 20_000, 20_000),  # a chunk is decoded as a whole
+        (1 << 40, 1, 1),
+    ):
+        wide = replace(found, arrays={"prediction": ("int64", ())}, chunk_rows=chunk_rows, query_bytes=query_bytes)
+        assert _step(wide) == step
+    write_array(place, "pairs", (1, 2), np.dtype(int), [np.array([[0, 1]])])
+    assert outline(replace(asked, answer="pairs", pairs=f"{place}/pairs")).query_bytes == 2 * found.query_bytes
+    rows = samples.queries("labels", 20)
+    write_array(f"{place}/few.zarr", "X", rows.shape, rows.dtype, [rows], chunk_bytes=3 * rows[0].nbytes)
+    monkeypatch.setattr("distforest.jobs.score.QUERY_BYTES_PER_TASK", 7 * found.query_bytes)
+    assert _step(outline(replace(asked, queries=f"{place}/few.zarr/X"))) == 6
+    np.testing.assert_array_equal(answers_of(place, "apply", "few")["nodes"], answers_of(place, "apply")["nodes"])
+
+
 def test_only_training_rows_can_leave_themselves_out(place: str) -> None:
     with pytest.raises(InputError, match=r"as many rows as in training, 36, were expected, .* found 20 rows"):
         answers_of(place, "neighbors", without_self=True)
@@ -189,6 +212,23 @@ def test_workers_answer_what_threads_do(forest: Forest, place: str, monkeypatch:
         assert samples.bits(own) == samples.bits(other)
 
 
+def test_predictions_of_learned_rows_are_told_when_they_are_made_and_when_they_are_judged(tmp_path: Path) -> None:
+    X, y = load_wine(return_X_y=True)
+    SMERF(30, random_state=0).fit(X[::2], y[::2]).save(f"{tmp_path}/forest.zarr")
+    for name, rows in (("old", slice(0, None, 2)), ("new", slice(1, None, 2))):
+        for array, values in (("X", X[rows]), ("y", y[rows])):
+            write_array(f"{tmp_path}/{name}.zarr", array, values.shape, values.dtype, [values])
+    told = "of 89 rows 89 end in the leaves of training rows, in all trees: the forest seems to have learned from them"
+    with pytest.warns(UserWarning, match=rf"old.zarr/X: {told}"):
+        score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/old.zarr/X", "predict"), f"{tmp_path}/a.zarr", Here(2))
+    with pytest.warns(UserWarning, match=rf"a.zarr: {told}"):
+        judge(f"{tmp_path}/a.zarr", f"{tmp_path}/old.zarr/y")
+    score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/new.zarr/X", "predict"), f"{tmp_path}/b.zarr", Here(2))
+    judge(f"{tmp_path}/b.zarr", f"{tmp_path}/new.zarr/y")
+    score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/old.zarr/X", "neighbors"), f"{tmp_path}/c.zarr", Here(2))
+
+
+@pytest.mark.filterwarnings("ignore:.*the forest seems to have learned from them")  # it has
 def test_queries_without_an_observed_similarity_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     S = samples.similarities(60, 3, 0.0)
     SimForestClassifier(n_estimators=3, random_state=0).fit(S, np.arange(60) % 3).save(f"{tmp_path}/forest.zarr")

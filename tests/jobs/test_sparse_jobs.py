@@ -202,6 +202,7 @@ def answers_of(place: str, queries: str, answer: str, name: str = "", cluster: A
     return np.asarray(open_array(f"{place}/answers.zarr/{name or next(iter(found.shapes))}")[...])
 
 
+@pytest.mark.filterwarnings("ignore:.*the forest seems to have learned from them")  # it has
 @pytest.mark.parametrize("cells", [1, 1 << 22])
 @pytest.mark.parametrize(
     ("answer", "asked"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from distforest.command_line import cli
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
+from distforest.service import serving
 from distforest.service.calls import Service
 from distforest.service.registry import Registry
 from distforest.sources.arrays import open_array, write_array
@@ -121,6 +124,42 @@ def test_the_end_of_its_terminal_ends_a_service_in_good_order(tmp_path, ignored)
     assert (process.returncode, err.splitlines()[-1][:8]) == (0, "stopped;")
     assert "Traceback" not in err
     assert Registry(str(tmp_path / "jobs")).lease() is None
+
+
+class OrderedCluster:
+    """A cluster without processes, which notes in which order it and the service in its scheduler are closed."""
+
+    def __init__(self):
+        self.closed = []
+        self.scheduler = SimpleNamespace(
+            address="tcp://127.0.0.1:1",
+            http_server=SimpleNamespace(port=2),
+            extensions={"distforest": SimpleNamespace(close=self._closing("service"))},
+            finished=asyncio.Event().wait,
+        )
+
+    def _closing(self, what):
+        async def close():
+            self.closed.append(what)
+
+        return close
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_error):
+        self.closed.append("workers")
+
+
+def test_a_service_that_is_ended_closes_before_its_workers_which_are_not_told_as_lost(monkeypatch):
+    cluster = OrderedCluster()
+
+    async def started(_job_root, _machine):
+        return cluster
+
+    monkeypatch.setattr(serving, "_start_cluster", started)
+    serving.serve("jobs", serving.Machine(), lambda _place: signal.raise_signal(signal.SIGTERM))
+    assert cluster.closed == ["service", "workers"]
 
 
 @pytest.mark.cluster

@@ -68,13 +68,19 @@ def names_of_rows(values: np.ndarray, attributes: object) -> list[str]:
 def rows_of_ids(address: str) -> str:
     """The address of the rows whose names are asked for by it, or by the group that holds them.
 
+    They are an array that is named, else the features ``X``, or the ground truth ``y`` of a group without features.
+
     Examples
     --------
     >>> rows_of_ids("wines.zarr"), rows_of_ids("wines.zarr/X"), rows_of_ids("wines.zarr/ids")
     ('wines.zarr/X', 'wines.zarr/X', 'wines.zarr/X')
     """
     group, _, name = address.rstrip("/").rpartition("/")
-    return f"{group}/X" if group and name in ("X", IDS) else f"{address.rstrip('/')}/X"
+    if group and name != IDS and name in _arrays_in(group):
+        return f"{group}/{name}"
+    group = group if group and name in ("X", IDS) else address.rstrip("/")
+    arrays = _arrays_in(group)
+    return f"{group}/y" if "y" in arrays and "X" not in arrays else f"{group}/X"
 
 
 def read_ids(address: str) -> np.ndarray:
@@ -83,7 +89,7 @@ def read_ids(address: str) -> np.ndarray:
     Parameters
     ----------
     address
-        Path or URL of the group that ``ingest`` has written, or of its ``X``.
+        Path or URL of the group that ``ingest`` has written, or of its ``X`` or ``y``.
 
     Returns
     -------
@@ -151,10 +157,15 @@ def ids_beside(address: str, n_rows: int) -> str | None:
 def _told_beside(address: str) -> str | None:
     """The address of the names that a group has beside one of its arrays, by its attributes alone."""
     group, _, name = address.rstrip("/").rpartition("/")
-    mark = attributes_of(group).get("distforest") if group else None
+    arrays = _arrays_in(group) if group else []
+    return f"{group}/{IDS}" if IDS in arrays and name in arrays and name != IDS else None
+
+
+def _arrays_in(group: str) -> list[object]:
+    """The names of the arrays that a group says it holds."""
+    mark = attributes_of(group).get("distforest")
     arrays = mark.get("arrays") if isinstance(mark, dict) else None
-    are_there = isinstance(arrays, list) and IDS in arrays and name in arrays and name != IDS
-    return f"{group}/{IDS}" if are_there else None
+    return arrays if isinstance(arrays, list) else []
 
 
 def told_of_named_order(addresses: Sequence[str]) -> str:

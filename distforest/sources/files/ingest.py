@@ -98,6 +98,8 @@ def ingest(
     target: str | None = None,
     weight: str | None = None,
     id: str | None = None,  # noqa: A002 - the usual word
+    pairs: Sequence[str] = (),
+    rows: str | None = None,
     header: bool | None = None,
     separator: str | None = None,
     quote: str | None = None,
@@ -150,7 +152,7 @@ def ingest(
         until the end that it is unfinished.
     columns
         Names of the columns of a table that are features, in this order; None: all that have no other role. A string
-        may hold several names, separated by commas.
+        may hold several names, separated by commas. A table with labels or targets may have none, and no ``X``.
     drop
         Names of columns that are left out.
     categorical
@@ -164,6 +166,13 @@ def ingest(
     id
         Column that names the rows, ``ids``, beside ``X`` and in its order. None: a first column without a
         name, or the index that pandas has written; a warning says so.
+    pairs
+        Two columns that say of which rows a pair is, ``pairs``, int64 of shape (n, 2): by the numbers of these rows,
+        from 0, or by their names. Labels, targets and weights are then those of pairs; other columns are left out
+        unless ``columns`` names them.
+    rows
+        The group of the rows of which ``pairs`` are, or its ``X`` or ``y``: their names, if they have any, else their
+        number. None: numbers, however large.
     header
         Whether the first row of a csv file names its columns. None: it does if none of its cells looks like a value, if
         one is the label's name, or if its numbers are 0, 1, 2 and so on, at least two, as pandas writes them for a
@@ -227,7 +236,8 @@ def ingest(
     most = None if max_bytes is None else whole("max_bytes", max_bytes, 1)
     kind = format_of(source, format)
     roles = RoleOptions(
-        None if columns is None else tuple(columns), tuple(drop), tuple(categorical), label, target, weight, id
+        None if columns is None else tuple(columns),
+        *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows),
     )
     words = None if missing is None else tuple(missing)
     text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words)
@@ -272,7 +282,8 @@ def _read(
     table = open_table(source, kind, options.text, options.roles.label, max_bytes)
     if Path(source).is_file():
         check_unfolded(source, table.n_bytes, max_bytes)
-    return arrays_of_table(table, Roles.of(table, options.roles), options.text.cells_of(table), block_bytes), {}
+    roles, cells = Roles.of(table, options.roles), options.text.cells_of(table)
+    return arrays_of_table(table, roles, cells, block_bytes, options.roles.rows), {}
 
 
 def _read_libsvm(source: str, options: _Options, block_bytes: int, max_bytes: int | None) -> list[PlannedArray]:

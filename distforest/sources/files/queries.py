@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -13,13 +13,12 @@ import pyarrow as pa
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.files.arrow_table import kind_of_folder
-from distforest.sources.files.bounds import UNPACKERS, check_unfolded, quoted
-from distforest.sources.files.cells import texts_of
-from distforest.sources.files.ids import WHOLE
+from distforest.sources.files.bounds import check_unfolded, quoted
+from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
 from distforest.sources.files.survey import column_blocks
 from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array
-from distforest.sources.files.table_files import FORMATS, TABLES, TEXT_SUFFIXES, TextOptions, format_of, open_table
+from distforest.sources.files.table_files import TABLES, TextOptions, format_of, kind_by_suffix, open_table
 from distforest.sources.files.tables import LibsvmTable
 from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_superfluous
 from distforest.stores.outputs import OF_ZARR
@@ -110,10 +109,7 @@ def is_file_of_rows(address: str) -> bool:
     path = Path(address)
     if path.is_dir():
         return not any((path / name).exists() for name in OF_ZARR) and kind_of_folder(address) is not None
-    suffix = path.suffix.lower()
-    if suffix in UNPACKERS:
-        return PurePath(path.stem).suffix.lower() in TEXT_SUFFIXES
-    return FORMATS.get(suffix) in (*TABLES, "libsvm")
+    return kind_by_suffix(path) in (*TABLES, "libsvm")
 
 
 def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Queries:
@@ -191,30 +187,13 @@ def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) 
         There are other columns, or an entry is no row.
     """
     table = open_table(source, format_of(source, None), TextOptions(header=True))
-    wanted = "the names of rows" if numbers is not None else f"numbers of rows, 0 to {n_rows - 1},"
+    wanted = wanted_rows(numbers, n_rows)
     if len(table.columns) != 2:
         raise InputError(f"{source}: two columns with {wanted} were expected, found {len(table.columns):,}")
-    if not table.typed and all(_row_of(name, numbers, n_rows) is not None for name in table.columns):
+    if not table.typed and all(row_of(name, numbers, n_rows) is not None for name in table.columns):
         found = ", ".join(table.columns)
         raise InputError(f"{source}: a first row that names the two columns was expected, found the pair {found}")
-    blocks, first = [np.empty((0, 2), np.int64)], 0
-    for arrays in column_blocks(table, (0, 1), ROWS_KEPT):
-        sides = [[_row_of(text, numbers, n_rows) for text in texts_of(array).to_pylist()] for array in arrays]
-        for column, side in enumerate(sides):
-            if None in side:
-                row = side.index(None)
-                found = quoted(str(texts_of(arrays[column])[row].as_py()))
-                raise InputError(f"{table.place(first + row, column)}: {wanted} were expected, found {found}")
-        blocks.append(np.array(sides, np.int64).T)
-        first += len(sides[0])
-    return np.concatenate(blocks)
-
-
-def _row_of(text: str | None, numbers: Mapping[str, int] | None, n_rows: int) -> int | None:
-    """The number of the row that a text names; None if it names none."""
-    if numbers is not None:
-        return numbers.get(text or "")
-    return int(text) if text and WHOLE.fullmatch(text) and 0 <= int(text) < n_rows else None
+    return pairs_of_rows_in(table, (0, 1), numbers, n_rows)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ LIKELY = 1000
 
 @dataclass(frozen=True)
 class RoleOptions:
-    """Names of columns: of the features (all by default), of those left out, of categories, and of each other role."""
+    """Names of columns: of the features (all by default), of those left out, of categories, and of each other role.
+
+    ``pairs`` are the two columns that say of which rows a pair is, ``rows`` the address of these rows.
+    """
 
     columns: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
@@ -29,6 +32,8 @@ class RoleOptions:
     target: str | None = None
     weight: str | None = None
     id: str | None = None
+    pairs: tuple[str, ...] = ()
+    rows: str | None = None
 
     def given(self) -> dict[str, object]:
         """The options that are not left at their default, by name."""
@@ -37,7 +42,7 @@ class RoleOptions:
 
 @dataclass(frozen=True)
 class Roles:
-    """Positions of columns by what they are for; None for a role that no column has."""
+    """Positions of columns by what they are for; None for a role that no column has, () for no pairs."""
 
     features: tuple[int, ...]
     categorical: frozenset[int] = frozenset()
@@ -45,6 +50,7 @@ class Roles:
     target: int | None = None
     weight: int | None = None
     id: int | None = None
+    pairs: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, table: Table, options: RoleOptions) -> Roles:
@@ -53,7 +59,7 @@ class Roles:
         Raises
         ------
         InputError
-            A column is not there, two options contradict each other, or no feature is left.
+            A column is not there, two options contradict each other, or neither a feature nor a ground truth is left.
         """
         if options.label is not None and options.target is not None:
             both = f"{options.label!r} and {options.target!r}"
@@ -67,6 +73,7 @@ class Roles:
             if position is not None and taken.setdefault(position, role) != role:
                 name = quoted(table.columns[position])
                 raise InputError(f"{table.path}: a column for each role was expected, found {name} for two of them")
+        pairs = _of_pairs(table, options, taken)
         index = [table.columns.index(name) for name in table.index]
         unnamed = _told_of_index(table, [position for position in index if position not in taken], options)
         if unnamed is not None and found["id"] is None:
@@ -84,17 +91,33 @@ class Roles:
                     f"{table.path}: {name} is the `{role}`, found it in `{option}`; take it from one of them"
                 )
         others = {*taken, *left_out, *([] if asked else index)}
-        chosen = asked or range(len(table.columns))
+        chosen = asked or (() if pairs else range(len(table.columns)))
         features = tuple(dict.fromkeys(position for position in chosen if position not in others))
-        if not features:
-            named = f" beside the label {options.label!r}" if options.label is not None else ""
-            raise InputError(f"{table.path}: features{named} were expected, found no other column")
+        if not features and not pairs and found["label"] is None and found["target"] is None:
+            raise InputError(f"{table.path}: features, or a `label` or `target`, were expected, found no other column")
         categorical = frozenset(
             position_of(table, "categorical", name) for name in each_name(table, options.categorical)
         )
         if stray := sorted(categorical - set(features)):
             raise InputError(f"{table.path}: `categorical` is for features, found {quoted(table.columns[stray[0]])}")
-        return cls(features, categorical, **found)
+        return cls(features, categorical, **found, pairs=pairs)
+
+
+def _of_pairs(table: Table, options: RoleOptions, taken: dict[int, str]) -> tuple[int, ...]:
+    """The positions of the two columns of pairs, which then are taken; () without pairs. Raises InputError."""
+    names = each_name(table, options.pairs)
+    if not names:
+        if options.rows is not None:
+            raise InputError(f"`rows` are those of `pairs`, found {options.rows!r} without; name the columns of pairs")
+        return ()
+    if len(names) != 2:
+        raise InputError(f"{table.path}: the names of two columns were expected as `pairs`, found {len(names):,}")
+    positions = tuple(position_of(table, "pairs", name) for name in names)
+    for position in positions:
+        if taken.setdefault(position, "pairs") != "pairs" or positions[0] == positions[1]:
+            name = quoted(table.columns[position])
+            raise InputError(f"{table.path}: a column for each role was expected, found {name} for two of them")
+    return positions
 
 
 def _told_of_index(table: Table, index: list[int], options: RoleOptions) -> int | None:

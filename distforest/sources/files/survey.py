@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,7 @@ from distforest.sources.files.roles import position_of
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from distforest.sources.files.roles import Roles
     from distforest.sources.files.tables import Table
@@ -48,6 +49,14 @@ LIKE_NUMBERS = r"[$€£(+-]*[.,]?\d[\d\s.,:/%$€£()_+-]*"
 
 LIKE_DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*"
 """What begins as a date does."""
+
+FORMS_WITH_MONTHS = tuple(
+    form.replace("%Y", year).replace("%b", month)
+    for year in ("%Y", "%y")
+    for month in ("%b", "%B")
+    for form in ("%d-%b-%Y", "%d %b %Y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d")
+)
+"""Formats of dates with the names of months."""
 
 FEW = 20
 """The most categories of a column of whole numbers in a message that suggests that they are categories."""
@@ -309,6 +318,8 @@ class _Decision:
         rare = min((kind for kind in kinds if kind != most), key=kinds.__getitem__)
         if {most, rare} == {"number", "word"} and re.fullmatch(LIKE_NUMBERS, self.seen.first_of["word"][1]):
             most, rare = "number", "word"  # numbers with marks that nobody has named, even if they are the most
+        if {most, rare} == {"date", "word"} and re.fullmatch(LIKE_DATE, self.seen.first_of["word"][1]):
+            most, rare = "date", "word"  # dates of another form, too
         row, text = self.seen.first_of[rare]
         wanted = {"number": "a number", "word": "a word", "date": "a date", "zoned date": "a date with a time zone"}
         return self._refused(
@@ -325,6 +336,8 @@ class _Decision:
                 return another
             if re.fullmatch(LIKE_NUMBERS, text):
                 return self._cure_of_marks(text)
+        if most == "date" and rare == "word" and re.fullmatch(LIKE_DATE, text):
+            return self._cure_of_dates(text)
         if not row and table.guessed and not table.headed:
             return "; if this row names the columns, give header=True"
         name = f"`categorical={quoted(self.name)}`"
@@ -374,7 +387,12 @@ class _Decision:
         if not as_category and (told := told_of_units(own.words)):
             cure = f"write plain numbers, or give `categorical={quoted(self.name)}` if they are categories"
             warn_caller(f"{self.table.path}: column {quoted(self.name)} {told}; {cure}")
-        self._told_of_words()
+        form = "" if as_category or self.table.typed else form_with_months(own.words)
+        if form:
+            cure = f"give `date_format={f'{self.name}={form}'!r}` if they are dates"
+            found = quoted(next(iter(own.words)))
+            warn_caller(f"{self.table.path}: column {quoted(self.name)} holds words like {found}; {cure}")
+        self._told_of_words(may_be_names=not form)
         kind = self.table.types[self.position]
         is_ordered = arrow.is_dictionary(kind) and kind.ordered
         return FeatureColumn(
@@ -389,13 +407,13 @@ class _Decision:
             return self._refused(row, words)
         return InputError(f"{self.table.path}: column {quoted(self.name)}: {words}")
 
-    def _told_of_words(self) -> None:
+    def _told_of_words(self, may_be_names: bool) -> None:
         """Tell what may be read otherwise than it was meant."""
         own, where = self.seen, f"{self.table.path}: column {quoted(self.name)}"
         if told := told_of_spellings(own.words, "categories"):
             warn_caller(f"{where}: {told}")
         n_words = sum(own.words.values())
-        if len(own.words) == n_words > FEW:
+        if may_be_names and len(own.words) == n_words > FEW:
             named = f"`id={quoted(self.name)}` or `drop={quoted(self.name)}`"
             warn_caller(f"{where} has another word in each row; give {named} if it names the rows")
         means = {word: n for word, n in own.missing_words.items() if word and word in self.cells.missing}
@@ -454,6 +472,29 @@ def forms_of_dates(texts: Sequence[str]) -> list[str]:
     forms = [mark.join((*order, year)) + time for order in (("%d", "%m"), ("%m", "%d"))]
     fits = [form for form, place in zip(forms, (2, 0), strict=True) if all(int(own[place]) <= 12 for own in parts)]
     return fits or forms[:1]
+
+
+def form_with_months(words: Iterable[str]) -> str:
+    """The format of dates that all words have, with months in English; "" if they have none.
+
+    Examples
+    --------
+    >>> form_with_months(["19-Sep-03", "2-May-03"]), form_with_months(["June 19, 2003"]), form_with_months(["1 may"])
+    ('%d-%b-%y', '%B %d, %Y', '')
+    """
+    left, forms = list(words), list(FORMS_WITH_MONTHS)
+    while left and forms:
+        word = left.pop()
+        forms = [form for form in forms if _has_form(word, form)]
+    return forms[0] if forms and words else ""
+
+
+def _has_form(word: str, form: str) -> bool:
+    try:
+        datetime.strptime(word, form)
+    except ValueError:
+        return False
+    return True
 
 
 def _in_order(words: Sequence[str] | Mapping[str, int]) -> tuple[str, ...]:

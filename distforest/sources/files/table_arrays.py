@@ -20,9 +20,11 @@ from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
 from distforest.sources.files.damage import readable
-from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, packed_names
+from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, packed_names, rows_of_ids
+from distforest.sources.files.pair_columns import numbers_of_rows, pairs_of_rows_in
 from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns
 from distforest.sources.files.tables import is_number
+from distforest.sources.opening import open_matrix
 from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 
 if TYPE_CHECKING:
@@ -64,7 +66,9 @@ class PlannedArray:
     columns: tuple[ColumnSummary, ...] = ()
 
 
-def arrays_of_table(table: Table, roles: Roles, cells: CellFormat, block_bytes: int) -> list[PlannedArray]:
+def arrays_of_table(
+    table: Table, roles: Roles, cells: CellFormat, block_bytes: int, rows: str | None = None
+) -> list[PlannedArray]:
     """Read a table once and more often, and plan the arrays that it becomes.
 
     Parameters
@@ -77,12 +81,34 @@ def arrays_of_table(table: Table, roles: Roles, cells: CellFormat, block_bytes: 
         How its texts are written.
     block_bytes
         Bytes of a block of rows as float64, about.
+    rows
+        Address of the rows of which pairs are; None: pairs are of numbers.
 
     Raises
     ------
     InputError
-        A column is of two kinds, a value is infinite, a label, target, weight or name is missing, or a weight negative.
+        A column is of two kinds, a pair of no rows, a value is infinite, a label, target, weight or name is missing, or
+        a weight negative.
     """
+    arrays = [_features_of(table, roles, cells, block_bytes)] if roles.features else []
+    if roles.pairs:
+        arrays.append(_pairs_of(table, roles.pairs, rows))
+    if roles.label is not None:
+        position = roles.label
+        arrays.append(labels_array(table.path, lambda: _labels_of(table, position, cells), table.typed))
+    for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
+        if role is not None:
+            arrays.append(_numbers_array(table, role, cells, name, what))
+    if roles.id is not None:
+        arrays.append(ids_array(table, roles.id))
+    if not arrays[0].shape[0]:
+        raise InputError(f"{table.path}: rows were expected, found none")
+    check_alike(table.path, arrays)
+    return arrays
+
+
+def _features_of(table: Table, roles: Roles, cells: CellFormat, block_bytes: int) -> PlannedArray:
+    """``X`` of a table, and what its columns hold."""
     found = found_columns(table, roles, cells)
     schema = Schema(found.columns)
     n_rows = max(1, block_bytes // (8 * len(table.columns)))
@@ -96,17 +122,23 @@ def arrays_of_table(table: Table, roles: Roles, cells: CellFormat, block_bytes: 
 
     is_named = table.headed or bool(schema.encodings)
     X = features_array(table.path, len(schema.columns), features, schema if is_named else None, place_in)
-    arrays = [replace(X, columns=found.summaries)]
-    if roles.label is not None:
-        position = roles.label
-        arrays.append(labels_array(table.path, lambda: _labels_of(table, position, cells), table.typed))
-    for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
-        if role is not None:
-            arrays.append(_numbers_array(table, role, cells, name, what))
-    if roles.id is not None:
-        arrays.append(ids_array(table, roles.id))
-    check_alike(table.path, arrays)
-    return arrays
+    return replace(X, columns=found.summaries)
+
+
+def _pairs_of(table: Table, positions: tuple[int, ...], rows: str | None) -> PlannedArray:
+    """``pairs``: row numbers, int64 of shape (n, 2), of rows that are named or numbered in two columns."""
+    left, right = (table.columns[position] for position in positions)
+    if rows is None:
+        told, cure = "by number, from 0", "; if these are names, give `rows`, the address of the rows that have them"
+        pairs = pairs_of_rows_in(table, positions, None, None, cure)
+    else:
+        address = rows_of_ids(rows)
+        n_rows = int(open_matrix(address).shape[0])
+        numbers = numbers_of_rows(address, n_rows, address)
+        told = f"of {address}, {'by number, from 0' if numbers is None else 'by name'}"
+        cure = "" if numbers is None else "; leave `rows` out if these are numbers"
+        pairs = pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}")
+    return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], {"columns": [left, right], "rows": told})
 
 
 def feature_blocks(
@@ -199,7 +231,8 @@ def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, wh
         if faults.first >= 0:
             bad[: faults.first + 1] = np.arange(faults.first + 1) == faults.first
         expected = "a finite number >= 0 as weight" if what == "weight" else "a finite number as target"
-        _refuse_first(table, position, pa.array(bad), plain(array), first, expected)
+        cure = "; if the column holds classes, give `label`" if what == "target" and faults.first >= 0 else ""
+        _refuse_first(table, position, pa.array(bad), plain(array), first, expected, cure)
         n_rows += len(values)
     attributes = {"column": column.name, **(OF_TARGETS if what == "target" else {})}
     return PlannedArray(name, (n_rows,), np.dtype(np.float64), blocks, attributes)
@@ -362,6 +395,9 @@ def labels_array(source: str, labels: LabelBlocks, typed: bool) -> PlannedArray:
     if kind == "f":
         check_labels(source, blocks())
     warning = doubt_of_classes(classes, typed)
+    if len(classes) == n_rows >= FEWEST_TO_COUNT:
+        named = "give `id` if the column names the rows, or `target` if it holds numbers to predict"
+        warning = warning or f"each of {n_rows:,} rows has a label that no other row has; {named}"
     return PlannedArray("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, warning)
 
 

@@ -110,6 +110,27 @@ def _check_date_format(form: str) -> None:
         raise InputError(f"date_format must be like '%d/%m/%Y', found {form!r}{why}")
 
 
+def is_file_of_data(address: str) -> bool:
+    """Whether an address is that of a local file that becomes arrays, by its suffix, or of a folder of tables.
+
+    Examples
+    --------
+    >>> [is_file_of_data(address) for address in ("new.csv.gz", "new.npy", "job.toml", "s3://b/new.csv")]
+    [True, True, False, False]
+    """
+    if "://" in address:
+        return False
+    path = Path(address)
+    return (kind_of_folder(address) if path.is_dir() else kind_by_suffix(path)) is not None
+
+
+def kind_by_suffix(path: Path) -> str | None:
+    """The format of a file by its suffix, in front of that of a packed file; None for any other."""
+    suffix = path.suffix.lower()
+    inner = PurePath(path.stem).suffix.lower() if suffix in UNPACKERS else ""
+    return TEXT_SUFFIXES.get(inner) if suffix in UNPACKERS else FORMATS.get(suffix)
+
+
 def format_of(source: str, option: str | None) -> str:
     """The format of a local file or folder, by the option ``format`` or its suffix; raises InputError."""
     if "://" in source:
@@ -121,13 +142,10 @@ def format_of(source: str, option: str | None) -> str:
         what = "a folder without a Parquet or Arrow file" if path.is_dir() else "a pipe or a device"
         raise InputError(f"{source}: a file was expected, found {what if path.exists() else 'none'}")
     known = sorted(set(FORMATS.values()))
-    suffix = path.suffix.lower()
-    inner = PurePath(path.stem).suffix.lower() if suffix in UNPACKERS else ""
-    by_suffix = TEXT_SUFFIXES.get(inner) if suffix in UNPACKERS else FORMATS.get(suffix)
-    kind = by_suffix if option is None else option
+    kind = kind_by_suffix(path) if option is None else option
     if kind not in known:
         found = f"the suffix {path.suffix!r}" if option is None else repr(option)
-        cure = "unpack it" if suffix in OTHER_PACKED else "give `format`"
+        cure = "unpack it" if path.suffix.lower() in OTHER_PACKED else "give `format`"
         raise InputError(f"{source}: format must be one of {', '.join(known)}, found {found}; {cure}")
     return kind
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import warnings
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ from distforest.sources.files.ingest import ingest
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    Refused = Callable[..., str]
+    Write = Callable[[str, str], str]
 
 NAN = float("nan")
 FRAME = pd.DataFrame(
@@ -397,3 +401,26 @@ def test_targets_of_whole_numbers_are_no_labels(tmp_path: Path) -> None:
     assert own.digest_ == SMERF(3, random_state=0).fit(X, Targets(np.arange(30) % 7 * 100.0)).digest_
     assert own.predict(X).dtype == np.float64
     assert SMERF(3, random_state=0).fit(X, Labels(y)).digest_ != own.digest_
+
+
+def test_dates_with_names_of_months_are_told_with_their_form(write: Write, tmp_path: Path) -> None:
+    table = write("prices.csv", "day,price\n" + "".join(f"{day}-Sep-03,{day}.5\n" for day in range(28, 0, -1)))
+    told = "column 'day' holds words like '28-Sep-03'; give `date_format='day=%d-%b-%y'` if they are dates"
+    with pytest.warns(UserWarning, match=re.escape(told)) as found:
+        ingest(table, str(tmp_path / "prices.zarr"))
+    assert len(found) == 1
+    written = ingest(table, str(tmp_path / "dates.zarr"), date_format="day=%d-%b-%y")
+    assert [column.kind for column in written["X"].columns] == ["date", "number"]
+
+
+@pytest.mark.parametrize("first", ["2020-01-02", "03/04/2020"])
+def test_dates_of_two_forms_are_refused_with_the_form_that_helps(
+    write: Write, refused: Refused, tmp_path: Path, first: str
+) -> None:
+    days = [first, "2020-01-02", "03/04/2020", first]
+    table = write("seen.csv", "seen,size\n" + "".join(f"{day},{size}\n" for size, day in enumerate(days)))
+    message = refused(table)
+    assert "column 'seen': a date was expected, found '03/04/2020'; if these are dates, say how they are wr" in message
+    assert "such as `date_format='%d/%m/%Y'` or `date_format='%m/%d/%Y'`" in message
+    written = ingest(table, str(tmp_path / "seen.zarr"), date_format="%d/%m/%Y")
+    assert [column.kind for column in written["X"].columns] == ["date", "number"]

@@ -16,6 +16,7 @@ import pytest
 import zarr
 from sklearn.datasets import load_iris
 
+from distforest import read_ids
 from distforest.sources.files import bounds, table_arrays
 from distforest.sources.files.ingest import ingest
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
         ("a,kind\n1,x\n2, \n", "kind", "row 1 (line 3), column 'kind': a label was expected, found ''"),
         ("a,kind\n1,1.5\n2,nan\n", "kind", "row 1 (line 3), column 'kind': a label was expected, found 'nan'"),
         ("a,kind\n1,1.5\n2,inf\n", "kind", "finite labels were expected, found inf in row 1"),
-        ("kind\n1\n", "kind", "found no other column"),
+        ("kind\n", "kind", "rows were expected, found none below the first"),
         ("a,a\n1,2\n", None, "found 'a' twice"),
         ("a,\n0,2\n", None, "a name was expected in column 1, found ''; name it, or leave it out"),
         ("0.1;0.2\n5.1;3.5\n", None, "columns were expected, found '0.1;0.2'; cells are read as separated by commas"),
@@ -61,6 +62,36 @@ if TYPE_CHECKING:
 )
 def test_csv_faults(write: Write, refused: Refused, text: str, label: str | None, message: str) -> None:
     assert message in refused(write("a.csv", text), label=label, chunk_bytes=16)
+
+
+@pytest.mark.parametrize(
+    ("role", "own"), [("label", ["fern", "moss", "fern"]), ("target", [1.5, 0.25, 2.0])], ids=["labels", "targets"]
+)
+def test_names_and_a_truth_alone_are_a_group_without_features(
+    write: Write, tmp_path: Path, role: str, own: list[object]
+) -> None:
+    rows = "".join(f"p{k},{value}\n" for k, value in enumerate(own))
+    group = str(tmp_path / "known.zarr")
+    arrays = ingest(write("known.csv", f"plant,known\n{rows}"), group, id="plant", **{role: "known"})
+    assert (list(arrays), arrays["y"].shape) == (["y", "ids"], (3,))
+    assert [read_ids(address).tolist() for address in (group, f"{group}/y")] == [["p0", "p1", "p2"]] * 2
+
+
+def test_words_as_targets_are_told_to_be_labels(write: Write, refused: Refused) -> None:
+    message = refused(write("plants.csv", "height,plant\n1,fern\n"), target="plant")
+    assert message.endswith("found 'fern'; fill it in, or leave its row out; if the column holds classes, give `label`")
+
+
+def test_a_label_of_its_own_in_each_row_is_told(write: Write, tmp_path: Path) -> None:
+    rows = "".join(f"{7 * k % 10},p{k}\n" for k in range(10))
+    with pytest.warns(UserWarning, match="each of 10 rows has a label that no other row has; give `id` if the column "):
+        ingest(write("plants.csv", f"height,plant\n{rows}"), str(tmp_path / "plants.zarr"), label="plant")
+    ingest(write("twice.csv", f"height,plant\n{rows}3,p1\n"), str(tmp_path / "twice.zarr"), label="plant")
+
+
+def test_a_table_without_features_and_without_a_truth_is_refused(write: Write, refused: Refused) -> None:
+    message = refused(write("names.csv", "plant\nfern\n"), id="plant")
+    assert "features, or a `label` or `target`, were expected, found no other column" in message
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""Whether rows that are scored are those from which a forest has learned: answers about these say little of new rows.
+
+A forest does not keep its training rows, but the leaf of each in every tree. A training row ends in its own leaves
+again, in all trees. A new row may do so, too, where rows are near each other or trees are small; then training rows
+share all leaves with each other just as often. So what tells is how many more rows end as training rows do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from distforest.amounts import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.sources.source import Int32s
+
+    Keys = NDArray[np.uint64]
+
+LEARNED_ROWS = "learned_rows"
+"""The attribute of answers about rows from which the forest seems to have learned: what was told of them."""
+
+FEWEST_KNOWN = 10
+"""Fewer rows that end as training rows do are not told of."""
+
+LEAST_EXCESS, LEAST_DEVIATIONS = 0.2, 5.0
+"""How many more rows must end as training rows do than these share leaves: as a share of all, in standard deviations.
+
+Of seven data sets, with 10, 50 and 200 trees, deep and shallow, the share of test rows that end as a training row does
+lies at most 0.09 above that of training rows that share all leaves with another one."""
+
+
+class LearnedLeaves(NamedTuple):
+    """The leaves of training rows in all trees.
+
+    Attributes
+    ----------
+    keys
+        A number for each set of leaves in which a training row ends, sorted.
+    n_rows, n_alike
+        The number of training rows, and of those that end as another one does.
+    """
+
+    keys: Keys
+    n_rows: int
+    n_alike: int
+
+    @classmethod
+    def of(cls, nodes: Int32s) -> LearnedLeaves:
+        """Those of training rows by their nodes, shape (n_trees, n_rows)."""
+        keys, counts = np.unique(leaf_keys(nodes), return_counts=True)
+        return cls(keys, nodes.shape[1], int(counts[counts > 1].sum()))
+
+    def seen(self, nodes: Int32s) -> SeenLeaves:
+        """Count which rows end as a training row does, by their nodes, shape (n_trees, n)."""
+        return SeenLeaves(nodes.shape[1], int(np.isin(leaf_keys(nodes), self.keys).sum()), self.n_rows, self.n_alike)
+
+
+class SeenLeaves(NamedTuple):
+    """How many of some rows end as a training row does; and how many of the training rows as another one."""
+
+    n: int
+    n_known: int
+    n_training: int
+    n_alike: int
+
+    def joined(self, other: SeenLeaves) -> SeenLeaves:
+        """What is seen of both."""
+        return self._replace(n=self.n + other.n, n_known=self.n_known + other.n_known)
+
+    def told(self) -> str:
+        """A warning if rows are those that the forest has learned from; else an empty string.
+
+        Examples
+        --------
+        >>> SeenLeaves(40, 40, 100, 3).told()
+        'of 40 rows 40 end in the leaves of training rows, in all trees: the forest seems to have learned from them, and
+        its answers about them say little of new rows; judge it by rows that were kept apart, as `distforest split`
+        does, or out of bag'
+        >>> SeenLeaves(40, 3, 100, 3).told(), SeenLeaves(40, 40, 100, 97).told()
+        ('', '')
+        """
+        known, alike = self.n_known / max(1, self.n), (self.n_alike + 1) / (self.n_training + 2)
+        deviation = np.sqrt(alike * (1 - alike) * (1 / max(1, self.n) + 1 / self.n_training))
+        if self.n_known < FEWEST_KNOWN or known - alike < max(LEAST_EXCESS, LEAST_DEVIATIONS * deviation):
+            return ""
+        found = f"of {counted(self.n, 'row')} {self.n_known:,} end in the leaves of training rows, in all trees"
+        why = "the forest seems to have learned from them, and its answers about them say little of new rows"
+        return f"{found}: {why}; judge it by rows that were kept apart, as `distforest split` does, or out of bag"
+
+
+def leaf_keys(nodes: Int32s) -> Keys:
+    """A number for the nodes of each row in all trees, shape (n_rows,): the same for the same nodes.
+
+    Examples
+    --------
+    >>> one, other, third = leaf_keys(np.array([[0, 0, 1], [5, 5, 5]], np.int32))
+    >>> bool(one == other), bool(one == third)
+    (True, False)
+    """
+    factors = np.random.default_rng(0).integers(1 << 63, size=len(nodes), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    keys = np.zeros(nodes.shape[1], np.uint64)
+    for factor, of_tree in zip(factors, nodes, strict=True):
+        keys += (of_tree.astype(np.uint64) + np.uint64(1)) * factor
+    return keys

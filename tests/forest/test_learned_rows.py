@@ -1,0 +1,55 @@
+"""Rows from which a forest has learned are known by their leaves; new rows of bundled data are not taken for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+
+from distforest import SMERF, URerF
+from distforest.forest import scoring
+from distforest.forest.learned_rows import LearnedLeaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distforest.forest.forest import Forest
+
+
+def told_of(forest: Forest, rows: np.ndarray) -> str:
+    assert forest.learned_leaves is not None
+    return forest.learned_leaves.seen(scoring.apply(forest, forest.source(rows.astype(np.float32)))).told()
+
+
+@pytest.mark.parametrize("n_trees", [10, 60])
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+def test_new_rows_of_bundled_data_are_not_taken_for_learned_ones(load: Callable[..., tuple], n_trees: int) -> None:
+    X, y = load(return_X_y=True)
+    assert told_of(SMERF(n_trees, random_state=0).fit(X[::2], y[::2]).forest_, X[1::2]) == ""
+
+
+def test_learned_rows_are_known_in_any_order_and_among_others() -> None:
+    X, y = load_wine(return_X_y=True)
+    forest = SMERF(60, random_state=0).fit(X[::2], y[::2]).forest_
+    learned = X[::2][::-1]
+    assert told_of(forest, learned).startswith("of 89 rows 89 end in the leaves of training rows, in all trees: the ")
+    assert told_of(forest, np.concatenate([learned[:40], X[1::2]])).startswith("of 129 rows 4")
+
+
+def test_where_training_rows_share_all_leaves_nothing_is_told() -> None:
+    X = np.arange(40)[:, None] % 2
+    assert told_of(SMERF(10, random_state=0).fit(X, X[:, 0]).forest_, X) == ""
+
+
+def test_a_forest_that_was_taught_nothing_knows_no_learned_rows() -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    assert URerF(5, min_samples_split=10, random_state=0).fit(rows).forest_.learned_leaves is None
+
+
+def test_rows_are_counted_by_all_their_leaves() -> None:
+    nodes = np.array([[0, 0, 1, 1], [2, 3, 2, 2]], np.int32)
+    learned = LearnedLeaves.of(nodes)
+    assert (learned.n_rows, learned.n_alike, len(learned.keys)) == (4, 2, 3)
+    assert learned.seen(np.array([[0, 1, 2], [2, 3, 2]], np.int32))[:2] == (3, 1)

@@ -1,0 +1,94 @@
+"""Pairs in tables: by names or numbers of rows, with what is known of each; what is no row is refused at the door."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import zarr
+
+from distforest.errors import InputError
+from distforest.sources.files.ingest import ingest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Refused = Callable[..., str]
+    Write = Callable[[str, str], str]
+
+NAMED = "left,right,same,sure,note\nfern,moss,no,1,x\nmoss,pine,yes,0.5,y\n"
+NUMBERED = "i,j,similar\n0,1,0\n2,1,1\n"
+
+
+@pytest.fixture
+def things(write: Write, tmp_path: Path) -> str:
+    """A group whose rows have names, and no features."""
+    table = write("things.csv", "name,kind\nfern,a\nmoss,b\npine,b\n")
+    ingest(table, f"{tmp_path}/things.zarr", id="name", label="kind")
+    return f"{tmp_path}/things.zarr"
+
+
+def test_pairs_of_names_become_row_numbers(write: Write, things: str, tmp_path: Path) -> None:
+    group = str(tmp_path / "links.zarr")
+    options = {"pairs": ["left,right"], "rows": things, "label": "same", "weight": "sure"}
+    written = ingest(write("links.csv", NAMED), group, **options)  # type: ignore[arg-type]
+    found = zarr.open_group(group, mode="r")
+    assert list(written) == ["pairs", "y", "weights"]
+    assert found["pairs"][:].tolist() == [[0, 1], [1, 2]]
+    assert found["pairs"].dtype == np.int64
+    assert dict(found["pairs"].attrs)["rows"] == f"of {things}/y, by name"
+    assert (found["y"][:].tolist(), found["y"].attrs["classes"]) == ([0, 1], ["no", "yes"])
+
+
+@pytest.mark.parametrize("rows", [None, "numbers.zarr"])
+def test_numbers_of_rows_are_read_as_they_are(write: Write, tmp_path: Path, rows: str | None) -> None:
+    ingest(write("numbers.csv", "height\n1\n2\n3\n"), str(tmp_path / "numbers.zarr"))
+    given = None if rows is None else str(tmp_path / rows)
+    group = str(tmp_path / "links.zarr")
+    ingest(write("links.csv", NUMBERED), group, pairs=["i", "j"], rows=given, label="similar")
+    found = zarr.open_group(group, mode="r")
+    assert sorted(found) == ["pairs", "y"]
+    assert found["pairs"][:].tolist() == [[0, 1], [2, 1]]
+    assert str(found["pairs"].attrs["rows"]).endswith("by number, from 0")
+
+
+def test_columns_of_features_stand_beside_pairs_if_they_are_named(write: Write, things: str, tmp_path: Path) -> None:
+    group = str(tmp_path / "links.zarr")
+    written = ingest(write("links.csv", NAMED), group, pairs=["left,right"], rows=things, columns=["sure"])
+    assert {name: array.shape for name, array in written.items()} == {"X": (2, 1), "pairs": (2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        (NAMED, {"pairs": ["left,right"]}, "numbers of rows, from 0, were expected, found 'fern'; if these are names"),
+        (NAMED.replace("pine", "oak"), {"rows": "things"}, "(line 3): the names of rows were expected, found 'oak'"),
+        (NUMBERED, {"pairs": ["i,j"], "rows": "things"}, "leave `rows` out if these are numbers"),
+        (NUMBERED.replace("2,1", "3,1"), {"pairs": ["i,j"], "rows": "numbers"}, "0 to 2, were expected, found '3'"),
+        (NUMBERED.replace("2,1", "-2,1"), {"pairs": ["i,j"]}, "from 0, were expected, found '-2'"),
+        (NUMBERED.replace("2,1", "2.5,1"), {"pairs": ["i,j"]}, "from 0, were expected, found '2.5'"),
+        (NUMBERED, {"pairs": ["i"]}, "the names of two columns were expected as `pairs`, found 1"),
+        (NUMBERED, {"pairs": ["i,i"]}, "a column for each role was expected, found 'i' for two of them"),
+        (NUMBERED, {"pairs": ["i,j"], "label": "j"}, "a column for each role was expected, found 'j' for two of them"),
+        (NUMBERED, {"pairs": [], "rows": "things"}, "`rows` are those of `pairs`, found "),
+        ("i,j\n", {"pairs": ["i,j"]}, "rows were expected, found none"),
+    ],
+)
+def test_what_is_no_pair_of_rows_is_refused(
+    write: Write, refused: Refused, things: str, tmp_path: Path, text: str, options: dict[str, object], told: str
+) -> None:
+    ingest(write("numbers.csv", "height\n1\n2\n3\n"), str(tmp_path / "numbers.zarr"))
+    places = {"things": things, "numbers": str(tmp_path / "numbers.zarr")}
+    given = {"pairs": ["left,right"], **options}
+    if "rows" in given:
+        given["rows"] = places[str(given["rows"])]
+    assert told in refused(write("links.csv", text), **given)
+
+
+def test_rows_of_one_name_are_no_rows_of_pairs(write: Write, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="1 row has the name of an earlier one"):
+        ingest(write("twice.csv", "name,kind\nfern,a\nfern,b\n"), f"{tmp_path}/twice.zarr", id="name", label="kind")
+    with pytest.raises(InputError, match="pairs of names need names that differ, found 1 row named as another"):
+        ingest(write("links.csv", NAMED), f"{tmp_path}/l.zarr", pairs=["left", "right"], rows=f"{tmp_path}/twice.zarr")
