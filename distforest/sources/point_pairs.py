@@ -259,9 +259,9 @@ class PointPairs:
 
     @property
     def reading(self) -> PairReading:
-        """The pairs as kernels take them."""
-        reading = self.columns.column_reading
-        return PairReading(self.points, self.others, self.left, self.right, reading, bool(self.is_complete))
+        """The pairs as kernels take them; points that were pickled can be written to until then."""
+        points, others, columns = _readable(self.points), _readable(self.others), self.columns.column_reading
+        return PairReading(points, others, self.left, self.right, columns, bool(self.is_complete))
 
     @cached_property
     def observed(self) -> ObservedBits:

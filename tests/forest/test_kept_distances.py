@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -29,7 +30,7 @@ def forest_of(seed: int, weighted: bool = False, offset: float = 0.0) -> Forest:
 
 
 @pytest.mark.kernels
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5 if numba.config.DISABLE_JIT else 15, deadline=None)  # a third of a second each without
 @given(seed=st.integers(0, 999), weighted=st.booleans(), offset=st.sampled_from([0.0, 7.0]))
 def test_a_row_has_the_bits_of_the_leaf_table(seed: int, weighted: bool, offset: float) -> None:
     forest = forest_of(seed, weighted, offset)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -22,6 +20,8 @@ from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pair
 from distforest.errors import InputError, JobError
 from distforest.jobs.on_dask import DASK_SETTINGS, OnDask, local_cluster
 from distforest.sources.lazy.source import opened_ledger
+from tests.forked_workers import run_forked
+from tests.sources.lazy.asked_apart import kills_its_worker
 from tests.sources.lazy.test_source import Counted
 
 X, Y = load_iris(return_X_y=True)
@@ -265,66 +265,54 @@ def test_cross_validation_over_places_in_the_objects() -> None:
     assert cross_val_score(forest, IDS, Y, cv=3).mean() > 0.9
 
 
-FIT = """
-import json, os, signal, sys
-import numpy as np
-from distforest import Lazy, SimForestClassifier
+class Logged:
+    """The distances as a function that logs what it is asked for, and kills its process at a call."""
 
-ledger, log, fatal = sys.argv[1], sys.argv[2], int(sys.argv[3])
-data = np.load(sys.argv[4])
-DISTANCES, Y = data["DISTANCES"], data["Y"]
-IDS = np.arange(len(Y))
-calls = 0
+    def __init__(self, log: Path, fatal: int) -> None:
+        self.log, self.fatal, self.calls = log, fatal, 0
 
-def distance(left, right):
-    global calls
-    calls += 1
-    with open(log, "a") as file:
-        for pair in zip(left.tolist(), right.tolist()):
-            print(json.dumps(pair), file=file)
-    if calls == fatal:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return DISTANCES[left, right]
+    def __call__(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        self.calls += 1
+        with self.log.open("a") as file:
+            for pair in zip(left.tolist(), right.tolist(), strict=True):
+                print(json.dumps(pair), file=file)
+        if self.calls == self.fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.asarray(DISTANCES[left, right])
 
-lazy = Lazy(distance, kind="distance", ledger=ledger, batch_size=60, budget=3000)
-forest = SimForestClassifier(lazy, n_estimators=6, random_state=0).fit(IDS, Y)
-print(forest.digest_, forest.n_evaluations_, forest.n_closed_)
-"""
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (Path(), -1)  # neither the log nor the death decides the values
 
 
-def run_fit(folder: Path, fatal: int) -> subprocess.CompletedProcess[str]:
-    """A fit in a process of its own, with its ledger and its log of asked pairs in a folder."""
-    np.savez(folder / "data.npz", DISTANCES=DISTANCES, Y=Y)
-    command = [sys.executable, "-c", FIT, *(str(folder / name) for name in ("ledger", "log")), str(fatal)]
-    command.append(str(folder / "data.npz"))
-    root = str(Path(__file__).parents[2])
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=root, env={**os.environ, "PYTHONPATH": root}
-    )
+def fit_and_tell(folder: Path, fatal: int) -> None:
+    """Fit with a ledger and a log of asked pairs in a folder, and tell there the digest and the price."""
+    lazy = Lazy(Logged(folder / "log", fatal), kind="distance", ledger=folder / "ledger", batch_size=60, budget=3000)
+    forest = SimForestClassifier(lazy, n_estimators=6, random_state=0).fit(IDS, Y)
+    (folder / "told").write_text(f"{forest.digest_} {forest.n_evaluations_} {forest.n_closed_}")
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a fit prints that is left alone: its digest and its price."""
-    done = run_fit(tmp_path_factory.mktemp("plain"), -1)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """What a fit tells that is left alone: its digest and its price."""
+    folder = tmp_path_factory.mktemp("plain")
+    assert run_forked(fit_and_tell, folder, -1) == 0
+    return (folder / "told").read_text()
 
 
 @pytest.mark.parametrize("fatal", [1, 12])
 def test_a_process_that_is_killed_between_a_return_and_the_commit_loses_one_batch(
     fatal: int, plain: str, tmp_path: Path
 ) -> None:
-    killed = run_fit(tmp_path, fatal)
-    assert killed.returncode == -9
-    again = run_fit(tmp_path, -1)
-    assert again.returncode == 0, again.stderr
-    assert again.stdout == plain  # the same forest, at the same price
+    assert run_forked(fit_and_tell, tmp_path, fatal) == -signal.SIGKILL
+    assert not (tmp_path / "told").exists()
+    assert run_forked(fit_and_tell, tmp_path, -1) == 0
+    again = (tmp_path / "told").read_text()
+    assert again == plain  # the same forest, at the same price
     asked = Counter(tuple(json.loads(line)) for line in (tmp_path / "log").read_text().splitlines())
     twice = [pair for pair, times in asked.items() if times > 1]
     assert 0 < len(twice) <= 60
     assert max(asked.values()) == 2
-    assert len(asked) == int(again.stdout.split()[1])
+    assert len(asked) == int(again.split()[1])
 
 
 def test_a_failure_that_stays_ends_the_fit_and_keeps_what_was_paid(tmp_path: Path) -> None:
@@ -379,13 +367,6 @@ def test_batches_run_on_workers_and_a_killed_process_costs_its_batch(tmp_path: P
     asked = Counter(log.read_text().splitlines())
     assert 0 < sum(times > 1 for times in asked.values()) <= 2 * 40  # under way: one batch in each of two workers
     assert len(asked) == forest.n_evaluations_
-
-
-def kills_its_worker(_left: np.ndarray, _right: np.ndarray) -> np.ndarray:
-    """End the worker that asks; this process ends with it."""
-    os.kill(os.getppid(), 9)
-    signal.pause()
-    raise AssertionError("still alive")
 
 
 @pytest.mark.cluster

@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import dask
 import distributed
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ from distforest.jobs.stop import SIGN
 from distforest.jobs.train import GrowTask, Options, fit, fit_here
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
+from tests.forked_workers import METHOD
 from tests.jobs.faults import POINTS, Faults, faulty, growths
 
 N_TREES = 50
@@ -201,7 +203,8 @@ def test_a_cluster_starts_without_a_word_on_a_machine_that_is_busy(
         return distributed.utils.warn_on_duration(timedelta(seconds=-1), message)
 
     monkeypatch.setattr(distributed.core, "warn_on_duration", always)
-    with local_cluster(1, folder=tmp_path) as cluster:
+    fresh = {METHOD: "spawn"}  # as users' workers are, which take the environment that Dask is told to start them in
+    with dask.config.set(fresh), local_cluster(1, folder=tmp_path) as cluster:
         assert times
         (told,) = cluster.client.run(told_of_slow_folders).values()
         assert told == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -137,6 +140,14 @@ def test_pairs_of_two_sets_of_points() -> None:
     assert whole(source).tolist() == [[6.0, 4.0], [4.0, 2.0]]
     assert whole(source.of_pairs(source.left[:1], source.right[1:])).tolist() == [[1.0, 0.5]]
     assert source.of_pairs(source.left[:0], source.right[:0]).shape == (0, 2)
+
+
+def test_kernels_are_compiled_once_for_points_of_this_process_and_of_workers() -> None:
+    points = np.array([[0.0, 3.0], [1.0, 1.0]], np.float32)
+    pairs = PointPairs.of(PairColumns("difference_mean", 2), points, [[0, 1]])
+    columns, numbers = pairs.columns, pairs.left
+    for same in (pickle.loads(pickle.dumps(pairs)), PointPairs(columns, points, points, numbers, numbers)):
+        assert numba.typeof(same.reading) == numba.typeof(pairs.reading)
 
 
 def test_points_are_held_once_as_they_are() -> None:

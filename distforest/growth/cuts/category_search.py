@@ -68,7 +68,8 @@ class CategorySearch:
         size = np.diff(projections.offset)
         which = np.zeros(len(size), np.bool_)
         which[size > 0] = self.n_categories[projections.columns[projections.offset[:-1][size > 0]]] > 0
-        return which.reshape(projections.n_nodes, projections.width).T
+        # Of one node the transposed array lies in C order in any case: kernels are compiled once for any number.
+        return np.ascontiguousarray(which.reshape(projections.n_nodes, projections.width).T)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -138,7 +139,7 @@ def test_neighbours_are_the_nearest_of_all(n_neighbors: int) -> None:
         assert distances.tolist() == np.take_along_axis(apart, order, axis=1).tolist()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=6 if numba.config.DISABLE_JIT else 40, deadline=None)  # half a second each without
 @given(
     st.sampled_from(["majority", "mean"]),
     st.sampled_from([5, 12, 40]),

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from distforest.growth.cuts.category_search import RanksCategories
+from distforest.growth.cuts.category_search import CategorySearch, RanksCategories
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.sources.source import Projections
 from tests import samples
 from tests.reference import naive
 from tests.reference.naive_categories import best_gain, best_subset, order_of_means
@@ -181,6 +182,16 @@ def test_nothing_depends_on_the_codes() -> None:
         np.testing.assert_array_equal(
             node.ranks(criterion, coded.tolist()), node.ranks(criterion, renamed.tolist()), strict=True
         )
+
+
+def test_kernels_are_compiled_once_for_one_node_and_for_several() -> None:
+    search, found = CategorySearch(np.array([3, 0], np.int32)), []
+    for n in (1, 2):
+        columns = np.tile(np.array([0, 1], np.int32), n)
+        found.append(search.of_categories(Projections(2, np.arange(2 * n + 1), columns, np.ones(2 * n))))
+    one, several = found
+    assert (one.tolist(), several.tolist()) == ([[True], [False]], [[True, True], [False, False]])
+    assert numba.typeof(one) == numba.typeof(several)
 
 
 def test_categories_that_differ_in_nothing_can_be_parted() -> None:
