@@ -26,6 +26,9 @@ LEARNED_ROWS = "learned_rows"
 FEWEST_KNOWN = 10
 """Fewer rows that end as training rows do are not told of."""
 
+MOST_KEYS, KEYS_AT_ONCE = 1 << 20, 1 << 18
+"""Training rows of which about so many are compared, and how many are numbered at a time."""
+
 LEAST_EXCESS, LEAST_DEVIATIONS = 0.2, 5.0
 """How many more rows must end as training rows do than these share leaves: as a share of all, in standard deviations.
 
@@ -36,27 +39,52 @@ lies at most 0.09 above that of training rows that share all leaves with another
 class LearnedLeaves(NamedTuple):
     """The leaves of training rows in all trees.
 
+    Of more than `MOST_KEYS` rows, those are compared whose leaves have a key of every ``every``-th kind, and so are
+    later rows: whether a row is among them depends on its leaves alone.
+
     Attributes
     ----------
     keys
-        A number for each set of leaves in which a training row ends, sorted.
+        A number for each set of leaves in which a compared training row ends, sorted.
     n_rows, n_alike
-        The number of training rows, and of those that end as another one does.
+        The number of compared training rows, and of those that end as another one does.
+    every
+        Which rows are compared: 1 for all.
+
+    Examples
+    --------
+    >>> learned = LearnedLeaves.of(np.array([[1, 1, 2, 4], [1, 1, 3, 4]], np.int32))
+    >>> learned.n_rows, learned.n_alike
+    (4, 2)
+    >>> learned.seen(np.array([[2, 2], [3, 4]], np.int32)).n_known
+    1
     """
 
     keys: Keys
     n_rows: int
     n_alike: int
+    every: int = 1
 
     @classmethod
     def of(cls, nodes: Int32s) -> LearnedLeaves:
         """Those of training rows by their nodes, shape (n_trees, n_rows)."""
-        keys, counts = np.unique(leaf_keys(nodes), return_counts=True)
-        return cls(keys, nodes.shape[1], int(counts[counts > 1].sum()))
+        every = max(1, nodes.shape[1] // MOST_KEYS)
+        own = np.concatenate(
+            [
+                _compared(leaf_keys(nodes[:, first : first + KEYS_AT_ONCE]), every)
+                for first in range(0, nodes.shape[1], KEYS_AT_ONCE)
+            ]
+        )
+        keys, counts = np.unique(own, return_counts=True)
+        return cls(keys, len(own), int(counts[counts > 1].sum()), every)
 
     def seen(self, nodes: Int32s) -> SeenLeaves:
         """Count which rows end as a training row does, by their nodes, shape (n_trees, n)."""
-        return SeenLeaves(nodes.shape[1], int(np.isin(leaf_keys(nodes), self.keys).sum()), self.n_rows, self.n_alike)
+        own = _compared(leaf_keys(nodes), self.every)
+        if not len(self.keys):
+            return SeenLeaves(len(own), 0, 0, 0)
+        place = np.searchsorted(self.keys, own).clip(max=len(self.keys) - 1)
+        return SeenLeaves(len(own), int((self.keys[place] == own).sum()), self.n_rows, self.n_alike)
 
 
 class SeenLeaves(NamedTuple):
@@ -83,13 +111,20 @@ class SeenLeaves(NamedTuple):
         >>> SeenLeaves(40, 3, 100, 3).told(), SeenLeaves(40, 40, 100, 97).told()
         ('', '')
         """
-        known, alike = self.n_known / max(1, self.n), (self.n_alike + 1) / (self.n_training + 2)
-        deviation = np.sqrt(alike * (1 - alike) * (1 / max(1, self.n) + 1 / self.n_training))
-        if self.n_known < FEWEST_KNOWN or known - alike < max(LEAST_EXCESS, LEAST_DEVIATIONS * deviation):
+        if self.n_known < FEWEST_KNOWN:
+            return ""
+        known, alike = self.n_known / self.n, (self.n_alike + 1) / (self.n_training + 2)
+        deviation = np.sqrt(alike * (1 - alike) * (1 / self.n + 1 / self.n_training))
+        if known - alike < max(LEAST_EXCESS, LEAST_DEVIATIONS * deviation):
             return ""
         found = f"of {counted(self.n, 'row')} {self.n_known:,} end in the leaves of training rows, in all trees"
         why = "the forest seems to have learned from them, and its answers about them say little of new rows"
         return f"{found}: {why}; judge it by rows that were kept apart, as `distforest split` does, or out of bag"
+
+
+def _compared(keys: Keys, every: int) -> Keys:
+    """The keys of rows that are compared."""
+    return keys if every == 1 else keys[(keys >> np.uint64(32)) % np.uint64(every) == 0]
 
 
 def leaf_keys(nodes: Int32s) -> Keys:

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 from distforest import SMERF, URerF
-from distforest.forest import scoring
+from distforest.forest import learned_rows, scoring
 from distforest.forest.learned_rows import LearnedLeaves
 
 if TYPE_CHECKING:
@@ -53,3 +53,28 @@ def test_rows_are_counted_by_all_their_leaves() -> None:
     learned = LearnedLeaves.of(nodes)
     assert (learned.n_rows, learned.n_alike, len(learned.keys)) == (4, 2, 3)
     assert learned.seen(np.array([[0, 1, 2], [2, 3, 2]], np.int32))[:2] == (3, 1)
+
+
+def test_of_many_rows_some_are_compared_wherever_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    nodes, others = rng.integers(0, 30, (2, 5, 4000)).astype(np.int32)
+    whole = LearnedLeaves.of(nodes)
+    monkeypatch.setattr(learned_rows, "MOST_KEYS", 1000)
+    monkeypatch.setattr(learned_rows, "KEYS_AT_ONCE", 300)
+    some = LearnedLeaves.of(nodes)
+    assert (whole.every, some.every) == (1, 4)
+    assert 800 < some.n_rows < 1200
+    asked = rng.permutation(4000)[:500]
+    seen = some.seen(nodes[:, asked])
+    assert seen.n == seen.n_known
+    assert 80 < seen.n < 170
+    assert seen.told()
+    assert not some.seen(others).told()
+
+
+def test_where_all_rows_share_leaves_there_may_be_none_to_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = np.zeros((3, 100), np.int32)
+    monkeypatch.setattr(learned_rows, "MOST_KEYS", 1)
+    learned = LearnedLeaves.of(nodes)
+    assert learned.n_rows in {0, 100}
+    assert not learned.seen(nodes).told()
