@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from distforest.errors import InputError
+from distforest.sources.arrays import row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -62,7 +63,10 @@ def _with_others(rows: np.ndarray | scipy.sparse.spmatrix, places: Collection[in
     if not places:
         return []
     if isinstance(rows, np.ndarray):
-        return [place for place in places if _is_other(rows[:, place]).any()]
+        has_others, own = np.zeros(rows.shape[1], np.bool_), np.array(places)
+        for _, block in row_blocks(rows):
+            has_others[own] |= _is_other(block if len(own) == block.shape[1] else block[:, own]).any(axis=0)
+        return np.flatnonzero(has_others).tolist()
     stored = scipy.sparse.csr_array(rows)
     return sorted(set(stored.indices[_is_other(stored.data)].tolist()) & set(places))
 

@@ -69,6 +69,9 @@ ALL_ALIKE = 1e-10
 """If gamma times the median squared distance of two rows is less, float64 leaves six digits or fewer to tell
 similarities ``"rbf"`` apart."""
 
+SEEN_ALIKE = 700.0
+"""If gamma times the median squared distance is no more, half of all pairs have a similarity above 0 in float64."""
+
 MOST_ALONE, FEWEST_ALONE, MOST_COMPARED_CELLS = 64, 8, 1 << 26
 """At most so many evenly spaced objects are compared with all others, and at least so many: fewer if so many cells have
 to be read."""
@@ -474,8 +477,9 @@ def told_of_gamma(features: Float32s, gamma: float) -> str:
     apart = features[left].astype(np.float64) - features[right]
     squares = np.nansum(apart * apart, axis=1)
     squares = squares[squares > 0.0]
-    if not len(squares) or gamma * float(np.median(squares)) >= ALL_ALIKE:
-        return _told_of_large_gamma(features, gamma)
+    typical = gamma * float(np.median(squares)) if len(squares) else ALL_ALIKE
+    if typical >= ALL_ALIKE:
+        return _told_of_large_gamma(features, gamma) if typical > SEEN_ALIKE else ""
     found = f"gamma={gamma:.3g} is so small for these features that nearly all similarities 'rbf' are 1"
     follows = "hardly any digit is left to tell objects apart"
     cure = "correct what is far from all other values, center the columns, or give a larger gamma"

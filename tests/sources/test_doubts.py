@@ -693,6 +693,13 @@ def test_the_default_gamma_of_real_features_is_not_told(load: Any) -> None:
         assert told_of_gamma(features, 1.0 / (features.shape[1] * float(features.var()))) == ""
 
 
+def test_an_ordinary_gamma_costs_no_comparison_of_rows_with_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doubts, "_told_of_large_gamma", None)
+    features = StandardScaler().fit_transform(load_wine(return_X_y=True)[0]).astype(np.float32)
+    assert told_of_gamma(features, 1.0) == ""
+    assert told_of_gamma(np.ones((9, 2), np.float32), 1e9) == ""  # all are alike
+
+
 @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
 def test_a_gamma_that_leaves_objects_alone_is_told(load: Any) -> None:
     features = load(return_X_y=True)[0].astype(np.float32)
