@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 LEAF = -1
 """The child number of a node that has no children."""
 
+GATHERED_ROWS = 1 << 14
+"""Rows that lack values and walk together; what is copied for them of all trees takes little memory."""
+
 
 class RoutedNodes(NamedTuple):
     """The nodes as `route_array` reads them: arrays of `NodeTable`, with the places of roots and projections."""
@@ -446,11 +449,14 @@ def _walk_side_by_side(
     twice = table.steps_of_twice if left.any() else None
     if twice is None:
         return left
-    own = np.flatnonzero(lacks)
-    asked, found = wanted[:, own], ends[:, own]
-    walk_twice(twice, table.tree_start, block_rows(2 * values.shape[1]), values, rows[own], asked, found)
-    ends[:, own] = found
-    return np.zeros_like(left)
+    step = block_rows(2 * values.shape[1])
+    numbers = np.flatnonzero(lacks)
+    for own in np.split(numbers, range(GATHERED_ROWS, len(numbers), GATHERED_ROWS)):
+        asked, found = wanted[:, own], ends[:, own]
+        walk_twice(twice, table.tree_start, step, values, rows[own], asked, found)
+        ends[:, own] = found
+    left.fill(False)
+    return left
 
 
 @kernel

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distforest.forest import table as node_tables
 from distforest.forest import tree_tops
 from distforest.forest.missing import ALL_OBSERVED
 from distforest.forest.table import NodeTable, route, route_levels
@@ -45,10 +46,18 @@ def table_of(sizes: list[int], with_lists: bool, seed: int) -> NodeTable:
     st.sampled_from([0.5, 1.0]),
     st.booleans(),
     st.booleans(),
+    st.sampled_from([7, node_tables.GATHERED_ROWS]),
     st.integers(0, 99),
 )
 def test_rows_that_lack_values_end_where_they_do_level_by_level(
-    sizes: list[int], n: int, lacking: float, share: float, with_lists: bool, with_tops: bool, seed: int
+    sizes: list[int],
+    n: int,
+    lacking: float,
+    share: float,
+    with_lists: bool,
+    with_tops: bool,
+    gathered: int,
+    seed: int,
 ) -> None:
     table, rng = table_of(sizes, with_lists, seed), np.random.default_rng(seed)
     X = np.column_stack([rng.integers(0, N_CATEGORIES + 2, n), rng.choice([-2.0, -1.0, 0.0, 0.5, 3e38], n)])
@@ -61,7 +70,8 @@ def test_rows_that_lack_values_end_where_they_do_level_by_level(
         patch.setattr(tree_tops, "COST_OF_COLUMN", cost)
         patch.setattr(tree_tops, "COST_OF_NODE", cost)
         assert table.steps_of_twice is not None
-    assert route(table, source, rows, wanted).tolist() == expected.tolist()
+        patch.setattr(node_tables, "GATHERED_ROWS", gathered)
+        assert route(table, source, rows, wanted).tolist() == expected.tolist()
 
 
 def test_nodes_that_keep_what_lacks_a_value_have_no_steps_for_it() -> None:
