@@ -14,7 +14,6 @@ from distforest.estimators.input_types import RowsLike, SeedLike, SimilarityLike
 from distforest.estimators.simforest import SIMILARITY, OnSimilarities
 from distforest.estimators.similarity_lists import similarities_of
 from distforest.forest import scoring
-from distforest.forest.forest import NOT_ROUTED
 from distforest.growth.methods import METHODS
 from distforest.sources.kernels import KERNELS
 
@@ -164,8 +163,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
     def _warn_of_many(self) -> None:
         """Warn if -1/2 makes too many training rows outliers; not where the paths of all would cost similarities."""
         few = min(self.forest_.n_trees, self.forest_.n_training) < FEWEST
-        leaves = self.forest_.leaves
-        if few or self.contamination != "auto" or leaves is None or bool((leaves == NOT_ROUTED).any()):
+        if few or self.contamination != "auto" or self.forest_.leaves is None or self.forest_.has_unrouted:
             return
         odd = self._scores(self.forest_.training_nodes) < USUAL_SCORE
         share = float(np.average(odd, weights=self.forest_.sample_weight))

@@ -239,9 +239,14 @@ class Forest(PickledWithoutCaches):
         return KnownRows.of(self.provenance.get(ROW_RANGES), self.meaning.rows, may_be_outlying)
 
     @cached_property
+    def has_unrouted(self) -> bool:
+        """Whether the node of a training row is not known, as it was out of bag and its similarities are asked for."""
+        return self.leaves is not None and bool(self.leaves.min(initial=0) == NOT_ROUTED)
+
+    @cached_property
     def learned_leaves(self) -> LearnedLeaves | None:
         """The leaves of the rows from which it has learned, made once; None without a ground truth or known leaves."""
-        if isinstance(self.meaning.leaf, KeepsNothing) or self.leaves is None or (self.leaves == NOT_ROUTED).any():
+        if isinstance(self.meaning.leaf, KeepsNothing) or self.leaves is None or self.has_unrouted:
             return None
         return LearnedLeaves.of(self.leaves)
 
@@ -325,7 +330,7 @@ class Forest(PickledWithoutCaches):
         """
         if self.leaves is None:
             raise InputError("a forest over pairs has no nodes of points; ask for distances or neighbours")
-        if (self.leaves == NOT_ROUTED).any():
+        if self.has_unrouted:
             raise InputError(
                 "the node of every training row was expected, but rows out of bag were not routed because their "
                 "similarities are expensive; fit with oob_score=True, or with all rows in every tree "

@@ -9,7 +9,6 @@ from distforest.estimators.loading import load
 from distforest.estimators.outliers import SimForestOutlier
 from distforest.estimators.tree_rank import TreeRank
 from distforest.forest.feature_shares import read_feature_shares, read_names
-from distforest.forest.forest import NOT_ROUTED
 from distforest.forest.pairs.pair_scores import columns_of
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.pictures.closeness import closeness_of_some
@@ -71,6 +70,6 @@ def _of_similarities(forest: Any) -> FigureBase:
     """Draw a forest whose splits read similarities of objects."""
     if isinstance(forest, SimForestOutlier):
         return OutlierScoresDisplay.from_estimator(forest).figure_
-    if (forest.forest_.leaves == NOT_ROUTED).any():
+    if forest.forest_.has_unrouted:
         return TreeDisplay.from_estimator(forest).figure_
     return ProximityDisplay.from_predictions(closeness_of_some(forest)).figure_
