@@ -410,10 +410,12 @@ class Problem:
         features = self.data.array
         step = passes.rows_of_block(features.shape[1] * features.itemsize)
         for first in range(0, self.n_rows, step):
-            block = np.array(features[first : first + step])
-            rows = np.arange(len(block), dtype=np.int32)
             own = leaves[:, first : first + step]
             wanted = own == LEAF  # out of bag
+            if not wanted.any():
+                continue
+            block = np.array(features[first : first + step])
+            rows = np.arange(len(block), dtype=np.int32)
             own[wanted] = route(table, ArraySource.of(block), rows, wanted)[wanted]
             release_pages(features)
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}

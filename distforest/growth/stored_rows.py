@@ -1,4 +1,4 @@
-"""The rows of some nodes on disk: their values, truth and weights, written once in order and read block by block."""
+"""Rows of some nodes on disk: a file for each field of `RowBlock`, written once in order and read block by block."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
+from distforest.forest.table import NodeTable, route
+from distforest.growth import problem as problem_of_rows
 from distforest.growth.cuts.sums import ClassSums, RowBlock, VectorSums
 from distforest.growth.grower import Level
 from distforest.growth.methods import METHODS, problem
@@ -139,11 +141,19 @@ def test_a_node_by_sums_is_cut_as_in_memory(tmp_path: Path, kind: str, holes: fl
 
 
 def test_rows_walk_to_the_leaves_in_which_they_grew(tmp_path: Path) -> None:
-    """Passes find leaves by features, growth by codes."""
+    """Passes write leaves down where rows grow, by codes; features lead to the same ones."""
     data = data_of("labels", 400, seed=2, holes=0.2)
-    grown, walked = bound(data).grow(np.arange(2)), bound(data, Passes(tmp_path, 900)).grow(np.arange(2))
-    in_bag = grown["in_bag"] > 0
-    np.testing.assert_array_equal(walked["leaves"][in_bag], grown["leaves"][in_bag])
+    grown = bound(data, Passes(tmp_path, 900)).grow(np.arange(2))
+    table = NodeTable(**{name: array for name, array in grown.items() if name in NodeTable.__dataclass_fields__})
+    walked = route(table, data.source(), np.arange(400, dtype=np.int32))
+    np.testing.assert_array_equal(walked, grown["leaves"])
+
+
+def test_features_are_not_read_again_if_no_row_is_out_of_bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = data_of("labels", 90, seed=2)
+    expected = digest_of(data, bootstrap=False)
+    monkeypatch.setattr(problem_of_rows, "route", None)
+    assert digest_of(data, Passes(tmp_path, 900), bootstrap=False) == expected
 
 
 def test_each_part_of_a_level_is_watched(tmp_path: Path) -> None:
