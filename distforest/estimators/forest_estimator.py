@@ -403,7 +403,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             warn_caller(f"X: {told}")
 
     def _warn_of_far_queries(self, source: Source) -> None:
-        """Warn of columns of which all queries lie far beyond the training rows, or some hold a mark."""
+        """Warn of columns in which all queries lie far beyond training, or are coded otherwise, or some hold a mark."""
         training = self.forest_.ranges
         if training is None or (found := ColumnRanges.of_source(source)) is None:
             return
