@@ -207,7 +207,7 @@ class KnownRows(NamedTuple):
         side, end = divmod(int(beyond.argmax()), len(ENDS_OF_ROW))
         if n < FEWEST_SEEN:
             side, end = 1, 0 if words.is_distance else len(ENDS_OF_ROW) - 1
-            if not 0 < n == n_too_near:
+            if not 0 < n == n_too_near == beyond[side, end]:  # where few are observed, far objects may not be
                 return ""
         elif beyond[side, end] <= MOST_BEYOND * n:
             return ""

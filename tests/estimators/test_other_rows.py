@@ -274,6 +274,24 @@ def test_few_rows_that_are_nearer_than_can_be_are_told(name: str, similarity: st
             assert not is_told(forest.predict, own[[row], ::2])
 
 
+def test_a_few_rows_whose_distances_to_far_objects_are_unknown_are_of_no_other_kind() -> None:
+    rng, n = np.random.default_rng(0), 60
+    x = rng.normal(size=n + 10)
+    x[:2] = 1000.0, -1000.0
+    D = np.abs(x[:, None] - x)
+    is_observed = np.triu(rng.random(D.shape) < 0.15)
+    is_observed[0, 1] = True
+    D[~(is_observed | is_observed.T)] = np.nan
+    halves = -0.5 * D * D  # as trees read distances
+    ranges = RowRanges.of(ArraySource.of(halves[:n, :n]), n)
+    assert ranges is not None
+    known = KnownRows(ranges, (Dense(n, "distance"),))
+    for row in range(n, n + 10):
+        seen = known.seen(ArraySource.of(halves[row : row + 1, :n]))
+        assert seen is not None
+        assert known.told(seen) == ""
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine"])
 def test_middles_and_outliers_are_no_rows_of_another_kind(metric: str) -> None:
     for X, y in SETS.values():
