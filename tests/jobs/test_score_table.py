@@ -370,12 +370,15 @@ def test_names_of_other_rows_are_refused(home: Path) -> None:
     OLD[:150].to_csv(home / "short.csv", index=False)
     for name in ("sorted", "short"):
         ingest(f"{name}.csv", f"{name}.zarr", id="name")
+    OLD.sort_values("size").assign(kind=["fern", "moss"] * 100).to_csv(home / "labelled.csv", index=False)
+    ingest("labelled.csv", "labelled.zarr", id="name", label="kind")
     before = sorted(path.name for path in home.iterdir())
     for address, told in (
         (
             "sorted.zarr",
             r"sorted.zarr/X: the rows of the training, in their order, .* row 0 is another; name what f.zarr",
         ),
+        ("labelled.zarr/y", r"labelled.zarr/X: the rows of the training, in their order, .* row 0 is another"),
         ("short.zarr/X", r"short.zarr/X: the 200 rows of the training were expected, found 150"),
         ("sorted.csv", r"sorted.csv: the group that `distforest ingest` has made of the .* found a file"),
         ("old.zarr", r"old.zarr/X: rows with names beside them were expected, found none; ingest .* give `id`"),

@@ -68,7 +68,8 @@ def names_of_rows(values: np.ndarray, attributes: object) -> list[str]:
 def rows_of_ids(address: str) -> str:
     """The address of the rows whose names are asked for by it, or by the group that holds them.
 
-    They are an array that is named, else the features ``X``, or the ground truth ``y`` of a group without features.
+    They are the features ``X`` of the group, or its ground truth ``y`` if it has no features, unless another one of its
+    arrays is named.
 
     Examples
     --------
@@ -76,9 +77,11 @@ def rows_of_ids(address: str) -> str:
     ('wines.zarr/X', 'wines.zarr/X', 'wines.zarr/X')
     """
     group, _, name = address.rstrip("/").rpartition("/")
-    if group and name != IDS and name in _arrays_in(group):
+    beside = _arrays_in(group) if group else []
+    if name in beside and name not in ("X", "y", IDS):
         return f"{group}/{name}"
-    group = group if group and name in ("X", IDS) else address.rstrip("/")
+    is_within = bool(group) and (name in ("X", IDS) or (name == "y" and name in beside))
+    group = group if is_within else address.rstrip("/")
     arrays = _arrays_in(group)
     return f"{group}/y" if "y" in arrays and "X" not in arrays else f"{group}/X"
 
