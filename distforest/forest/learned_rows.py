@@ -105,9 +105,9 @@ class SeenLeaves(NamedTuple):
         Examples
         --------
         >>> SeenLeaves(40, 40, 100, 3).told()
-        'of 40 rows 40 end in the leaves of training rows, in all trees: the forest seems to have learned from them, and
-        its answers about them say little of new rows; judge it by rows that were kept apart, as `distforest split`
-        does, or out of bag'
+        'of 40 compared rows 40 end in the leaves of training rows, in all trees: the forest seems to have learned from
+        them, and its answers about them say little of new rows; judge it by rows that were kept apart, as `distforest
+        split` does, or out of bag'
         >>> SeenLeaves(40, 3, 100, 3).told(), SeenLeaves(40, 40, 100, 97).told()
         ('', '')
         """
@@ -117,7 +117,8 @@ class SeenLeaves(NamedTuple):
         deviation = np.sqrt(alike * (1 - alike) * (1 / self.n + 1 / self.n_training))
         if known - alike < max(LEAST_EXCESS, LEAST_DEVIATIONS * deviation):
             return ""
-        found = f"of {counted(self.n, 'row')} {self.n_known:,} end in the leaves of training rows, in all trees"
+        of_all = f"of {counted(self.n, 'compared row')} {self.n_known:,}"
+        found = f"{of_all} end in the leaves of training rows, in all trees"
         why = "the forest seems to have learned from them, and its answers about them say little of new rows"
         return f"{found}: {why}; judge it by rows that were kept apart, as `distforest split` does, or out of bag"
 

@@ -34,8 +34,8 @@ def test_learned_rows_are_known_in_any_order_and_among_others() -> None:
     X, y = load_wine(return_X_y=True)
     forest = SMERF(60, random_state=0).fit(X[::2], y[::2]).forest_
     learned = X[::2][::-1]
-    assert told_of(forest, learned).startswith("of 89 rows 89 end in the leaves of training rows, in all trees: the ")
-    assert told_of(forest, np.concatenate([learned[:40], X[1::2]])).startswith("of 129 rows 4")
+    assert told_of(forest, learned).startswith("of 89 compared rows 89 end in the leaves of training rows, ")
+    assert told_of(forest, np.concatenate([learned[:40], X[1::2]])).startswith("of 129 compared rows 4")
 
 
 def test_where_training_rows_share_all_leaves_nothing_is_told() -> None:

@@ -218,7 +218,7 @@ def test_predictions_of_learned_rows_are_told_when_they_are_made_and_when_they_a
     for name, rows in (("old", slice(0, None, 2)), ("new", slice(1, None, 2))):
         for array, values in (("X", X[rows]), ("y", y[rows])):
             write_array(f"{tmp_path}/{name}.zarr", array, values.shape, values.dtype, [values])
-    told = "of 89 rows 89 end in the leaves of training rows, in all trees: the forest seems to have learned from them"
+    told = "of 89 compared rows 89 end in the leaves of training rows, in all trees: the forest seems to have learned"
     with pytest.warns(UserWarning, match=rf"old.zarr/X: {told}"):
         score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/old.zarr/X", "predict"), f"{tmp_path}/a.zarr", Here(2))
     with pytest.warns(UserWarning, match=rf"a.zarr: {told}"):
