@@ -376,7 +376,7 @@ def test_the_command_scores_with_a_ledger_where_it_is_told_to(
     given: list[int | None] = []
 
     @contextmanager
-    def recorded(workers: int | None, *_limits: object) -> Iterator[Here]:
+    def recorded(workers: int | None, *_limits: object, **_further: object) -> Iterator[Here]:
         given.append(workers)
         yield Here(2)
 

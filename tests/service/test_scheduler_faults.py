@@ -16,6 +16,7 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
+from distforest.service import calls
 from distforest.sources.arrays import open_array
 from tests.service.faults import BEAT, STALE, Fault
 from tests.service.processes import Cluster, Iris, running, undisturbed, until
@@ -151,8 +152,11 @@ def test_a_root_is_served_once(cluster: Cluster, iris: Iris, digest: str) -> Non
     assert cluster.succeeded("after-all")["result"]["digest"] == digest
 
 
-def test_a_job_is_handed_in_while_its_scheduler_is_started_again(cluster: Cluster, iris: Iris, digest: str) -> None:
-    """By one client after the other, from before it closes until the next one serves."""
+def test_a_job_is_handed_in_while_its_scheduler_is_started_again(
+    cluster: Cluster, iris: Iris, digest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By one client after the other, from before it closes until the next one serves, however slow the machine is."""
+    monkeypatch.setattr(calls, "CONNECT_SECONDS", 100.0)
     names = ["one-client", "another-client"]
     with ThreadPoolExecutor(1) as pool:
         for name in names:
