@@ -197,8 +197,6 @@ class NodeTable(PickledWithoutCaches):
         """The trees for rows whose values are there twice; None as for `steps`, or if nodes keep what lacks a value."""
         if self.steps is None or self.missing_right is None:
             return None
-        if self.steps.sets is not None and 2 * int(self.columns.max(initial=0)) + 1 > COLUMN_BITS:
-            return None
         return steps_on_twice(self.steps, preorder(self.tree_start, self.left, self.right), self.missing_right)
 
     def _tops(self, child: Children, may_be: NDArray[np.bool_]) -> TreeTops:

@@ -27,10 +27,11 @@ WAYS_OF_SETS = HAS_MASK | HAS_WORDS | HAS_LIST
 """The bits of which one is set in the column of a node that cuts categories."""
 
 
-def steps_on_twice(steps: WalkSteps, child: Children, missing_right: NDArray[np.bool_]) -> WalkSteps:
+def steps_on_twice(steps: WalkSteps, child: Children, missing_right: NDArray[np.bool_]) -> WalkSteps | None:
     """The steps on values that are there twice: column c is 2 c, or 2 c + 1 where missing values go right.
 
-    Of a node that cuts categories it is 2 c + 1, and the bits that say how it does stay.
+    Of a node that cuts categories it is 2 c + 1, and the bits that say how it does stay. None where columns are so many
+    that these bits are needed for their numbers.
 
     Parameters
     ----------
@@ -46,6 +47,8 @@ def steps_on_twice(steps: WalkSteps, child: Children, missing_right: NDArray[np.
     cuts_sets = (nodes[place] & WAYS_OF_SETS != 0) & (steps.sets is not None)
     column = np.where(cuts_sets, nodes[place] & COLUMN_BITS, nodes[place])
     twice = 2 * column + (missing_right[met] | cuts_sets)
+    if steps.sets is not None and twice.max(initial=0) > COLUMN_BITS:
+        return None
     nodes[place] = np.where(cuts_sets, twice | (nodes[place] & ~COLUMN_BITS), twice)
     used, slot = np.unique(nodes[steps.tops.place + COLUMN], return_inverse=True)
     return steps._replace(nodes=nodes, tops=steps.tops._replace(slot=slot.astype(np.uint32), columns=used))

@@ -478,6 +478,23 @@ class Levels:
             self.columns.setdefault(name, []).append(values)
         return left
 
+    def settle(self, nodes: Frontier, numbers: Int32s | None, leaves: Int32s) -> None:
+        """Write the leaves among the nodes that were written last, all of one tree, for their rows.
+
+        Rows stay at no other node: cuts of features know the side of rows that lack a value.
+
+        Parameters
+        ----------
+        nodes
+            The nodes, with their rows.
+        numbers
+            The numbers of these rows among all rows; None: they are numbered among all.
+        leaves
+            The leaf of each of all rows, shape (n_rows,).
+        """
+        own = nodes.of_nodes(self.columns["left"][-1] == LEAF)
+        settle(own.starts, own.rows if numbers is None else numbers[own.rows], own.tree, own.node, leaves[None])
+
     def table(self) -> NodeTable:
         """The node table: the levels' nodes in the order (tree, node)."""
         tree = np.concatenate(self.tree)

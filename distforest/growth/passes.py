@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from distforest.forest.frontier import Frontier, settle
+from distforest.forest.frontier import Frontier
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.candidates_in_turn import InTurn
 from distforest.growth.cuts.category_search import CategorySearch
@@ -224,16 +224,6 @@ class _Tree:
         in_blocks = _InBlocks(rows, step, growth.n_categories, held)
         return cut_by_sums(growth, self.trees, node, in_blocks, depth, self.written)
 
-    def settle(self, nodes: Frontier, block: RowBlock) -> None:
-        """Write the leaves among the nodes of a stretch, which are written down, for their rows; these are in a block.
-
-        Rows stay at no other node: cuts of features know the side of rows that lack a value.
-        """
-        assert block.numbers is not None  # noqa: S101  (stored rows have them)
-        of_leaves = nodes.of_nodes(self.written.columns["left"][-1] == LEAF)
-        rows = block.numbers[of_leaves.rows]
-        settle(of_leaves.starts, rows, of_leaves.tree, of_leaves.node, self.leaves[None])
-
     def stretch_of(self, node: int, rows: StoredRows) -> _Stretch:
         """A node as a stretch: finished in memory if its rows fit, else cut by passes."""
         if rows.n_rows > self.rows_in_memory:
@@ -257,7 +247,7 @@ class _Pack:
         """Take the nodes one level down by the grower."""
         whole, nodes = self.held or self.rows.read(0, self.rows.n_rows), self._frontier()
         block, below = descend_in_memory(tree.growth, tree.trees, whole, nodes, depth, tree.written)
-        tree.settle(nodes, whole)
+        tree.written.settle(nodes, whole.numbers, tree.leaves)
         if not below.n_nodes:
             self.rows.remove()
             return []

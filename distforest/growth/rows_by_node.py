@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.forest.frontier import Frontier, settle
+from distforest.forest.frontier import Frontier
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level, unseen
@@ -94,7 +94,7 @@ def _grow_tree(growth: Growth, tree: Ints, weights: Int32s, leaves: Int32s) -> N
             rows, frontier = rows.laid(frontier)
         nodes, parting = frontier, PartingByCuts(rows.growth, tree, unseen, rows.growth.criterion, written)
         frontier, depth = descend_level(frontier, depth, parting, growth.watch), depth + 1
-        rows.settle(nodes.of_nodes(written.columns["left"][-1] == LEAF), leaves)
+        written.settle(nodes, rows.numbers, leaves)
     return written.table()
 
 
@@ -120,14 +120,6 @@ class RowsByNode:
     def all_of(cls, growth: Growth) -> Self:
         """All rows of a growth, in one stretch."""
         return cls(growth, np.array([0, growth.source.shape[0]], np.int64))
-
-    def settle(self, frontier: Frontier, leaves: Int32s) -> None:
-        """Write in ``leaves``, which has an entry for each of all rows, the leaves of a level in which rows are.
-
-        Rows stay at no other node, since cuts of bins learn the side of rows that lack a value.
-        """
-        numbers = frontier.rows if self.numbers is None else self.numbers[frontier.rows]
-        settle(frontier.starts, numbers, frontier.tree, frontier.node, leaves[None])
 
     def laid(self, frontier: Frontier) -> tuple[Self, Frontier]:
         """The rows of the nodes of a level in the order of these nodes, and the nodes with these rows' numbers.

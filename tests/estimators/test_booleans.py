@@ -76,7 +76,7 @@ def test_a_matrix_of_similarities_is_no_matrix_of_features() -> None:
     forest = SimForestClassifier(n_estimators=4, **FEW).fit(S, BITS[:, 0])
     weighed = S.astype(np.float64)
     weighed[:, 3] = 0.5
-    forest.predict(weighed)
+    assert forest.predict(weighed).tolist() == BITS[:, 0].tolist()
 
 
 def test_numbers_that_were_0_and_1_and_now_are_1_and_2_are_told_in_jobs_too(tmp_path: Path) -> None:
