@@ -17,6 +17,7 @@ from distforest.forest.frontier import LEFT, RIGHT
 from distforest.forest.table import NodeTable, route
 from distforest.sources.arrays import ArraySource
 from tests import samples
+from tests.tries import tries
 
 LISTS = st.lists(st.lists(st.integers(0, 65_535), unique=True).map(sorted), min_size=1, max_size=4)
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 7.0, 65_535.0, 1e30, -1.0, 1.5, np.nan]
@@ -90,7 +91,7 @@ def test_rows_walk_down_by_categories_and_numbers(kind: Callable[..., Any]) -> N
 
 
 @pytest.mark.kernels
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(st.integers(0, 9999), st.sampled_from([3, 32, 33, 70, 2000]), st.integers(1, 12))
 def test_rows_that_lack_nothing_walk_side_by_side_as_by_levels(seed: int, n_categories: int, n_cuts: int) -> None:
     """By masks and by lists; column 0 holds categories, also some that no node lists, and column 1 numbers."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,10 +12,11 @@ from hypothesis import strategies as st
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, decide
 from tests import samples
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=30 if numba.config.DISABLE_JIT else 80)
+FREE = settings(max_examples=tries(80))
 
 
 @st.composite

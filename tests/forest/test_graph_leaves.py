@@ -14,6 +14,7 @@ from distforest.forest.graph_leaves import GraphMembers, KeptLinks
 from tests.forest.test_observed_leaves import distances_of_row, table_of
 from tests.growth.cuts.test_graph_distance import graph_of
 from tests.reference import naive
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -36,7 +37,7 @@ def members(n: int, seed: int, weighted: bool) -> tuple[GraphMembers, np.ndarray
     return table, z, in_bag * (1 if of_rows is None else of_rows)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 @given(st.integers(3, 20), st.integers(0, 2**32 - 1), st.booleans())
 def test_distances_are_those_of_the_formula(n: int, seed: int, weighted: bool) -> None:
     table, z, weights = members(n, seed, weighted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from distforest.forest.forest import Forest
 from distforest.forest.kept_distances import KeptDistances
 from distforest.forest.leaves import Members
 from tests import samples
+from tests.tries import tries
 
 
 def forest_of(seed: int, weighted: bool = False, offset: float = 0.0) -> Forest:
@@ -30,7 +30,7 @@ def forest_of(seed: int, weighted: bool = False, offset: float = 0.0) -> Forest:
 
 
 @pytest.mark.kernels
-@settings(max_examples=5 if numba.config.DISABLE_JIT else 15, deadline=None)  # a third of a second each without
+@settings(max_examples=tries(15), deadline=None)
 @given(seed=st.integers(0, 999), weighted=st.booleans(), offset=st.sampled_from([0.0, 7.0]))
 def test_a_row_has_the_bits_of_the_leaf_table(seed: int, weighted: bool, offset: float) -> None:
     forest = forest_of(seed, weighted, offset)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from distforest.forest.leaf_triangles import leaf_triangles
 from distforest.forest.leaves import Members
 from tests import samples
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tries(15), deadline=None)
 @given(
     seed=st.integers(0, 999), block_rows=st.integers(1, 50), weighted=st.booleans(), offset=st.sampled_from([0.0, 7])
 )

@@ -18,6 +18,7 @@ from distforest.forest.node_sums import class_counts_of
 from distforest.sources.truth import TruthKind
 from tests import samples
 from tests.reference import naive
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -102,7 +103,7 @@ def test_spreads_far_from_the_origin_do_not_cancel() -> None:
     np.testing.assert_allclose(a["means"] - 2.0**40, b["means"], atol=2e-4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(
     apart=st.sampled_from([0.0, 1.0, 1e6, 1e9, 1e12]),
     shift=st.sampled_from([0.0, 1.7e9]),
@@ -144,7 +145,7 @@ def test_distances_of_nodes_are_the_reference(case: str, forest_of: Callable[[st
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(st.sampled_from(CASES), st.data())
 def test_distances_are_symmetric_to_the_bit_and_the_same_whoever_else_is_asked(
     forest_of: Callable[[str], Forest], case: str, data: st.DataObject

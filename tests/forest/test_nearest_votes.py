@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,11 +21,12 @@ from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.forest.sealed.damage import SealedOf, manifest_of, refusal, reseal, rewrite, with_value
 from tests.reference import naive_landmarks
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 CASES = sorted(samples.VOTING_CASES)
-FREE = settings(max_examples=20 if numba.config.DISABLE_JIT else 100)
+FREE = settings(max_examples=tries(100))
 ForestOf = Callable[[str], Forest]
 
 

@@ -22,6 +22,7 @@ from distforest.forest.observed_leaves import (
 )
 from distforest.forest.table import NodeTable
 from tests.reference import naive_observed
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +98,7 @@ def distances_of_row(table: LeafTable, end: int, nodes: NDArray[np.int64]) -> ND
 TREES = st.builds(Tree, st.integers(4, 12), st.integers(0, 9999), st.sampled_from([0.0, 0.3, 0.7, 0.95]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(TREES)
 def test_distances_of_leaves_are_those_of_the_formula(tree: Tree) -> None:
     expected = [[tree.expected(a, b) for b in LEAVES] for a in LEAVES]
@@ -110,7 +111,7 @@ def test_distances_of_leaves_are_those_of_the_formula(tree: Tree) -> None:
     np.testing.assert_array_equal(distances_of_row(tree.members, LEAVES[1], np.array(LEAVES)), between[1])
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(TREES)
 def test_pairs_of_leaves_that_nobody_observed_are_counted(tree: Tree) -> None:
     expected = sum(not tree.is_observed(a, b) for a in LEAVES for b in LEAVES if a <= b)
@@ -120,7 +121,7 @@ def test_pairs_of_leaves_that_nobody_observed_are_counted(tree: Tree) -> None:
     tree.members.check()
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(st.integers(4, 12), st.integers(0, 9999))
 def test_with_everything_observed_they_are_those_of_members(n: int, seed: int) -> None:
     tree = Tree(n, seed, 0.0)

@@ -19,11 +19,12 @@ from distforest.forest.leaf_index import LeafIndex
 from distforest.sources.source import Floats, Int32s, Ints
 from tests import samples
 from tests.reference import naive, naive_clusters
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 CASES = sorted(samples.CASES)
-FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 80)
+FREE = settings(max_examples=tries(80))
 ForestOf = Callable[[str], Forest]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,11 +19,12 @@ from distforest.forest.proximities import proximity
 from tests import samples
 from tests.forest.test_leaves import FACTORS, TAUGHT, trees_of, z_of
 from tests.reference import naive
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 CASES = sorted(samples.CASES)
-FREE = settings(max_examples=15 if numba.config.DISABLE_JIT else 40)
+FREE = settings(max_examples=tries(40))
 ForestOf = Callable[[str], Forest]
 
 

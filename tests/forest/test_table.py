@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -24,8 +23,9 @@ from distforest.sources.kernels import KernelSource
 from distforest.sources.sparse_features import read_sparse_features
 from tests import samples
 from tests.reference import naive
+from tests.tries import tries
 
-FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 80)
+FREE = settings(max_examples=tries(80))
 
 
 @st.composite

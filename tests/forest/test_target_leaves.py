@@ -13,6 +13,7 @@ from distforest import SMERF, Targets
 from distforest.errors import ArtifactError
 from distforest.forest.target_leaves import NodeTargets, TargetMembers, mean_differences, weighted_medians
 from tests.reference import naive_differences
+from tests.tries import tries
 
 NUMBERS = st.sampled_from([-7.5, -1.0, 0.0, 0.1, 1.0, 3.0, 1e12])
 SIDES = st.lists(st.tuples(NUMBERS, st.integers(1, 4)), min_size=1, max_size=6).map(sorted)
@@ -25,7 +26,7 @@ def nodes_of(*sides: list[tuple[float, int]]) -> NodeTargets:
 
 
 @pytest.mark.kernels
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(SIDES, SIDES)
 def test_means_and_medians_are_those_of_all_pairs(one: list[tuple[float, int]], other: list[tuple[float, int]]) -> None:
     nodes, means, medians = nodes_of(one, other), np.empty(4), np.empty(2)

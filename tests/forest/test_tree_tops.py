@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from distforest.forest.table import NodeTable, route, route_levels
 from distforest.forest.tree_tops import FEWEST_FOR_TOPS, ROWS_IN_TOP, TOP_SHARE, tops_of
 from distforest.sources.arrays import ArraySource
 from tests.samples import trees_of_any_shape
+from tests.tries import tries
 
 COLUMNS = np.arange(2, dtype=np.uint32)
 
@@ -32,7 +32,7 @@ def grown(table: NodeTable, n_rows: int, seed: int) -> NodeTable:
 
 
 @pytest.mark.kernels
-@settings(max_examples=5 if numba.config.DISABLE_JIT else 40)
+@settings(max_examples=tries(40))
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=4),
     st.sampled_from([1, FEWEST_FOR_TOPS - 1, FEWEST_FOR_TOPS, 300, ROWS_IN_TOP + 1, 3 * ROWS_IN_TOP]),

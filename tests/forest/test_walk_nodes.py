@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from distforest.forest.walk_nodes import IS_LEAF, preorder
 from tests.samples import trees_of_any_shape
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 99))
 def test_a_left_child_with_children_comes_right_after_its_parent(sizes: list[int], seed: int) -> None:
     table = trees_of_any_shape(sizes, [0.5], seed)

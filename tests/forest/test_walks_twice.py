@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +16,7 @@ from distforest.forest.table import NodeTable, route, route_levels
 from distforest.forest.tree_tops import FEWEST_FOR_TOPS
 from distforest.sources.arrays import ArraySource
 from tests.samples import trees_of_any_shape
+from tests.tries import tries
 
 N_CATEGORIES = 70
 
@@ -38,7 +38,7 @@ def table_of(sizes: list[int], with_lists: bool, seed: int) -> NodeTable:
 
 
 @pytest.mark.kernels
-@settings(max_examples=10 if numba.config.DISABLE_JIT else 80)
+@settings(max_examples=tries(80))
 @given(
     st.lists(st.integers(0, 20), min_size=1, max_size=3),
     st.sampled_from([1, FEWEST_FOR_TOPS - 1, 300]),

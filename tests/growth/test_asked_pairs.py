@@ -23,6 +23,7 @@ from distforest.growth.asked_pairs import (
     rows_for_selves,
 )
 from tests.reference import naive
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -44,7 +45,7 @@ LEAVES = st.integers(2, 9).flatmap(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(LEAVES, st.integers(0, 40), st.integers(0, 9), st.data())
 def test_the_pairs_with_the_least_numbers_are_drawn(
     leaves: list[list[int]], count: int, seed: int, data: st.DataObject
@@ -56,7 +57,7 @@ def test_the_pairs_with_the_least_numbers_are_drawn(
     assert found.tolist() == expected_pairs(leaves, NEAR_NODE, known, count, seed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(st.lists(st.booleans(), min_size=2, max_size=9), st.integers(0, 40), st.integers(0, 9))
 def test_absent_rows_are_in_no_pair(present: list[bool], count: int, seed: int) -> None:
     found = pairs_anywhere(len(present), np.array(present), count, seed)

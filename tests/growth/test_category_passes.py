@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,14 +23,13 @@ from distforest.jobs.train import fit_here
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
 from tests.growth.test_value_passes import weights_of
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 N_CATEGORIES = (0, 3, 40, 0, 2, 0)
-FREE = settings(
-    max_examples=6 if numba.config.DISABLE_JIT else 20, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FREE = settings(max_examples=tries(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 KINDS = ("labels", "five labels", "targets", "embedding")
 BINNED: dict[str, Any] = {"max_bins": 16}
 HOW: dict[str, dict[str, Any]] = {

@@ -31,14 +31,15 @@ from tests.reference import naive_exemplars as nested
 from tests.reference.naive_exemplars import NestedNode
 from tests.reference.naive_landmarks import drawn
 from tests.reference.naive_simforest import Rules
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=15 if numba.config.DISABLE_JIT else 120)
-FEW = settings(max_examples=6 if numba.config.DISABLE_JIT else 30)
+FREE = settings(max_examples=tries(120))
+FEW = settings(max_examples=tries(30))
 TREES = np.array([1, 6])
 
 

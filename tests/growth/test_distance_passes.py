@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +21,7 @@ from distforest.growth.problem import Data, Problem
 from distforest.growth.sample_weights import OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 N_COLUMNS = 4
 FREE = settings(
-    max_examples=5 if numba.config.DISABLE_JIT else 25,
+    max_examples=tries(25),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,13 +20,14 @@ from distforest.growth.grower import Growth, Limits
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.reference import naive
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.criteria import Criterion
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=20 if numba.config.DISABLE_JIT else 50)
+FREE = settings(max_examples=tries(50))
 NODE_ARRAYS = ("left", "right", "threshold", "width", "n_rows")
 
 

@@ -7,7 +7,6 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -29,14 +28,13 @@ from distforest.sources.arrays import release_pages
 from distforest.sources.binned import BinnedSource
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 N_COLUMNS = 4
-FREE = settings(
-    max_examples=6 if numba.config.DISABLE_JIT else 40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FREE = settings(max_examples=tries(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 KINDS = ("labels", "three labels", "targets", "embedding")
 
 

@@ -30,6 +30,7 @@ from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 from tests import samples
 from tests.reference import naive_trees_of_pairs as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -91,7 +92,7 @@ def assert_same(found: ref.Tree, expected: ref.Tree) -> None:
 # --- the formulas -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(2, 12), st.sampled_from([None, 1, 3]), st.booleans())
 def test_trees_of_one_column_are_those_of_the_formulas(
     seed: int, min_leaf: int, min_split: int, depth: int | None, position: bool
@@ -221,7 +222,7 @@ def test_through_bins_a_tree_is_cut_nearly_as_well(max_bins: int) -> None:
 # --- what a forest holds ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=12)
+@settings(max_examples=tries(12))
 @given(st.integers(0, 2**32), st.sampled_from(["points", "pairs"]), st.sampled_from([None, 2, 256]), st.booleans())
 def test_counts_are_of_the_pairs_that_come_by(seed: int, resample: str, max_bins: int | None, replace: bool) -> None:
     X, labels = points(20, 2, seed)

@@ -27,10 +27,11 @@ from tests import samples
 from tests.growth.test_simforest import tree_arrays
 from tests.reference import naive_simforest as naive
 from tests.reference.naive_landmarks import drawn
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FEW = settings(max_examples=20 if numba.config.DISABLE_JIT else 100, deadline=None)
+FEW = settings(max_examples=tries(100), deadline=None)
 TREES = np.array([1, 6])
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,6 +22,7 @@ from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.truth import TruthKind
 from tests.reference import naive_simforest as naive
 from tests.reference.naive_landmarks import drawn
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -94,7 +94,7 @@ def tree_arrays(table: NodeTable, tree: int) -> dict[str, np.ndarray]:
     return {**found, "columns": table.columns[entries], "weights": table.weights[entries]}
 
 
-@settings(max_examples=20 if numba.config.DISABLE_JIT else 150)
+@settings(max_examples=tries(150))
 @given(cases())
 def test_trees_are_those_of_the_formulas(case: Case) -> None:
     bound, trees = case.problem(), np.array([1, 6])
@@ -117,7 +117,7 @@ def test_trees_are_those_of_the_formulas(case: Case) -> None:
             assert (table.surrogate is None) == (case.params["on_missing"] == "stop")
 
 
-@settings(max_examples=20 if numba.config.DISABLE_JIT else 80)
+@settings(max_examples=tries(80))
 @given(cases(features=False))
 def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> None:
     n, lower = len(case.y), np.tril(case.matrix)
@@ -140,7 +140,7 @@ def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> 
     assert asked == dict.fromkeys(expected, 1)
 
 
-@settings(max_examples=20 if numba.config.DISABLE_JIT else 150)
+@settings(max_examples=tries(150))
 @given(cases(), st.integers(0, 2**32))
 def test_rows_are_routed_as_the_formulas_say(case: Case, seed: int) -> None:
     bound = case.problem()
@@ -162,7 +162,7 @@ def test_rows_are_routed_as_the_formulas_say(case: Case, seed: int) -> None:
         assert found[tree].tolist() == [naive.route_row(nodes, row, case.rules) for row in queries]
 
 
-@settings(max_examples=10 if numba.config.DISABLE_JIT else 40)
+@settings(max_examples=tries(40))
 @given(cases())
 def test_every_rule_but_stop_takes_each_row_to_a_leaf(case: Case) -> None:
     bound = case.problem()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,14 +27,13 @@ from distforest.sources.mapped_rows import MappedRows, lacks_none
 from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.source import Projections, project_entries, taken
 from distforest.sources.truth import TruthKind
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 N_COLUMNS = 6
-FREE = settings(
-    max_examples=4 if numba.config.DISABLE_JIT else 20, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FREE = settings(max_examples=tries(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 BEST, RANDOM = {"splitter": "best"}, {"splitter": "random"}
 TAUGHT: dict[str, dict[str, Any]] = {
     "single columns": {},

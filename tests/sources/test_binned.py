@@ -13,13 +13,14 @@ from distforest.sources.binned_table import BinnedTable
 from distforest.sources.source import Projections, offsets, project_entries
 from tests import samples
 from tests.reference import naive
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 VALUES = st.one_of(st.sampled_from([0.0, 1.0, -2.0]), st.floats(-1e6, 1e6, width=32))
 
 
-@settings(max_examples=80)
+@settings(max_examples=tries(80))
 @given(st.lists(VALUES, min_size=1, max_size=60), st.integers(2, 256))
 def test_edges_part_the_values_into_bins_none_of_them_empty(values: list[float], max_bins: int) -> None:
     column = np.array(values, np.float32)
@@ -34,7 +35,7 @@ def test_edges_part_the_values_into_bins_none_of_them_empty(values: list[float],
         assert len(counts) == len(distinct)
 
 
-@settings(max_examples=50)
+@settings(max_examples=tries(50))
 @given(st.integers(1, 60), st.integers(0, 99), st.sampled_from([2, 4, 256]))
 def test_a_code_below_a_threshold_is_a_value_below_its_edge(n_rows: int, seed: int, max_bins: int) -> None:
     X = samples.features(n_rows, seed=seed)
@@ -51,7 +52,7 @@ def test_a_code_below_a_threshold_is_a_value_below_its_edge(n_rows: int, seed: i
 HALVES = st.integers(-9, 9).map(lambda n: n / 2)
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(st.lists(st.lists(HALVES, unique=True, max_size=9).map(sorted), min_size=1, max_size=4), st.data())
 def test_codes_count_the_edges_below(edges: list[list[float]], data: st.DataObject) -> None:
     row = st.lists(HALVES, min_size=len(edges), max_size=len(edges))  # many values equal an edge
@@ -59,7 +60,7 @@ def test_codes_count_the_edges_below(edges: list[list[float]], data: st.DataObje
     assert filled(X, edges).tolist() == naive.codes(X, edges)
 
 
-@settings(max_examples=80)
+@settings(max_examples=tries(80))
 @given(st.lists(st.floats(width=32, allow_infinity=False), min_size=1, max_size=60), st.integers(2, 255))
 def test_codes_are_right_however_crowded_a_cell_of_the_grid_is(values: list[float], max_bins: int) -> None:
     column = np.array(values, np.float32)

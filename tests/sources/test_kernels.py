@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,10 +13,11 @@ from sklearn.metrics.pairwise import cosine_similarity, manhattan_distances, nan
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
 from tests import samples
 from tests.reference import naive, naive_missing
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=30 if numba.config.DISABLE_JIT else 100)
+FREE = settings(max_examples=tries(100))
 
 
 @FREE

@@ -27,6 +27,7 @@ from distforest.sources.point_pairs import (
 )
 from distforest.sources.source import Projections, Source, offsets, project_entries
 from tests.reference import naive_trees_of_pairs as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -69,7 +70,7 @@ def turned(source: PointPairs) -> PointPairs:
     return PointPairs(source.columns, source.others, source.points, source.right, source.left)
 
 
-@settings(max_examples=50)
+@settings(max_examples=tries(50))
 @given(points_and_pairs())
 def test_columns_are_those_of_the_formulas(given_: tuple[PointPairs, np.ndarray]) -> None:
     source, table = given_
@@ -81,7 +82,7 @@ def test_columns_are_those_of_the_formulas(given_: tuple[PointPairs, np.ndarray]
     np.testing.assert_array_equal(found, table.astype(np.float64))
 
 
-@settings(max_examples=50)
+@settings(max_examples=tries(50))
 @given(points_and_pairs())
 def test_a_pair_has_one_value_in_either_order_bit_for_bit(given_: tuple[PointPairs, np.ndarray]) -> None:
     source, _ = given_
@@ -107,7 +108,7 @@ def test_the_largest_numbers_that_are_let_in_have_finite_columns(family: str) ->
     check_points(np.empty((0, 2), np.float32))
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(points_and_pairs(), st.data())
 def test_projections_are_sums_of_entries(given_: tuple[PointPairs, np.ndarray], data: st.DataObject) -> None:
     source, _ = given_

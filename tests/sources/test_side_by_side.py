@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,10 +10,11 @@ from hypothesis import strategies as st
 from distforest.sources.arrays import ArraySource
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Projections, offsets, project_entries
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=30 if numba.config.DISABLE_JIT else 100)
+FREE = settings(max_examples=tries(100))
 
 
 @FREE

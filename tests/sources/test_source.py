@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,10 +15,11 @@ from distforest.sources.binned import BinnedSource
 from distforest.sources.kernels import KERNELS, KernelSource
 from distforest.sources.source import Source, project_entries
 from tests import samples
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 80)
+FREE = settings(max_examples=tries(80))
 Level = tuple[np.ndarray, np.ndarray, list[list[list[tuple[int, float]]]]]
 
 

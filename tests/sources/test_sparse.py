@@ -6,7 +6,6 @@ import pickle
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -23,13 +22,14 @@ from distforest.sources.staged_sparse import StagedSparse
 from distforest.sources.staging import stage
 from tests import samples
 from tests.sources.test_source import Level, assert_projects, levels
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 80)
+FREE = settings(max_examples=tries(80))
 CONTAINERS = [
     *(scipy.sparse.csr_array, scipy.sparse.csc_array, scipy.sparse.coo_array, scipy.sparse.dok_array),
     *(scipy.sparse.lil_array, scipy.sparse.csr_matrix, scipy.sparse.coo_matrix),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -33,13 +32,14 @@ from distforest.sources.staged_sparse import StagedSparse
 from tests import samples
 from tests.sources.test_source import Level, assert_projects, levels
 from tests.sources.test_sparse import CONTAINERS, staged_of, whole
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 80)
+FREE = settings(max_examples=tries(80))
 
 
 def words(n_rows: int, n_columns: int, seed: int, share: float) -> np.ndarray:

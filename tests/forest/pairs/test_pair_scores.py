@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,6 +26,7 @@ from distforest.sources.truth import TruthKind
 from tests import samples
 from tests.growth.test_rfd import as_tree
 from tests.reference import naive_trees_of_pairs as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -86,7 +86,7 @@ def test_a_distance_is_the_same_in_either_order_bit_for_bit(family: str, voting:
     assert own.max() <= 1.0
 
 
-@settings(max_examples=20)
+@settings(max_examples=tries(20))
 @given(
     st.sampled_from(FAMILIES),
     st.lists(st.lists(st.sampled_from([0.0, -0.0, 1.5, -1e-45, 1e38, -1e38]), min_size=P, max_size=P), min_size=2),
@@ -139,7 +139,7 @@ def test_neighbours_are_the_nearest_of_all(n_neighbors: int) -> None:
         assert distances.tolist() == np.take_along_axis(apart, order, axis=1).tolist()
 
 
-@settings(max_examples=6 if numba.config.DISABLE_JIT else 40, deadline=None)  # half a second each without
+@settings(max_examples=tries(40), deadline=None)
 @given(
     st.sampled_from(["majority", "mean"]),
     st.sampled_from([5, 12, 40]),

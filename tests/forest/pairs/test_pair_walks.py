@@ -17,6 +17,7 @@ from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from tests.reference import naive_missing_pairs
 from tests.reference import naive_trees_of_pairs as ref
 from tests.samples import trees_of_any_shape
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -56,7 +57,7 @@ def one_by_one(table: NodeTable, tree: int, values: np.ndarray) -> np.ndarray:
     return ends
 
 
-@settings(max_examples=80)
+@settings(max_examples=tries(80))
 @given(
     st.lists(st.sampled_from(THRESHOLDS), min_size=3, max_size=3),
     st.lists(st.integers(0, 1), min_size=3, max_size=3),
@@ -75,7 +76,7 @@ def test_pairs_arrive_where_each_would_alone(thresholds: list[float], columns: l
         assert one_by_one(table, tree, values).tolist() == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 99))
 def test_trees_of_any_shape_are_walked_as_one_pair_would(sizes: list[int], seed: int) -> None:
     table = trees_of_any_shape(sizes, THRESHOLDS, seed)
@@ -155,7 +156,7 @@ def test_a_column_is_missing_where_either_point_lacks_its_feature(family: str) -
     np.testing.assert_array_equal(block.twice[:, 1::2], np.where(np.isnan(expected), np.inf, expected))
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 99), st.booleans())
 def test_pairs_that_lack_values_walk_to_the_side_of_each_node(sizes: list[int], seed: int, is_learned: bool) -> None:
     table, rng = trees_of_any_shape(sizes, THRESHOLDS, seed), np.random.default_rng(seed)

@@ -22,12 +22,11 @@ from distforest.growth.draws.column_weights import ColumnWeights
 from distforest.growth.draws.columns import Oblique
 from tests import samples
 from tests.reference import naive_clusters as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(
-    max_examples=15 if numba.config.DISABLE_JIT else 60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+FREE = settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 KINDS = pytest.mark.parametrize("score", [*SCORES])
 RELATIVE = pytest.mark.parametrize("relative", [False, True])
 DRAWS = 20 if numba.config.DISABLE_JIT else 200

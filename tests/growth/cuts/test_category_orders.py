@@ -21,13 +21,14 @@ from distforest.sources.source import Projections
 from tests import samples
 from tests.reference import naive
 from tests.reference.naive_categories import best_gain, best_subset, order_of_means
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.criteria import Criterion
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 80, deadline=None)
+FREE = settings(max_examples=tries(80), deadline=None)
 DRAWS = 40 if numba.config.DISABLE_JIT else 300
 
 

@@ -13,11 +13,12 @@ from distforest.growth.cuts.clusters import SCORES, TwoClusters
 from distforest.growth.grower import Limits, project_and_cut
 from distforest.sources.arrays import ArraySource
 from tests import samples
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(
     score=st.sampled_from([*SCORES]),
     relative=st.booleans(),

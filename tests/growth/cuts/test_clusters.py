@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -20,6 +19,7 @@ from distforest.growth.cuts.fences import LOWER, UPPER
 from distforest.growth.cuts.gaussians import judge_cuts
 from tests import samples
 from tests.reference import naive_clusters as ref
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kernels
 
 FREE = settings(
-    max_examples=15 if numba.config.DISABLE_JIT else 40,
+    max_examples=tries(40),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],  # few lines have several values
 )
 KINDS = pytest.mark.parametrize("score", [*SCORES])

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -18,6 +17,7 @@ from distforest.growth.cuts.criteria import Cuts, Gini, Variance, gini_gain, kee
 from distforest.growth.cuts.mean_distance import MeanDistance
 from tests import samples
 from tests.reference import naive
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ VALUES = [0.0, -0.0, 1.0, UP, 2.0, -1.5, 5e-324, math.nan]
 SCALARS = st.sampled_from([-3.0, -1.0, 0.0, 0.125, 0.5, 1.0, 2.0, 7.0])
 NUMBERS = st.one_of(st.just(0.0), st.floats(2.0**-30, 10, width=32))
 TARGETS = st.floats(-1e3, 1e3).filter(lambda y: y == 0.0 or abs(y) > 1e-9)
-FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 60)
+FREE = settings(max_examples=tries(60))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from distforest.growth.cuts.earlier_links import CANDIDATE_LANES, add_earlier
 from distforest.jit import kernel
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -21,7 +22,7 @@ def earlier_of(rank: np.ndarray, limit: int, place: np.ndarray, terms: np.ndarra
     return sums
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.integers(1, 30), st.integers(0, 50), st.integers(0, 2**32 - 1))
 def test_each_lane_has_its_own_sum(n_rows: int, n_links: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

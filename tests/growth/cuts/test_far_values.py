@@ -24,6 +24,7 @@ from distforest.growth.cuts.far_values import (
 from tests import samples
 from tests.growth.cuts.test_criteria import FREE, SCALARS, Search, assert_cuts, cut, line, searches
 from tests.reference import naive
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -162,7 +163,7 @@ def test_the_one_scale_takes_all_but_the_far_value_for_equal() -> None:
     assert cut(criterion, search).gain[0] == pytest.approx(0.95 * 1e40, rel=1e-9)
 
 
-@settings(max_examples=20)
+@settings(max_examples=tries(20))
 @given(st.floats(1e-140, 1e120))
 def test_values_of_any_size_are_cut_alike(size: float) -> None:
     criterion = variance_of(column(0.0, 1.0, 4.0, 1e24) * size, 0.5, "targets")

@@ -21,6 +21,7 @@ from distforest.sources.sparse import SparseSource
 from tests import samples
 from tests.growth.cuts.test_criteria import FREE, SCALARS, Search, assert_cuts, cut, searches, symmetric
 from tests.reference import naive
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,7 +94,7 @@ def test_cuts_are_those_of_the_matrix_bit_for_bit(
     assert_same(*both(z, absent, places), in_order(search))
 
 
-@settings(max_examples=2 if numba.config.DISABLE_JIT else 8, deadline=None)
+@settings(max_examples=tries(8), deadline=None)
 @given(st.integers(60, 150), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e4, 1e12]), ABSENT, st.booleans())
 def test_a_larger_node_too(n: int, seed: int, outlier: float, absent: float, lacks: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -119,7 +120,7 @@ def test_many_candidates_too(n_candidates: int, lacks: bool) -> None:
     assert_same(*both(z, 1.0), Search(n, [list(range(n))], [rng.integers(1, 4, n).tolist()], values, 1))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_levels_keep_the_links_of_rows_that_stay_together(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

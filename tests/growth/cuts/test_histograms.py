@@ -20,11 +20,12 @@ from distforest.sources.binned import BinnedSource
 from distforest.sources.source import Projections
 from tests import samples
 from tests.reference import naive
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 N_ROWS = 60 if numba.config.DISABLE_JIT else 120
-FREE = settings(max_examples=15 if numba.config.DISABLE_JIT else 40)
+FREE = settings(max_examples=tries(40))
 
 
 def binned(n_rows: int, max_bins: int, seed: int) -> BinnedSource:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -25,6 +24,7 @@ from distforest.growth.cuts.mean_distance import (
 )
 from tests import samples
 from tests.reference import naive
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -42,7 +42,7 @@ def row_of(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", [*HIGHEST, "signed"])
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(
     n=st.integers(0, 3 * CELLS_OF_32_BITS),
     seed=st.integers(0, 2**32 - 1),
@@ -76,7 +76,7 @@ def test_sums_of_a_row_are_exact_in_as_few_bits_as_they_need(
         assert masked_sums(*rows, rank, tuple(np.int32(limits)), narrow, where, (n, -n)) == tuple(expected)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(
     n=st.integers(1, 2 * CELLS_OF_32_BITS + 3),
     place=st.integers(0, 2 * CELLS_OF_32_BITS + 2),
@@ -97,7 +97,7 @@ def test_a_value_that_does_not_fit_is_told_where_it_weighs_anything(n: int, plac
     assert reach < 2**26
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(
     numbers=st.lists(st.floats(-(2.0**127), 2.0**127, width=32), min_size=6, max_size=6),
     largest=st.sampled_from([1e-30, 1.0, 3e38]),
@@ -192,7 +192,7 @@ def test_a_gather_from_far_away_reads_the_same(step: int) -> None:
         assert row.tolist() == z[rows[1], rows].tolist()
 
 
-@settings(max_examples=2 if numba.config.DISABLE_JIT else 8, deadline=None)
+@settings(max_examples=tries(8), deadline=None)
 @given(
     n=st.integers(CELLS_OF_32_BITS - 1, 2 * CELLS_OF_32_BITS + 5),
     seed=st.integers(0, 2**32 - 1),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -14,13 +13,14 @@ from hypothesis import strategies as st
 from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.mixture import equally_likely, part_mixture
 from tests.reference import naive_clusters as ref
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=15 if numba.config.DISABLE_JIT else 60)
+FREE = settings(max_examples=tries(60))
 ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(1, 4)), min_size=2, max_size=12).filter(
     lambda pairs: len({value for value, _ in pairs}) > 1
 )

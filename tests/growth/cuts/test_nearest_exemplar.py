@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
@@ -21,10 +20,11 @@ from tests import samples
 from tests.reference.naive import ROUNDING
 from tests.reference.naive_exemplars import Parting, part
 from tests.reference.naive_simforest import Rules, Sample
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 200)
+FREE = settings(max_examples=tries(200))
 NEAR = [0.0, -0.0, 1.0, float(np.nextafter(1.0, 2.0)), -1.0, 5e-324, math.nan]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -18,6 +17,7 @@ from distforest.growth.cuts.observed_distance import ObservedDistance
 from tests import samples
 from tests.growth.cuts.test_criteria import FREE, NUMBERS, Search, cut, line, searches, symmetric
 from tests.reference import naive, naive_observed
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +78,7 @@ def test_with_everything_observed_cuts_are_those_of_the_mean_distance(
     assert plain.impure(search.frontier).tolist() == observed.impure(search.frontier).tolist()
 
 
-@settings(max_examples=2 if numba.config.DISABLE_JIT else 8, deadline=None)
+@settings(max_examples=tries(8), deadline=None)
 @given(
     n=st.integers(CELLS_OF_32_BITS - 1, 2 * CELLS_OF_32_BITS + 5),
     seed=st.integers(0, 2**32 - 1),

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distforest.growth.cuts.ordering import order_values
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +39,7 @@ def reference(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return observed[np.argsort(values[observed], kind="stable")]
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.lists(st.one_of(st.sampled_from(AWKWARD), st.floats(width=64), st.floats(width=32)), max_size=70))
 @example([])
 @example([math.nan])
@@ -73,7 +74,7 @@ def many(kind: str, n: int, seed: int) -> NDArray[np.float64]:
 KINDS = ["features", "ties", "equal", "last bits", "runs", "denormal", "missing", "zeros"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(st.sampled_from(KINDS), st.integers(0, LARGE), st.integers(0, 2**32 - 1))
 @example("runs", LARGE, 0)
 @example("last bits", LARGE, 1)

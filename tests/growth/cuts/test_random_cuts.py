@@ -20,13 +20,14 @@ from distforest.sources.row_kinds import Features
 from tests import samples
 from tests.reference import naive
 from tests.reference import naive_clusters as ref
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.criteria import Criterion
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=20 if numba.config.DISABLE_JIT else 80)
+FREE = settings(max_examples=tries(80))
 MANY = 300 if numba.config.DISABLE_JIT else 3000
 SEEDS = st.integers(0, 2**40)
 VALUES = st.one_of(st.integers(-3, 3).map(float), st.floats(-9, 9), st.just(math.nan), st.just(1e6))

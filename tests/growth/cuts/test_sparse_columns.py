@@ -17,11 +17,12 @@ from distforest.sources.source import Projections
 from tests import samples
 from tests.reference import naive
 from tests.sources.test_sparse_features import source_of, words
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 N_ROWS = 30 if numba.config.DISABLE_JIT else 150
-FREE = settings(max_examples=20 if numba.config.DISABLE_JIT else 60)
+FREE = settings(max_examples=tries(60))
 
 
 def level_of(n_rows: int, n_nodes: int, rng: np.random.Generator) -> Frontier:

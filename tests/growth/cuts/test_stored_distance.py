@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -15,6 +14,7 @@ from distforest.growth.cuts.stored_distance import StoredDistance
 from tests import samples
 from tests.reference import naive
 from tests.reference.naive_stored import best_cut_by_pairs
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -28,7 +28,7 @@ def matrix_of(n: int, rng: np.random.Generator, outlier: float = 0.0, signed: bo
     return z
 
 
-@settings(max_examples=4 if numba.config.DISABLE_JIT else 25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(
     n=st.integers(2, CELLS_OF_32_BITS + 30),
     seed=st.integers(0, 2**32 - 1),
@@ -71,7 +71,7 @@ def test_a_level_by_passes_is_cut_as_in_memory(
         np.testing.assert_array_equal(found, expected)
 
 
-@settings(max_examples=3 if numba.config.DISABLE_JIT else 10, deadline=None)
+@settings(max_examples=tries(10), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), block_rows=st.integers(1, 9), missing=st.booleans())
 @example(seed=32480, block_rows=1, missing=False)  # nothing is cut
 def test_a_cut_by_sums_is_the_references(seed: int, block_rows: int, missing: bool) -> None:

@@ -14,6 +14,7 @@ from distforest.growth.cuts.cluster_scores import TWO_MEANS, CandidateCuts, Clus
 from distforest.growth.cuts.gaussians import cut_clusters, scan_clusters
 from distforest.growth.cuts.two_means import COUNTED_BINS, SORTED_UP_TO, cut_two_means, room_for
 from tests.reference import naive_clusters as ref
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +71,7 @@ def scanned(values: Vector, weights: Integers, min_leaf: int = 1, relative: bool
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=10)
+@settings(max_examples=tries(10))
 @given(n=st.integers(SORTED_UP_TO, LARGE), seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_the_cut_is_that_of_the_scan_of_all_values(kind: str, n: int, seed: int, data: st.DataObject) -> None:
     values, weights = values_of(kind, n, seed), weights_of(n, seed)
@@ -96,7 +97,7 @@ def test_no_cut_of_the_reference_is_better(kind: str) -> None:
     assert chosen.score >= max(one.score for one in cuts) - slack
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(half=st.lists(st.integers(1, 2**20), min_size=SORTED_UP_TO // 2, max_size=80))
 def test_of_two_equal_cuts_the_lower_is_found(half: list[int]) -> None:
     """Values that mirror each other about 0: every cut has a twin."""
@@ -107,7 +108,7 @@ def test_of_two_equal_cuts_the_lower_is_found(half: list[int]) -> None:
     assert threshold == scanned(values, weights)[0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(
     kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=6),
     n=st.integers(SORTED_UP_TO, 3 * SORTED_UP_TO),

@@ -17,10 +17,11 @@ from distforest.growth.draws.column_weights import ColumnWeights
 from tests import samples
 from tests.reference import naive
 from tests.reference import naive_clusters as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=20 if numba.config.DISABLE_JIT else 80)
+FREE = settings(max_examples=tries(80))
 MANY = 400 if numba.config.DISABLE_JIT else 4000
 STRAY = st.one_of(st.integers(-2, 2).map(float), st.sampled_from([1024.0, -4096.0]))
 SIXTEENTHS = st.integers(-40, 40).map(lambda x: x / 16)

@@ -29,10 +29,11 @@ from distforest.growth.draws.dependence import (
 from tests import samples
 from tests.reference import naive
 from tests.reference import naive_clusters as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=15 if numba.config.DISABLE_JIT else 60)
+FREE = settings(max_examples=tries(60))
 SEEDS = st.integers(0, 2**40)
 STEPS = 48.0
 

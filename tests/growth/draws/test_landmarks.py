@@ -18,6 +18,7 @@ from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.growth.draws.test_objects import MANY, SEEDS
 from tests.reference import naive_landmarks
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -110,7 +111,7 @@ def test_landmarks_of_one_target_make_no_pair() -> None:
     assert not pairs_of([1.0, 1.0, 2.0], [0, 1, 2], [0, 1], False)
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(st.integers(4, 20), SEEDS, st.booleans(), st.integers(1, 4), st.data())
 def test_all_columns_are_landmarks(n: int, seed: int, by_class: bool, n_columns: int, data: st.DataObject) -> None:
     rng = np.random.default_rng(seed % 1000)

@@ -20,6 +20,7 @@ from distforest.sources.source import Projections
 from tests import samples
 from tests.reference import naive
 from tests.reference.naive_simforest import Rules, Sample, drawn_candidate
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -128,7 +129,7 @@ def test_the_second_object_is_drawn_in_proportion_to_the_difference_of_targets(p
 
 
 @RULES
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(SEEDS)
 def test_an_unusable_pair_is_drawn_again(pairing: str, seed: int) -> None:
     # Only the pair (0, 3) is observed; 4 tries of 32 candidates miss it with probability 0.75^128.

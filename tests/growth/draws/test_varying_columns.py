@@ -16,10 +16,11 @@ from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.reference import naive
 from tests.sources.test_sparse_features import source_of, words
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 100)
+FREE = settings(max_examples=tries(100))
 
 
 def may_be_cut(values: np.ndarray, weights: np.ndarray, min_leaf: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from distforest.growth.pairs.bins import CELLS, CROWD, HALVES, SAMPLED, SEARCHED, TAILS, PairBins, code_of
 from distforest.sources.point_pairs import FAMILIES, LARGEST_FEATURE, PairColumns, PointPairs
 from tests.reference import naive_trees_of_pairs as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -143,7 +143,7 @@ def points(draw: st.DrawFn) -> np.ndarray:
     return HOW[how](X, rng).astype(np.float32)
 
 
-@settings(max_examples=10 if numba.config.DISABLE_JIT else 60)
+@settings(max_examples=tries(60))
 @given(points(), st.sampled_from(FAMILIES), MAX_BINS)
 def test_bins_are_quantiles_and_every_value_is_in_its_own(X: np.ndarray, family: str, max_bins: int) -> None:
     pairs = pairs_of(X, family)

@@ -21,6 +21,7 @@ from distforest.sources.point_pairs import FAMILIES, MOST_PAIRED, PairColumns, P
 from distforest.sources.source import Floats
 from tests import samples
 from tests.reference import naive_category_pairs as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -94,7 +95,7 @@ def gain_of_sides(level: Level, f: int, side: np.ndarray) -> float:
     return float(ref.ref.gain_of(*both, (level.costs[f, 0], level.costs[f, 1])))
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(levels(st.integers(1, 20)) | levels(st.integers(CUT_AT_ANY_VALUE - 2, 60)), st.sampled_from([None, 2, 16]))
 def test_the_best_set_of_unordered_pairs_is_found(level: Level, max_bins: int | None) -> None:
     cuts, values = level.search([2], max_bins)
@@ -111,7 +112,7 @@ def test_the_best_set_of_unordered_pairs_is_found(level: Level, max_bins: int | 
             assert len(set(side[categories == category])) == 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(levels(st.integers(1, 70), FAMILIES), st.sampled_from([None, 2, 16]))
 def test_whether_two_differ_is_cut_as_a_number(level: Level, max_bins: int | None) -> None:
     cuts, values = level.search([0], max_bins)
@@ -125,7 +126,7 @@ def test_whether_two_differ_is_cut_as_a_number(level: Level, max_bins: int | Non
             assert gain_of_sides(level, f, sides(cuts, f, values[f])) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(levels(st.integers(1, 70)), st.permutations(range(N_CATEGORIES)), st.sampled_from([None, 16]))
 def test_neither_codes_nor_the_order_of_two_points_change_a_cut(
     level: Level, codes: list[int], max_bins: int | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,10 +22,11 @@ from distforest.sources.source import Floats
 from tests import samples
 from tests.reference import naive_missing_pairs as ref
 from tests.reference.naive_trees_of_pairs import Sample
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-EXAMPLES = 20 if numba.config.DISABLE_JIT else 100
+EXAMPLES = tries(100)
 LARGE = st.integers(CUT_AT_ANY_VALUE - 2, CUT_AT_ANY_VALUE + 30)
 GONE = np.nan
 

@@ -31,6 +31,7 @@ from distforest.growth.rng import bootstrap, subsample
 from distforest.sources.point_pairs import DISSIMILAR, SIMILAR
 from tests import samples
 from tests.reference import naive_trees_of_pairs as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -124,7 +125,7 @@ def test_any_pair_of_a_kind_is_equally_likely(kind: str) -> None:
 
 
 @pytest.mark.parametrize("balance", ["points", "classes", "pairs"])
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(LABELS, st.integers(1, 4), st.integers(0, 2**40))
 def test_constraints_are_distinct_pairs_of_their_kind(
     balance: str, labels: np.ndarray, n_constraints: int, seed: int
@@ -260,7 +261,7 @@ def test_a_tree_that_drew_both_points_of_no_pair_learns_from_all() -> None:
 
 
 @pytest.mark.parametrize("rule", ["uniform", "balanced", "all"])
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(LABELS.filter(lambda own: len(own) > 2), st.integers(2, 80), st.integers(0, 99), st.data())
 def test_labelled_points_are_paired_anew_for_each_tree(
     rule: str, labels: np.ndarray, n_pairs: int, seed: int, data: st.DataObject

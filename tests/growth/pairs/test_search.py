@@ -20,6 +20,7 @@ from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from distforest.sources.source import Projections
 from tests import samples
 from tests.reference import naive_trees_of_pairs as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
@@ -87,7 +88,7 @@ def assert_cut(level: Level, cuts: Cuts, f: int, expected: ref.Cut) -> None:
         assert cuts.threshold[f] == expected.threshold
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(levels())
 def test_a_node_is_cut_as_the_formulas_say(level: Level) -> None:
     cuts, picked = PairSearch(None)(level.pairs, level.criterion, level.frontier, level.projections, level.limits)
@@ -101,7 +102,7 @@ def test_a_node_is_cut_as_the_formulas_say(level: Level) -> None:
         assert picked[own].tolist() == level.table[level.rows[f], level.columns[f, expected.column]].tolist()
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(levels(70))
 def test_the_fused_search_is_that_of_projected_columns(level: Level) -> None:
     """All values are ordered: the same cuts and the same values, bit for bit."""
@@ -113,7 +114,7 @@ def test_the_fused_search_is_that_of_projected_columns(level: Level) -> None:
     assert picked[cut].tobytes() == values[cut].tobytes()
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(levels(3 * CUT_AT_ANY_VALUE), st.sampled_from([2, 5, 256]))
 def test_a_large_node_is_cut_at_the_edges_of_bins_and_a_small_one_anywhere(level: Level, max_bins: int) -> None:
     """And so is a large one of which no edge gains anything."""
@@ -266,7 +267,7 @@ def test_counts_are_sums_of_weights() -> None:
 COUNTS = st.tuples(st.integers(0, 50), st.integers(0, 50))
 
 
-@settings(max_examples=80)
+@settings(max_examples=tries(80))
 @given(COUNTS, COUNTS, st.tuples(COSTS, COSTS), st.integers(0, 5))
 def test_gains_are_those_of_the_formula(
     left: tuple[int, int], right: tuple[int, int], costs: tuple[float, float], min_leaf: int

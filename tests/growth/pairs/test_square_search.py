@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,10 +20,11 @@ from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Floats
 from tests import samples
 from tests.reference import naive_trees_of_pairs as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
-EXAMPLES = 30 if numba.config.DISABLE_JIT else 100
+EXAMPLES = tries(100)
 WIDTH = 3
 """Entries of a point in each block of further columns."""
 

@@ -31,11 +31,12 @@ from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.truth import TruthKind
 from tests.ranking_trees import REGIONS, Asked, Trees, block, planted
 from tests.reference import naive_trees_of_pairs as ref
+from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
 
 N_PAIRS = 70 if numba.config.DISABLE_JIT else 150
-EXAMPLES = 25 if numba.config.DISABLE_JIT else 80
+EXAMPLES = tries(80)
 
 
 asked_for = st.builds(
