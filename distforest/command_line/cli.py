@@ -402,7 +402,7 @@ def _cluster_of(job: Spec, claim: Claim) -> Iterator[tuple[OnDask, Options]]:
 @click.option(
     "--threads-here",
     type=click.IntRange(1),
-    help="Run in this number of threads of this process, without a cluster.  [default for files: all cores]",
+    help="Run in so many threads of this process, without a cluster.  [default: all cores, for files and small arrays]",
 )
 @SCHEDULER
 @STRICT
@@ -422,6 +422,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.command_line.spec_files import bytes_of_option, distances_of_option
     from distforest.jobs.any_spec import from_the_root
     from distforest.jobs.cluster import Here
+    from distforest.jobs.outline import is_small
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
@@ -460,7 +461,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
             check_output(question, output, file, overwrite)
         else:
             outputs.check_kind(output, outputs.ANSWERS_KIND)
-        if file and not (here or run.workers or run.scheduler):
+        if not (here or run.workers or run.scheduler) and (file or is_small(question)):
             here = os.cpu_count() or 1
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         watch = stack.enter_context(shown_progress())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,13 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
     }
 
 
+CELL_BYTES = 8
+"""Bytes of a cell of the queries, at most."""
+
+SMALL_BYTES = 1 << 26
+"""Bytes up to which reading a forest and the queries takes less time than starting workers for it."""
+
+
 @dataclass(frozen=True)
 class Outline:
     """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
@@ -113,6 +121,23 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
     known = (forest.ranges, forest.known_rows)
     of_chunks = (_chunk_rows(question), columns, sizes)
     return Outline(digest, arrays, n_answers, classes, *told_of, *of_chunks, *known, _query_bytes(question, forest))
+
+
+def is_small(question: Question) -> bool:
+    """Whether workers would take longer to start than a question to answer; no function of a user's is asked then.
+
+    Raises
+    ------
+    InputError
+        There are no queries at the address.
+    ArtifactError
+        There is no sealed forest.
+    """
+    if question.callback is not None:
+        return False
+    queries = open_matrix(question.queries)
+    n_cells = queries.n_stored if isinstance(queries, SparseStore) else math.prod(queries.shape)
+    return max(opened_bytes(read_manifest(question.forest)), n_cells * CELL_BYTES) <= SMALL_BYTES
 
 
 def _query_bytes(question: Question, forest: Forest) -> int:

@@ -19,6 +19,7 @@ from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import open_forest
+from distforest.jobs import outline
 from distforest.jobs.cluster import Here
 from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.spec import Spec
@@ -505,6 +506,18 @@ def test_queries_with_a_damaged_chunk_are_refused_by_its_file(home, tmp_path):
         assert f"error: {chunk}: the chunk is damaged: " in err
         assert "Traceback" not in err
         assert not (tmp_path / "near.zarr").exists()
+
+
+def test_a_small_question_starts_no_workers(home, tmp_path, monkeypatch):
+    def started(_run):
+        raise AssertionError("workers are started")
+
+    monkeypatch.setattr(cli, "_cluster", started)
+    question = ("score", f"{home}/forest.zarr", f"{home}/data.zarr/X", tmp_path / "near.zarr")
+    assert run(*question)[0] == 0
+    monkeypatch.setattr(outline, "SMALL_BYTES", 100)
+    with pytest.raises(AssertionError, match="workers are started"):
+        run(*question, "--overwrite")
 
 
 # --- ingest -----------------------------------------------------------------------------------------------
