@@ -63,7 +63,7 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
 CELL_BYTES = 8
 """Bytes of a cell of the queries, at most."""
 
-SMALL_BYTES = 1 << 26
+SMALL_QUESTION = 1 << 26
 """Bytes up to which reading a forest and the queries takes less time than starting workers for it."""
 
 
@@ -137,7 +137,7 @@ def is_small(question: Question) -> bool:
         return False
     queries = open_matrix(question.queries)
     n_cells = queries.n_stored if isinstance(queries, SparseStore) else math.prod(queries.shape)
-    return max(opened_bytes(read_manifest(question.forest)), n_cells * CELL_BYTES) <= SMALL_BYTES
+    return max(opened_bytes(read_manifest(question.forest)), n_cells * CELL_BYTES) <= SMALL_QUESTION
 
 
 def _query_bytes(question: Question, forest: Forest) -> int:

@@ -515,7 +515,7 @@ def test_a_small_question_starts_no_workers(home, tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "_cluster", started)
     question = ("score", f"{home}/forest.zarr", f"{home}/data.zarr/X", tmp_path / "near.zarr")
     assert run(*question)[0] == 0
-    monkeypatch.setattr(outline, "SMALL_BYTES", 100)
+    monkeypatch.setattr(outline, "SMALL_QUESTION", 100)
     with pytest.raises(AssertionError, match="workers are started"):
         run(*question, "--overwrite")
 

@@ -8,8 +8,7 @@ Friedman, Olshen, Stone, Classification and regression trees, 1984, theorem 4.5)
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -59,26 +58,19 @@ class CategoryRoom(NamedTuple):
     bins: WalkRoom
 
     @classmethod
-    def of(cls, columns: PairColumns, sizes: Ints) -> CategoryRoom:
-        """Allocate room for nodes of some sizes; none if no column has categories."""
-        if not columns.n_categories:
-            return no_categories()
-        return cls.for_codes(max(columns.categories_of_columns), int(sizes.max(initial=0)))
+    def of(cls, columns: PairColumns, sizes: Ints) -> Self | None:
+        """Allocate room for nodes of some sizes; None if no column has categories.
 
-    @classmethod
-    def for_codes(cls, n_codes: int, longest: int) -> CategoryRoom:
-        """Allocate room for nodes of up to ``longest`` pairs and columns of up to ``n_codes`` categories."""
+        A kernel that is given None is compiled without what cuts categories, a third of what forests of pairs compile.
+        """
+        if not columns.n_categories:
+            return None
+        n_codes, longest = max(columns.categories_of_columns), int(sizes.max(initial=0))
         most = min(n_codes, longest)
         held, filled = np.empty((most, 2), np.int32), np.empty((most + 1, 2), np.int32)
         values, kinds = np.empty(longest), np.empty(longest, np.uint8)
         edges = np.arange(most, dtype=np.float64) + 0.5
         return cls(tally_for(n_codes, longest, 1), values, kinds, held, filled, edges, WalkRoom.of(most + 1))
-
-
-@cache
-def no_categories() -> CategoryRoom:
-    """No room, for columns of which none has categories."""
-    return CategoryRoom.for_codes(0, 0)
 
 
 @borrowing
@@ -113,6 +105,15 @@ def rank_pairs(node: int, column: int, level: PairLevel, room: CategoryRoom) -> 
 
 
 @borrowing
+def cut_if_sets(node: int, candidate: int, level: PairLevel, room: CategoryRoom | None, cuts: Cuts) -> bool:
+    """`cut_sets_of_pairs` if the candidate holds unordered pairs; returns whether it does."""
+    if room is None or not holds_pairs(level.columns[node, candidate], level.pairs.columns):
+        return False
+    cut_sets_of_pairs(node, candidate, level, room, cuts)
+    return True
+
+
+@borrowing
 def cut_sets_of_pairs(node: int, candidate: int, level: PairLevel, room: CategoryRoom, cuts: Cuts) -> None:
     """`cut_bins` whose bins are the ranks of the categories of a node's pairs."""
     n, tally, filled = rank_pairs(node, level.columns[node, candidate], level, room), room.tally, room.filled
@@ -130,10 +131,10 @@ def cut_sets_of_pairs(node: int, candidate: int, level: PairLevel, room: Categor
 
 
 @kernel
-def rank_chosen(level: PairLevel, chosen: Ints, room: CategoryRoom, values: Floats) -> None:
+def rank_chosen(level: PairLevel, chosen: Ints, room: CategoryRoom | None, values: Floats) -> None:
     """values[r] = rank of the category of pair r, in the nodes whose ``chosen`` candidate holds unordered pairs."""
     starts = level.nodes.starts
-    if level.pairs.columns.kinds.shape[0] == 0:
+    if room is None:
         return
     for node in range(starts.shape[0] - 1):
         if chosen[node] < 0 or not holds_pairs(level.columns[node, chosen[node]], level.pairs.columns):

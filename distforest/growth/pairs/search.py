@@ -21,7 +21,7 @@ from distforest.growth.cuts.ordering import OrderRoom
 from distforest.growth.cuts.two_classes import TwoClasses, TwoClassRows, cut_candidate
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import SEARCHED, PairBins, cell_of, code_of, search
-from distforest.growth.pairs.category_cuts import CategoryRoom, cut_sets_of_pairs, holds_pairs, rank_chosen
+from distforest.growth.pairs.category_cuts import CategoryRoom, cut_if_sets, holds_pairs, rank_chosen
 from distforest.growth.pairs.histograms import WalkRoom, cut_held, empty_bins, fill_missing, held_bins
 from distforest.growth.pairs.level import PairLevel
 from distforest.jit import borrowing, kernel
@@ -179,10 +179,10 @@ class SearchRoom(NamedTuple):
     numbers: Int32s
     ordered: OrderedNode
     coded: CodedNode
-    categories: CategoryRoom
+    categories: CategoryRoom | None
 
     @classmethod
-    def of(cls, longest: int, width: int, bins: PairBins, categories: CategoryRoom) -> SearchRoom:
+    def of(cls, longest: int, width: int, bins: PairBins, categories: CategoryRoom | None) -> SearchRoom:
         """Allocate room for nodes of up to ``longest`` pairs and windows of ``width`` candidates."""
         numbers, pairs = np.arange(longest, dtype=np.int32), (NodePairs.of(longest), ObservedPairs.of(longest))
         return cls(*pairs, numbers, OrderedNode.of(longest), CodedNode.of(width, bins), categories)
@@ -216,7 +216,7 @@ def cut_pairs(
 
 
 @kernel
-def read_chosen(level: PairLevel, chosen: Int32s, categories: CategoryRoom, values: Floats) -> None:
+def read_chosen(level: PairLevel, chosen: Int32s, categories: CategoryRoom | None, values: Floats) -> None:
     """values[r] = the column of pair r that its node has chosen, of categories their rank, where there is a cut."""
     starts, rows, _ = level.nodes
     for node in range(chosen.shape[0]):
@@ -291,8 +291,7 @@ def cut_at_values(
         share_words(0, own, level, observed.words)
     for k in range(first, last):
         c = level.columns[node, k]
-        if holds_pairs(c, level.pairs.columns):
-            cut_sets_of_pairs(node, k, level, room.categories, cuts)
+        if cut_if_sets(node, k, level, room.categories, cuts):
             continue
         n, of_node = size, TwoClassRows(own.weights, own.kinds)
         if is_never_missing(c, level.pairs):
@@ -339,8 +338,7 @@ def cut_at_edges(
             count_some(node, (first, last), own, level, bins, room)
     for k in range(first, last):
         c = columns[node, k]
-        if holds_pairs(c, pairs.columns):
-            cut_sets_of_pairs(node, k, level, room.categories, cuts)
+        if cut_if_sets(node, k, level, room.categories, cuts):
             continue
         histogram = filled[c if is_all else k - first]
         held = walked.held[: held_bins(histogram[:n_bins], walked.held)]

@@ -33,7 +33,7 @@ from distforest.growth.cuts.two_classes import (
     whole_of,
 )
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.category_cuts import CategoryRoom, cut_sets_of_pairs, holds_pairs, rank_chosen
+from distforest.growth.pairs.category_cuts import CategoryRoom, cut_if_sets, holds_pairs, rank_chosen
 from distforest.growth.pairs.histograms import WalkRoom, cut_bins
 from distforest.growth.pairs.level import PairLevel
 from distforest.growth.pairs.search import CODED_PAIRS, OrderedNode, few_pairs
@@ -140,7 +140,7 @@ class SquareSearch:
 
 @borrowing
 def cut_squares_at_values(
-    level: PairLevel, wanted: Bools, room: OrderedNode, of_categories: CategoryRoom, cuts: Cuts
+    level: PairLevel, wanted: Bools, room: OrderedNode, of_categories: CategoryRoom | None, cuts: Cuts
 ) -> None:
     """Cut the ``wanted`` nodes at any value: a threshold t separates a pair if lesser end <= t < greater end."""
     (starts, rows, weights), columns, codes, pairs, _, judged = level
@@ -155,8 +155,7 @@ def cut_squares_at_values(
         of_node = TwoClassRows(weights[first:last], kinds)
         for k in range(columns.shape[1]):
             c = columns[node, k]
-            if holds_pairs(c, how):
-                cut_sets_of_pairs(node, k, level, of_categories, cuts)
+            if cut_if_sets(node, k, level, of_categories, cuts):
                 continue
             if not is_square(c, how):
                 read_column(c, rows[first:last], pairs, ends)
@@ -217,7 +216,7 @@ def cut_squares_at_edges(
     bins: PairBins,
     of_points: Codes,
     wanted: Bools,
-    of_categories: CategoryRoom,
+    of_categories: CategoryRoom | None,
     cuts: Cuts,
 ) -> None:
     """changed[k, b, s] = weight of class s that becomes separated at the edge of bin b, less that which ceases to be.
@@ -249,8 +248,7 @@ def cut_squares_at_edges(
                     histogram[coded[r], codes[block[r]]] += weights[first + r]
         for k in range(columns.shape[1]):
             c, begins = columns[node, k], STAY if is_complete else RIGHT
-            if holds_pairs(c, pairs.columns):
-                cut_sets_of_pairs(node, k, level, of_categories, cuts)
+            if cut_if_sets(node, k, level, of_categories, cuts):
                 continue
             if not is_square(c, pairs.columns):
                 begins = STAY if is_complete else LEFT
