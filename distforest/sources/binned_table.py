@@ -142,6 +142,13 @@ class BinnedTable:
         return self.numbers.is_complete and bool(self.features.is_complete)
 
     @property
+    def category_values(self) -> tuple[Float32s, Int32s]:
+        """An array that holds the columns of categories, and where in it each column is, shape (n_columns,)."""
+        if isinstance(self.features, CategoryColumns):
+            return self.features.own.values, self.features.place
+        return self.features.values, np.arange(self.shape[1], dtype=np.int32)
+
+    @property
     def categories(self) -> Float32s:
         """The columns of categories, shape (n_rows, n); a table has them in one piece if it is `stored`."""
         if isinstance(self.features, CategoryColumns):
