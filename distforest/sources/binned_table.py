@@ -173,6 +173,8 @@ class BinnedTable:
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' categories, or codes of bins, shape (width, n_rows)."""
         which = self.of_categories[projections.columns].reshape(projections.n_nodes, projections.width).T
+        if which.all():
+            return self.features.project(rows, starts, projections)
         values = self.numbers.project(rows, starts, projections)
         if which.any():
             of_rows = np.repeat(which, np.diff(starts), axis=1)

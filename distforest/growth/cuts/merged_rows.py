@@ -211,12 +211,12 @@ def clear_numbers(n_candidates: int, numbered: Numbered) -> None:
 
 
 @borrowing
-def code_at(r: int, column: int, places: UInt32s, categories: CategoriesRead) -> np.int64:
+def code_at(r: int, column: int, places: UInt32s, categories: CategoriesRead) -> np.uint32:
     """The code of the category of row places[r], ``n_codes`` for a missing one; a row further on is prefetched."""
     values = categories.values
     fetch(values, np.int64(places[min(r + _AHEAD, places.shape[0] - 1)]) * values.shape[1] + column)
     value = values[places[r], column]
-    return np.int64(value) if value == value else np.int64(categories.n_codes)
+    return np.uint32(value) if value == value else np.uint32(categories.n_codes)
 
 
 @borrowing
@@ -251,7 +251,7 @@ def cut_categories_gini(
     most = min(n_codes, longest)
     group = max(1, min(longest_of(begin), _ROOM // (4 * (n_codes + (most + 1) * n_classes))))
     numbered, rank_of = numbered_for(group, n_codes, most), np.empty(n_codes + 1)
-    tally = tally_for(n_codes + 1, longest + 1, 1 if n_classes == 2 else n_classes)
+    tally = tally_for(most + 1, most + 1, 1 if n_classes == 2 else n_classes)
     sums, label = np.empty((group, most + 1, n_classes), np.int32), np.empty(longest, np.int32)
     n_merged = min(longest, (most + 1) * n_classes)
     laid, order = merged_room(n_merged), np.arange(n_merged)
@@ -306,7 +306,7 @@ def add_up_classes(
     sums: Int32s,
 ) -> None:
     """sums[j, c, l] = weight of the rows of class l with category number c in columns[j]; the last c is missing."""
-    places, missing, n_classes = rows.view(np.uint32), sums.shape[1] - 1, sums.shape[2]
+    places, classes, missing, n_classes = rows.view(np.uint32), label.view(np.uint32), sums.shape[1] - 1, sums.shape[2]
     for j in range(columns.shape[0]):
         for of_class in range(n_classes):
             sums[j, missing, of_class] = 0
@@ -316,12 +316,11 @@ def add_up_classes(
             column, slot, of_candidate = columns[j], numbered.slot[j], sums[j]
             for r in range(first, last):
                 code = code_at(r, column, places, categories)
-                c = np.int64(slot[code])
-                if c < 0:
+                if slot[code] < 0:
                     c = number_next(code, j, numbered)
                     for of_class in range(n_classes):
                         of_candidate[c, of_class] = 0
-                of_candidate[c, label[r]] += weights[r]
+                of_candidate[np.uint32(slot[code]), classes[r]] += weights[r]
 
 
 @borrowing
@@ -381,7 +380,7 @@ def cut_categories_variance(
     most = min(n_codes, longest)
     group = max(1, min(longest_of(begin), _ROOM // (4 * n_codes + 8 * (most + 2) * (n_dimensions + 1))))
     numbered, rank_of = numbered_for(group, n_codes, most), np.empty(n_codes + 1)
-    tally = tally_for(n_codes + 1, longest + 1, n_dimensions)
+    tally = tally_for(most + 1, most + 1, n_dimensions)
     filled, sums = np.empty((group, most + 1), np.int64), np.zeros((group, most + 2, n_dimensions), np.int64)
     laid, order = merged_room(2 * (most + 1)), np.arange(2 * (most + 1))
     total, of_sides = np.empty(2, np.int64), np.empty((4, n_dimensions), np.int64)

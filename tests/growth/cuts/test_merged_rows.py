@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kernels
 
 N_ROWS = 60 if numba.config.DISABLE_JIT else 400
-FREE = settings(max_examples=10 if numba.config.DISABLE_JIT else 40, deadline=None)
+FREE = settings(max_examples=20 if numba.config.DISABLE_JIT else 50, deadline=None)
 MOST = (40, 1 << 16)
 """Codes with which the sums over several candidates are held at once, and over one alone."""
 
