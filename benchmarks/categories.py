@@ -3,6 +3,8 @@
 Of the forests over pairs of points it prints the area under the ROC curve over the pairs of at most 1,000 test rows,
 and processor time. ``--pairs`` prints these alone. ``--neighbours`` prints how many of the nearest rows by URerF's
 proximity have the label of a row, for each of the files; of heart and australian some columns are categories.
+``--bins`` prints the processor time of one tree in bins over drawn tables, by merged rows and by the values of all
+rows, and what a fit of one tree of all candidates and of unlimited leaves takes beside boosting's.
 
 ``python benchmarks/categories.py benchmarks/data/mushrooms.npz`` reads an ``.npz`` file with ``codes``, whole
 numbers of shape (n, n_columns), and labels ``y``. Without a file it draws a table: 30 columns of 40 categories, of
@@ -15,14 +17,21 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.preprocessing import OneHotEncoder
 
-from distforest import RFD, SMERF, TreeRank, URerF
+from distforest import RFD, SMERF, Targets, TreeRank, URerF
+from distforest.growth.cuts.category_search import BesideBins, CategorySearch
+from distforest.growth.methods import METHODS, problem
+from distforest.growth.parameters import complete
+from distforest.growth.problem import Data, Problem
+from distforest.sources.row_kinds import Features
+from distforest.sources.truth import TruthKind
 
 MIXED = {"heart": [1, 2, 5, 6, 8, 12], "australian": [0, 3, 4, 5, 7, 8, 10, 11]}
 """The columns of categories of tables that also have numbers, by the names of their files."""
@@ -34,6 +43,15 @@ N_TREES = 50
 SHARE_OF_TRAINING = 0.1
 SCORED, N_PAIR_TREES = 1_000, 20
 """Most test rows whose pairs are scored, and the number of trees over pairs."""
+
+TABLES = {"22 of 10": (10,) * 22 + (0,) * 3, "5,000, 10 and 10": (5_000, 10, 10) + (0,) * 22, "none": (0,) * 25}
+"""The numbers of categories of the columns of drawn tables, 0 for a column of numbers, by their names."""
+
+TRUTHS, TABLE_ROWS, N_TIMES = (2, 5, None), (300_000, 1_200_000), 2
+"""Numbers of classes, None for targets; numbers of rows; how often a tree is grown, of which the least time counts."""
+
+FITTED_ROWS, MOST_BOOSTED = 300_000, 255
+"""Most rows of a fit beside boosting, and most categories of a column there."""
 
 
 def table() -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +166,81 @@ def main_of_neighbours(files: list[str]) -> None:
                 print(f"{Path(file).stem:10} {rule:13} {name:11}  {found}  {seconds:6.2f} s", flush=True)
 
 
+def drawn_data(n_categories: tuple[int, ...], n_rows: int, n_classes: int | None) -> Data:
+    """A drawn table and a truth that six columns and all categories tell, with noise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, len(n_categories))).astype(np.float32)
+    told = rng.normal(size=n_rows) + 0.4 * np.sin(2.0 * X[:, -6:]).sum(axis=1)
+    for column in np.flatnonzero(n_categories):
+        n = n_categories[column]
+        X[:, column] = np.floor(n * rng.random(n_rows) ** 1.5)
+        told += 0.4 * rng.normal(size=n)[X[:, column].astype(int)]
+    rows = Features(len(n_categories), n_categories if any(n_categories) else ())
+    if n_classes is None:
+        return Data(rows, X, TruthKind.TARGETS, told[:, None])
+    bounds = np.quantile(told, np.linspace(0, 1, n_classes + 1)[1:-1])
+    return Data(rows, X, TruthKind.LABELS, np.searchsorted(bounds, told).astype(np.int32), tuple(range(n_classes)))
+
+
+def least_of(call: Callable[[], object], n_times: int = 1) -> float:
+    """The least processor seconds of some calls."""
+    seconds = []
+    for _ in range(n_times):
+        start = time.process_time()
+        call()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+def seconds_of_tree(bound: Problem) -> tuple[float, float]:
+    """Processor seconds of a tree as it grows, and by the values of all rows where categories are candidates."""
+    growth, weights = bound.growth, bound.sampling.weights(bound.meaning.seed, np.arange(1))
+    own = least_of(lambda: growth.grow(np.arange(1), weights), N_TIMES)
+    if not isinstance(growth.search, BesideBins):
+        return own, own
+    by_values = replace(growth, search=CategorySearch(growth.search.n_categories))
+    return own, least_of(lambda: by_values.grow(np.arange(1), weights), N_TIMES)
+
+
+def seconds_of_fits(data: Data) -> tuple[float, float]:
+    """Processor seconds of a fit of one tree of all candidates, and of boosting's; NaN where they are not measured."""
+    assert isinstance(data.rows, Features)
+    if data.n_rows > FITTED_ROWS:
+        return np.nan, np.nan
+    n_categories = np.array(data.rows.n_categories or (0,) * data.array.shape[1])
+    columns = np.flatnonzero(n_categories).tolist()
+    y = data.truth.ravel()
+    taught = y if data.truth_kind == TruthKind.LABELS else Targets(y)
+    ours = SMERF(1, max_features=None, max_bins=255, bootstrap=False, categorical_features=columns, random_state=0)
+    own = least_of(lambda: ours.fit(data.array, taught))
+    if n_categories.max() > MOST_BOOSTED:
+        return own, np.nan
+    peer = HistGradientBoostingClassifier if data.truth_kind == TruthKind.LABELS else HistGradientBoostingRegressor
+    params = {"max_iter": 1, "max_leaf_nodes": None, "min_samples_leaf": 1, "early_stopping": False}
+    return own, least_of(lambda: peer(categorical_features=columns, **params).fit(data.array, y))
+
+
+def main_of_bins() -> None:
+    """Processor seconds of one tree in bins, over drawn tables of 25 columns."""
+    method = METHODS["smerf"]
+    for n_rows in TABLE_ROWS:
+        for name, n_categories in TABLES.items():
+            for n_classes in TRUTHS:
+                for n in (3_000, n_rows):  # the first ones compile the kernels
+                    data = drawn_data(n_categories, n, n_classes)
+                    bound = problem(method, data, complete(method.parameters, {"max_bins": 255}), 0)
+                    assert isinstance(bound, Problem)
+                    own, by_values = seconds_of_tree(bound)
+                    fit, peer = seconds_of_fits(data)
+                kind = f"{n_classes} classes" if n_classes else "targets"
+                told = f"{n_rows:9,} rows  {name:16}  {kind:9}  tree {own:6.2f} s, by all values {by_values:6.2f} s"
+                print(f"{told}  fit {fit:6.2f} s, boosting {peer:6.2f} s", flush=True)
+
+
 if __name__ == "__main__":
+    if "--bins" in sys.argv:
+        main_of_bins()
+        sys.exit()
     if "--neighbours" in sys.argv:
         main_of_neighbours([name for name in sys.argv[1:] if name != "--neighbours"])
         sys.exit()

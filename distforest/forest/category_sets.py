@@ -98,7 +98,8 @@ def listed_of(
     frontier
         The nodes that are cut.
     values
-        The code of each row on the column of its node, shape (n_rows,); NaN if it is missing.
+        The code of each row on the column of its node, shape (n_rows,); NaN if it is missing. Those of nodes that cut
+        no categories are not read.
     side
         The side of each row, shape (n_rows,).
     which
@@ -106,11 +107,39 @@ def listed_of(
     others_right
         Whether the categories that are not listed go right, shape (n_nodes,).
     """
-    place = frontier.place
-    is_listed = which[place] & (side == np.where(others_right, LEFT, RIGHT)[place]) & ~np.isnan(values)
-    entries = np.unique(place[is_listed] * MAX_CATEGORIES + values[is_listed].astype(np.int64))
+    entries = np.empty(len(values), np.int64)
+    entries = np.sort(entries[: find_listed(frontier.starts, values, side, which, others_right, entries)])
     size = np.bincount(entries // MAX_CATEGORIES, minlength=frontier.n_nodes).astype(np.int32)
     return Listed(size, (entries % MAX_CATEGORIES).astype(np.uint16), np.where(others_right, OTHERS_RIGHT, OTHERS_LEFT))
+
+
+@kernel
+def find_listed(
+    starts: Ints,
+    values: Floats,
+    side: NDArray[np.int8],
+    which: NDArray[np.bool_],
+    others_right: NDArray[np.bool_],
+    entries: Ints,
+) -> int:
+    """Fill ``entries`` with node * MAX_CATEGORIES + code for each code that a node lists; returns their number.
+
+    A node for which ``which`` is True lists the codes of its rows that do not go where all others do.
+    """
+    n, noted_by = 0, np.full(MAX_CATEGORIES, -1, np.int64)
+    for node in range(starts.shape[0] - 1):
+        if not which[node]:
+            continue
+        listed = LEFT if others_right[node] else RIGHT
+        for r in range(starts[node], starts[node + 1]):
+            if side[r] != listed or np.isnan(values[r]):
+                continue
+            code = np.int64(values[r])
+            if noted_by[code] != node:
+                noted_by[code] = node
+                entries[n] = node * MAX_CATEGORIES + code
+                n += 1
+    return n
 
 
 def check_lists(size: Int32s, codes: CategoryCodes, n_categories: Ints) -> None:

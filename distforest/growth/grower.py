@@ -571,5 +571,8 @@ class PartingByCuts:
             left_is_larger = np.empty(frontier.n_nodes, np.bool_)
             compare_sides(frontier.starts, frontier.weights, RIGHT + LEFT - side, left_is_larger)
             missing_right = ~left_is_larger
-        codes = self.growth.source.project(frontier.rows, frontier.starts, projections)[0]
+        nodes, rows = frontier.take(which)
+        chosen = taken(projections, np.flatnonzero(which), np.zeros(nodes.n_nodes, np.int32))
+        codes = np.empty(len(frontier.rows))
+        codes[rows] = self.growth.source.project(nodes.rows, nodes.starts, chosen)[0]
         return listed_of(frontier, codes, side, which, missing_right)

@@ -35,17 +35,18 @@ from distforest.growth.cuts.absolute_distance import AbsoluteDistance
 from distforest.growth.cuts.category_search import BesideBins, CategorySearch, RanksCategories
 from distforest.growth.cuts.category_signs import CategoryNumbers
 from distforest.growth.cuts.class_costs import ClassCosts
-from distforest.growth.cuts.class_histograms import cut_codes_by_labels
+from distforest.growth.cuts.class_histograms import best_codes_by_labels, cut_codes_by_labels
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.cuts.companion_search import CompanionSearch
 from distforest.growth.cuts.companions import Companions
-from distforest.growth.cuts.criteria import Criterion, Gini, Variance
+from distforest.growth.cuts.criteria import Criterion, Cuts, Gini, Variance
 from distforest.growth.cuts.far_values import FarVariance, variance_of
 from distforest.growth.cuts.graph_distance import GraphDistance
-from distforest.growth.cuts.histograms import cut_codes_by_targets
+from distforest.growth.cuts.histograms import best_codes_by_targets, cut_codes_by_targets
 from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.cuts.merged_rows import best_categories_by_labels, best_categories_by_targets
 from distforest.growth.cuts.observed_distance import ObservedDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
@@ -346,6 +347,12 @@ FUSED: dict[tuple[type, type], Search] = {
 }
 """Searches that never hold the values of all candidates, by source and plain criterion."""
 
+FUSED_BESIDE_CATEGORIES: dict[type, tuple[Callable[..., Cuts], Callable[..., tuple[Cuts, Floats]]]] = {
+    Gini: (best_codes_by_labels, best_categories_by_labels),
+    Variance: (best_codes_by_targets, best_categories_by_targets),
+}
+"""The same for a `BinnedTable`, by plain criterion: of numbers, and of categories."""
+
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
     """The number of candidates of a node, from the parameter ``max_features``; at least one.
@@ -575,9 +582,9 @@ def _with_categories(method: Method, growth: Growth, data: Data) -> Growth:
         cure = "encode them as numbers, such as by scikit-learn's OneHotEncoder, or pass categorical_features=None"
         raise InputError(f"{method.name} splits on numbers, {found}; {cure}")
     search = CategorySearch(n_categories)
-    fused = FUSED.get((BinnedSource, type(growth.criterion)))
+    fused = FUSED_BESIDE_CATEGORIES.get(type(growth.criterion))
     if isinstance(growth.source, BinnedTable) and fused and growth.criterion.is_plain:
-        search = BesideBins(n_categories, fused)
+        search = BesideBins(n_categories, *fused)
     return replace(growth, draw=draw, search=search, n_categories=n_categories)
 
 

@@ -39,7 +39,7 @@ PICKED_BYTES = 16
 MERGED_BYTES = 120
 """Bytes of a merged row while it is made, put in order and judged, and while the best column so far is kept."""
 
-RANKED_BYTES, RANKED_DIMENSION_BYTES = 60, 16
+RANKED_BYTES, RANKED_DIMENSION_BYTES = 84, 16
 """Bytes of a category while a node's categories are put in order; and for each dimension of what orders them."""
 
 FLOAT32_BYTES = 4
@@ -81,7 +81,7 @@ class CategorySizes:
     --------
     >>> sizes = CategorySizes(n_columns=3, most=999, n_classes=2)
     >>> sizes.ranked_bytes, sizes.sums_bytes, sizes.merged_bytes(10**6), sizes.merged_bytes(500)
-    (75924, 16000, 240000, 60000)
+    (99900, 16000, 240000, 60000)
     """
 
     n_columns: int

@@ -142,6 +142,13 @@ class BinnedTable:
         return self.numbers.is_complete and bool(self.features.is_complete)
 
     @property
+    def category_values(self) -> tuple[Float32s, Int32s]:
+        """An array that holds the columns of categories, and where in it each column is, shape (n_columns,)."""
+        if isinstance(self.features, CategoryColumns):
+            return self.features.own.values, self.features.place
+        return self.features.values, np.arange(self.shape[1], dtype=np.int32)
+
+    @property
     def categories(self) -> Float32s:
         """The columns of categories, shape (n_rows, n); a table has them in one piece if it is `stored`."""
         if isinstance(self.features, CategoryColumns):
@@ -166,6 +173,8 @@ class BinnedTable:
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' categories, or codes of bins, shape (width, n_rows)."""
         which = self.of_categories[projections.columns].reshape(projections.n_nodes, projections.width).T
+        if which.all():
+            return self.features.project(rows, starts, projections)
         values = self.numbers.project(rows, starts, projections)
         if which.any():
             of_rows = np.repeat(which, np.diff(starts), axis=1)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from distforest.forest.frontier import Frontier, pick
 from distforest.growth.cuts.criteria import GAIN_ROUNDING
+from distforest.growth.cuts.histograms import columns_read, count_among_all
+from distforest.growth.cuts.merged_rows import CategoriesRead
+from distforest.growth.grower import values_on
 from distforest.sources.binned_table import BinnedTable
-from distforest.sources.source import Projections, offsets
+from distforest.sources.source import Projections, offsets, taken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from distforest.growth.cuts.criteria import Criterion, Cuts
-    from distforest.growth.grower import Limits, Search
+    from distforest.growth.grower import Limits
     from distforest.sources.source import Floats, Int32s, Ints, Source
 
 
@@ -74,65 +79,50 @@ class CategorySearch:
 
 @dataclass(frozen=True)
 class BesideBins(CategorySearch):
-    """The same beside a fused search, which cuts the columns of numbers by the histograms of their bins.
+    """The same where numbers are in bins: two fused searches, of which one reads numbers and the other one categories.
 
     Attributes
     ----------
-    of_numbers
-        The fused search, for which a column of categories has a single bin, and so no cut.
+    cut_numbers
+        The best cuts by the histograms of bins, over candidates that read a column of numbers, or none.
+    cut_categories
+        The best cuts by merged rows (`distforest.growth.cuts.merged_rows`), and the ranks of all rows.
     """
 
-    of_numbers: Search
+    cut_numbers: Callable[[Any, Any, Frontier, Projections, Limits], Cuts]
+    cut_categories: Callable[[CategoriesRead, Any, Frontier, Limits], tuple[Cuts, Floats]]
 
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The best cut of each node, and the value of each row on the chosen candidate: its rank, or a code."""
         assert isinstance(source, BinnedTable)  # noqa: S101  (no other source has both)
-        cuts, values = self.of_numbers(source.numbers, criterion, frontier, projections, limits)
-        which = self.of_categories(projections)
-        has: NDArray[np.bool_] = np.any(which, axis=0)
-        if not has.any():
-            return cuts, values
-        assert isinstance(criterion, RanksCategories)  # noqa: S101  (a method without such a criterion refuses)
-        some, rows = frontier.take(has)
-        candidate, of_some = alone(projections, which, has)
-        ranks = source.features.project(some.rows, some.starts, of_some)
-        criterion.rank_categories(some, self.of_categories(of_some), int(self.n_categories.max()), ranks)
-        own = criterion.cut(some, ranks, limits.min_samples_leaf)
-        chosen = np.where(own.candidate >= 0, candidate[own.candidate.clip(0), np.arange(some.n_nodes)], -1)
-        is_better = put_better(cuts, np.flatnonzero(has), chosen, own)
-        picked = np.empty(len(some.rows))
-        pick(some.starts, ranks, own.candidate, picked)
-        values[rows] = np.where(np.repeat(is_better, some.sizes), picked, values[rows])
+        which = self.n_categories[projections.columns] > 0
+        if not which.any():
+            cuts = self.cut_numbers(source.numbers, criterion, frontier, projections, limits)
+            return cuts, values_on(source.numbers, frontier, projections, cuts)
+        cuts = self.cut_numbers(source.numbers, criterion, frontier, _reading(projections, ~which), limits)
+        of_categories = _reading(projections, which)
+        own, values = self.cut_categories(self._read(source, of_categories), criterion, frontier, limits)
+        count_among_all(of_categories, own)
+        is_better = put_better(cuts, np.arange(frontier.n_nodes), own.candidate.astype(np.int64), own)
+        by_numbers = ~is_better & (cuts.candidate >= 0)
+        if by_numbers.any():
+            nodes, rows = frontier.take(by_numbers)
+            chosen = taken(projections, np.flatnonzero(by_numbers), cuts.candidate[by_numbers])
+            values[rows] = source.numbers.project(nodes.rows, nodes.starts, chosen)[0]
         return cuts, values
 
+    def _read(self, source: BinnedTable, projections: Projections) -> CategoriesRead:
+        """The categories that candidates read."""
+        (values, place), columns = source.category_values, columns_read(projections)
+        own = columns._replace(column=place[columns.column])
+        return CategoriesRead(values, own, int(self.n_categories.max()))
 
-def alone(
-    projections: Projections, which: NDArray[np.bool_], has: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], Projections]:
-    """The candidates of categories of the nodes that have any.
 
-    Parameters
-    ----------
-    projections
-        Single columns.
-    which, has
-        Whether a candidate holds categories, shape (width, n_nodes), and whether any of a node does, shape (n_nodes,).
-
-    Returns
-    -------
-    candidate : ndarray
-        Their numbers among all candidates, those of categories first, shape (most, n).
-    projections : Projections
-        As many for each node; those that hold no categories read no column, and so have no cut.
-    """
-    most = int(which.sum(axis=0).max())
-    candidate = np.argsort(~which[:, has], axis=0, kind="stable")[:most]
-    is_own = np.take_along_axis(which[:, has], candidate, axis=0)
-    columns = projections.columns.reshape(projections.n_nodes, projections.width).T[:, has]
-    kept = np.take_along_axis(columns, candidate, axis=0).T[is_own.T]
-    return candidate, Projections(most, offsets(is_own.T.reshape(-1)), kept, np.ones(len(kept)))
+def _reading(projections: Projections, which: NDArray[np.bool_]) -> Projections:
+    """The candidates, single columns, of which those that are not True in ``which`` read none, and so have no cut."""
+    return Projections(projections.width, offsets(which), projections.columns[which], projections.weights[which])
 
 
 def put_better(cuts: Cuts, places: Ints, candidate: Ints, others: Cuts) -> NDArray[np.bool_]:

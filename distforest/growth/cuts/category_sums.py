@@ -1,23 +1,17 @@
-"""Sums over the categories of a column, and the few rows to which they merge all rows of a node.
+"""Sums over the categories of a column, wherever rows lie; rows merge by them (`distforest.growth.cuts.merged_rows`).
 
-::
-
-    rows of a node     category, class, weight      merged rows, as categories come
-    [ b 0 1 ] [ a 1 2 ] [ b 0 3 ] [ a 1 1 ]   ->    [ b 0 4 ] [ a 1 3 ]
-
-A weight is so many equal rows, so rows of one category and one class are one row of their whole weight. Rows with
-vectors are two: one of weight 1 with the sum of all vectors, and one of all other weight with zeros. What orders and
-cuts categories reads merged rows as it reads any others, and the cuts are the same bits, since every sum is.
+Merged rows come as the first rows of their categories do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.merged_rows import MergedRows, lay_classes, lay_vectors, merged_room
 from distforest.jit import kernel
 
 if TYPE_CHECKING:
@@ -27,24 +21,6 @@ if TYPE_CHECKING:
 
 ABSENT = -1
 """The place of the first row of a category that no row has."""
-
-
-class MergedRows(NamedTuple):
-    """Rows that stand for all rows of a node where one column of categories is judged.
-
-    Attributes
-    ----------
-    values
-        The category of each row, NaN if it is missing, shape (n,). Categories come as their first rows in the node do.
-    truth
-        Class of each row, shape (n,), int32; or its vector in fixed point, shape (n, n_dimensions), int64.
-    weights
-        Weight of each row, shape (n,), int32.
-    """
-
-    values: Floats
-    truth: Int32s | Ints
-    weights: Int32s
 
 
 class CategorySums(Protocol):
@@ -102,10 +78,9 @@ class ClassesOfCategories:
 
     def merged(self) -> MergedRows:
         """A row for each category and class."""
-        categories = _in_order(self.first)
-        place, of_class = np.nonzero(self.sums[categories])
-        own = categories[place]
-        return MergedRows(_values_of(own, self.first), of_class.astype(np.int32), self.sums[own, of_class])
+        laid = merged_room(int(np.count_nonzero(self.sums)))
+        lay_classes(_in_order(self.first), _values(self.first), self.sums, 0, laid)
+        return MergedRows(laid.values, laid.numbers, laid.weights)
 
 
 @dataclass(frozen=True)
@@ -144,12 +119,13 @@ class VectorsOfCategories:
 
     def merged(self) -> MergedRows:
         """Two rows for each category, which together have its weight and its sum."""
-        categories = _in_order(self.first)
-        own = np.repeat(categories, 2)
-        vectors, weights = self.sums[own], np.ones(len(own), np.int32)
-        vectors[1::2] = 0
-        weights[1::2] = self.weights[categories] - 1
-        return MergedRows(_values_of(own, self.first), vectors, weights)
+        categories, zero = _in_order(self.first), len(self.sums)
+        laid = merged_room(2 * len(categories))
+        lay_vectors(categories, _values(self.first), self.weights, zero, laid)
+        vectors = np.zeros((len(laid.numbers), self.sums.shape[1]), np.int64)
+        is_sum = laid.numbers != zero
+        vectors[is_sum] = self.sums[laid.numbers[is_sum]]
+        return MergedRows(laid.values, vectors, laid.weights)
 
 
 def no_category_sums(criterion: Gini | Variance, n_categories: int) -> CategorySums:
@@ -177,10 +153,10 @@ def _in_order(first: Ints) -> Ints:
     return np.asarray(there[np.argsort(first[there])])
 
 
-def _values_of(categories: Ints, first: Ints) -> Floats:
-    """Categories as values, NaN for missing ones."""
-    values = categories.astype(np.float64)
-    values[categories == len(first) - 1] = np.nan
+def _values(first: Ints) -> Floats:
+    """The value of each category, NaN for missing ones, shape (n_categories + 1,)."""
+    values = np.arange(len(first), dtype=np.float64)
+    values[-1] = np.nan
     return values
 
 

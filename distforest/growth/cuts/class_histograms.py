@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
 from distforest.growth.cuts.criteria import Cuts, Gini, gini_gain, keep_best, note_missing
-from distforest.growth.cuts.histograms import N_CODES, NO_CODE, Codes, code_of_missing, place_of
+from distforest.growth.cuts.histograms import (
+    N_CODES,
+    NO_CODE,
+    Codes,
+    ColumnsRead,
+    code_of_missing,
+    columns_read,
+    count_among_all,
+    place_of,
+)
 from distforest.growth.grower import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.binned import MISSING_CODE, BinnedSource
@@ -41,10 +50,19 @@ def cut_codes_by_labels(
     source: BinnedSource, criterion: Gini, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
     """`project_and_cut` for labels and single columns of a binned source, whose codes are read in place."""
-    cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
-    labels, n_classes, missing = criterion.codes, criterion.n_classes, code_of_missing(source)
-    cut_codes_gini(frontier.nodes, source.codes, columns, labels, n_classes, limits.min_samples_leaf, missing, cuts)
+    cuts = best_codes_by_labels(source, criterion, frontier, projections, limits)
     return cuts, values_on(source, frontier, projections, cuts)
+
+
+def best_codes_by_labels(
+    source: BinnedSource, criterion: Gini, frontier: Frontier, projections: Projections, limits: Limits
+) -> Cuts:
+    """The best cut of each node over its candidates, of which each reads a single column, or none and is never cut."""
+    cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), code_of_missing(source)
+    labels, n_classes = criterion.codes, criterion.n_classes
+    cut_codes_gini(frontier.nodes, source.codes, columns, labels, n_classes, limits.min_samples_leaf, missing, cuts)
+    count_among_all(projections, cuts)
+    return cuts
 
 
 class LabelledNode(NamedTuple):
@@ -96,19 +114,19 @@ class CutPlaces(NamedTuple):
 def cut_codes_gini(
     nodes: Nodes,
     codes: Codes,
-    columns: Int32s,
+    columns: ColumnsRead,
     labels: Int32s,
     n_classes: int,
     min_leaf: int,
     missing: int,
     cuts: Cuts,
 ) -> None:
-    """As `cut_gini`, over the codes of column columns[f, k] for candidate k of node f; ``missing`` is no value.
+    """As `cut_gini`, over the codes of the columns that each node reads; ``missing`` is no value.
 
     No cut gains more than one that parts all classes, so none is sought after it.
     """
     starts, rows, weights = nodes
-    longest, width = longest_of(starts), columns.shape[1]
+    longest, width = longest_of(starts), longest_of(columns.begin)
     ordered_up_to = max(_FEW, min(_OF_CLASS * n_classes, _MOST_ORDERED))
     copied = min(longest, max(ordered_up_to, _COPIED))
     group = max(1, min(width, _ROOM // max(copied, 4 * N_CODES * n_classes)))
@@ -124,12 +142,14 @@ def cut_codes_gini(
     places = CutPlaces(sums_left[0], sums_left[1], sums_left[2], sums_left[3], np.empty(N_CODES))
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        n, of_rows = last - first, rows[first:last]
+        n, of_rows, own = last - first, rows[first:last], columns.column[columns.begin[node] : columns.begin[node + 1]]
+        if own.shape[0] == 0:
+            continue
         weight, squares = weigh_classes(of_rows, weights[first:last], labels, label, totals)
         of_node = LabelledNode(weights[first:last], label[:n], totals, left, weight, squares)
         is_ordered, at_once = n <= ordered_up_to, 1 if n <= _FEW else group
-        for k in range(0, width, at_once):
-            of_group = columns[node, k : min(k + at_once, width)]
+        for k in range(0, own.shape[0], at_once):
+            of_group = own[k : min(k + at_once, own.shape[0])]
             if is_ordered:
                 copy_codes(codes, of_rows, of_group, coded)
             else:
@@ -153,8 +173,14 @@ def cut_codes_gini(
                         break
             if cuts.gain[node] == most_gain(of_node):
                 break
-        for r in range(n):
-            totals[label[r]] = 0
+        clear_classes(label[:n], totals)
+
+
+@borrowing
+def clear_classes(label: Int32s, totals: Int32s) -> None:
+    """totals[c] = 0 of the classes of rows."""
+    for r in range(label.shape[0]):
+        totals[label[r]] = 0
 
 
 @borrowing

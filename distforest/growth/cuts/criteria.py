@@ -414,14 +414,33 @@ def cut_gini(
         for k in range(values.shape[0]):
             of_candidate = values[k, first:last]
             n = order_values(of_candidate, order, keys, spare)
-            add_classes(order[n:size], of_node, 1)
-            are_left_out = n == size or not places_missing
-            for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
-                side = STAY if are_left_out else (LEFT if turn else RIGHT)
-                if turn == 0 or may_gain_gini(cuts.gain[node], order[:n], of_node, side):
-                    scan_gini(node, k, of_candidate, order[:n], of_node, min_leaf, side, cuts)
+            cut_labels(node, k, of_candidate, order[:size], n, of_node, (min_leaf, places_missing), cuts)
             if cuts.gain[node] == most:
                 break
+
+
+@borrowing
+def cut_labels(
+    node: int,
+    candidate: int,
+    values: Floats,
+    order: Ints,
+    n: int,
+    of_node: LabelledRows,
+    rules: tuple[int, bool],
+    cuts: Cuts,
+) -> None:
+    """Scan one candidate, of whose rows the first n of ``order`` are observed and the others missing.
+
+    ``rules`` are the least weight of a side, and whether missing rows are placed.
+    """
+    min_leaf, places_missing = rules
+    add_classes(order[n:], of_node, 1)
+    are_left_out = n == order.shape[0] or not places_missing
+    for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
+        side = STAY if are_left_out else (LEFT if turn else RIGHT)
+        if turn == 0 or may_gain_gini(cuts.gain[node], order[:n], of_node, side):
+            scan_gini(node, candidate, values, order[:n], of_node, min_leaf, side, cuts)
 
 
 @borrowing
@@ -626,10 +645,7 @@ def cut_vectors(
     rules: tuple[int, bool],
     cuts: Cuts,
 ) -> None:
-    """Scan one candidate, of whose rows the first n of ``order`` are observed and the others missing.
-
-    ``rules`` are the least weight of a side, and whether missing rows are placed.
-    """
+    """Scan one candidate as `cut_labels` does."""
     rows, weights, fixed, total, sums = of_node
     min_leaf, places_missing = rules
     total[1] = 0

@@ -6,6 +6,8 @@ Both move the rows in ascending order and with the gains of `distforest.growth.c
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,10 +41,53 @@ def cut_codes_by_targets(
     source: BinnedSource, criterion: Variance, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
     """`project_and_cut` for targets or vectors and single columns of a binned source."""
-    cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
-    missing, fixed = code_of_missing(source), criterion.fixed
-    cut_codes_variance(frontier.nodes, source.codes, columns, fixed, limits.min_samples_leaf, missing, cuts)
+    cuts = best_codes_by_targets(source, criterion, frontier, projections, limits)
     return cuts, values_on(source, frontier, projections, cuts)
+
+
+def best_codes_by_targets(
+    source: BinnedSource, criterion: Variance, frontier: Frontier, projections: Projections, limits: Limits
+) -> Cuts:
+    """The best cut of each node over its candidates, of which each reads a single column, or none and is never cut."""
+    cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), code_of_missing(source)
+    cut_codes_variance(frontier.nodes, source.codes, columns, criterion.fixed, limits.min_samples_leaf, missing, cuts)
+    count_among_all(projections, cuts)
+    return cuts
+
+
+class ColumnsRead(NamedTuple):
+    """The columns that the candidates of each node read.
+
+    Attributes
+    ----------
+    column
+        The column of each candidate that reads one, one node after another, shape (n,).
+    begin
+        Where those of each node begin, shape (n_nodes + 1,).
+    """
+
+    column: Int32s
+    begin: Ints
+
+
+def columns_read(projections: Projections) -> ColumnsRead:
+    """The columns of candidates that read one each, or none.
+
+    Examples
+    --------
+    >>> columns_read(Projections(2, np.array([0, 1, 2, 2, 3]), np.array([7, 5, 7], np.int32), np.ones(3))).begin
+    array([0, 2, 3])
+    """
+    return ColumnsRead(projections.columns, np.ascontiguousarray(projections.offset[:: projections.width]))
+
+
+def count_among_all(projections: Projections, cuts: Cuts) -> None:
+    """Let candidates that are counted among those of their node that read a column be counted among all of them."""
+    if len(projections.columns) == len(projections.offset) - 1:
+        return
+    candidate = np.flatnonzero(np.diff(projections.offset)) % projections.width
+    has = cuts.candidate >= 0
+    cuts.candidate[has] = candidate[columns_read(projections).begin[:-1][has] + cuts.candidate[has]]
 
 
 def code_of_missing(source: BinnedSource) -> int:
@@ -62,13 +107,13 @@ def place_of(b: int, missing: int) -> float:
 def cut_codes_variance(
     nodes: Nodes,
     codes: Codes,
-    columns: Int32s,
+    columns: ColumnsRead,
     fixed: Ints,
     min_leaf: int,
     missing: int,
     cuts: Cuts,
 ) -> None:
-    """As `cut_variance`, over the codes of column columns[f, k] for candidate k of node f; ``missing`` is no value."""
+    """As `cut_variance`, over the codes of the columns that each node reads; ``missing`` is no value."""
     starts, rows, weights = nodes
     n_dimensions, total, of_few = fixed.shape[1], np.empty(2, np.int64), np.empty((4, fixed.shape[1]), np.int64)
     order, coded, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
@@ -77,10 +122,11 @@ def cut_codes_variance(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size, of_node = last - first, VectorRows(rows[first:last], weights[first:last], fixed, total, of_few)
-        if size <= _FEW:
+        own = columns.column[columns.begin[node] : columns.begin[node + 1]]
+        if size <= _FEW and own.shape[0] > 0:
             add_all_vectors(of_node)
-        for k in range(columns.shape[1]):
-            column = columns[node, k]
+        for k in range(own.shape[0]):
+            column = own[k]
             if size <= _FEW:
                 for r in range(first, last):
                     code = codes[rows[r], column]

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.category_sums import CategorySums, MergedRows, no_category_sums
+from distforest.growth.cuts.category_sums import CategorySums, no_category_sums
 from distforest.growth.cuts.criteria import Cuts, Gini, Turn, Variance, judging
+from distforest.growth.cuts.merged_rows import MergedRows
 from distforest.growth.cuts.sums import NodeSums, RowBlock, no_sums
 from distforest.sources.binned_table import places_of
 
