@@ -730,6 +730,11 @@ def _previewed(job: AnySpec) -> Report:
     metavar="ADDRESS",
     help="Rows of which --pairs are, by their names if they have any.  [default: numbers from 0]",
 )
+@click.option(
+    "--value",
+    metavar="COLUMN",
+    help="Measured distance or similarity of each of --pairs: they become a sparse matrix of --rows.",
+)
 @HEADED
 @text_options
 @click.option(

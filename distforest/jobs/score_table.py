@@ -207,7 +207,7 @@ def _pairs_as_array(question: Question, group: str) -> str:
     """
     n_rows = int(open_matrix(question.queries).shape[0])
     numbers = numbers_of_rows(question.queries, n_rows, question.called)
-    pairs = pairs_in_table(str(question.pairs), numbers, n_rows)
+    pairs = pairs_in_table(str(question.pairs), numbers, n_rows, question.called)
     write_array(group, "pairs", pairs.shape, pairs.dtype, [pairs])
     return f"{group}/pairs"
 

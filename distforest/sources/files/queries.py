@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from distforest.amounts import counted
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
 from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
@@ -169,8 +169,8 @@ def _with_booleans(schema: Schema) -> Schema:
     return Schema(tuple(columns))
 
 
-def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) -> NDArray[np.int64]:
-    """Read the pairs of a table of two columns, by the names of rows or else by their numbers, shape (n_pairs, 2).
+def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int, queries: str) -> NDArray[np.int64]:
+    """Read the pairs in the first two columns of a table, by names of rows or else by numbers, shape (n_pairs, 2).
 
     Parameters
     ----------
@@ -178,22 +178,33 @@ def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) 
         Path of the table; its first row names the columns.
     numbers
         The number of each row by its name; None: the table has numbers of rows, from 0.
-    n_rows
-        The number of rows.
+    n_rows, queries
+        The number of rows, and where they are, for messages.
 
     Raises
     ------
     InputError
-        There are other columns, or an entry is no row.
+        There is one column, or an entry is no row.
+
+    Warns
+    -----
+    UserWarning
+        There are further columns, which are not read.
     """
     table = open_table(source, format_of(source, None), TextOptions(header=True))
     wanted = wanted_rows(numbers, n_rows)
-    if len(table.columns) != 2:
-        raise InputError(f"{source}: two columns with {wanted} were expected, found {len(table.columns):,}")
-    if not table.typed and all(row_of(name, numbers, n_rows) is not None for name in table.columns):
-        found = ", ".join(table.columns)
+    columns = [name for name in table.columns if name not in table.index]
+    if len(columns) < 2:
+        raise InputError(f"{source}: two columns with {wanted} were expected, found {len(columns):,}")
+    if not table.typed and all(row_of(name, numbers, n_rows) is not None for name in columns[:2]):
+        found = ", ".join(columns[:2])
         raise InputError(f"{source}: a first row that names the two columns was expected, found the pair {found}")
-    return pairs_of_rows_in(table, (0, 1), numbers, n_rows)
+    if len(columns) > 2:
+        left, right, *others = map(quoted, columns[:12])
+        listed = ", ".join(others) + (", ..." if len(columns) > 12 else "")
+        warn_caller(f"{source}: {left} and {right} are read as pairs, and not {listed}")
+    cure = f", of {queries}; pairs are of rows that are scored" + ("" if numbers else "; if they have names, give `id`")
+    return pairs_of_rows_in(table, [table.columns.index(name) for name in columns[:2]], numbers, n_rows, cure)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ LIKELY = 1000
 class RoleOptions:
     """Names of columns: of the features (all by default), of those left out, of categories, and of each other role.
 
-    ``pairs`` are the two columns that say of which rows a pair is, ``rows`` the address of these rows.
+    ``pairs`` are the two columns that say of which rows a pair is, ``rows`` the address of these rows, and ``value``
+    the column of what was measured of each pair.
     """
 
     columns: tuple[str, ...] | None = None
@@ -34,6 +35,7 @@ class RoleOptions:
     id: str | None = None
     pairs: tuple[str, ...] = ()
     rows: str | None = None
+    value: str | None = None
 
     def given(self) -> dict[str, object]:
         """The options that are not left at their default, by name."""
@@ -51,6 +53,7 @@ class Roles:
     weight: int | None = None
     id: int | None = None
     pairs: tuple[int, ...] = ()
+    value: int | None = None
 
     @classmethod
     def of(cls, table: Table, options: RoleOptions) -> Roles:
@@ -66,7 +69,7 @@ class Roles:
             raise InputError(f"`label` or `target` was expected, found {both}; a forest learns from one of them")
         found: dict[str, int | None] = {
             role: None if (name := getattr(options, role)) is None else position_of(table, role, name)
-            for role in ("label", "target", "weight", "id")
+            for role in ("label", "target", "weight", "id", "value")
         }
         taken: dict[int, str] = {}
         for role, position in found.items():
@@ -74,6 +77,8 @@ class Roles:
                 name = quoted(table.columns[position])
                 raise InputError(f"{table.path}: a column for each role was expected, found {name} for two of them")
         pairs = _of_pairs(table, options, taken)
+        if options.value is not None:
+            _check_measured(options)
         index = [table.columns.index(name) for name in table.index]
         unnamed = _told_of_index(table, [position for position in index if position not in taken], options)
         if unnamed is not None and found["id"] is None:
@@ -118,6 +123,18 @@ def _of_pairs(table: Table, options: RoleOptions, taken: dict[int, str]) -> tupl
             name = quoted(table.columns[position])
             raise InputError(f"{table.path}: a column for each role was expected, found {name} for two of them")
     return positions
+
+
+def _check_measured(options: RoleOptions) -> None:
+    """Refuse a value without the pairs and rows of which it is, or with another role beside it; raises InputError."""
+    if not options.pairs or options.rows is None:
+        lacking = " and ".join(f"`{name}`" for name in ("pairs", "rows") if not getattr(options, name))
+        expected = f"`value` is what was measured of `pairs` of `rows`, found {options.value!r} without {lacking}"
+        raise InputError(f"{expected}; name the two columns of pairs, and the rows that they name or number")
+    others = [name for name in options.given() if name not in ("pairs", "rows", "value", "drop")]
+    if others:
+        found = ", ".join(f"`{name}`" for name in others)
+        raise InputError(f"`value` makes a matrix of measured pairs, found {found} beside it; leave that out")
 
 
 def _told_of_index(table: Table, index: list[int], options: RoleOptions) -> int | None:

@@ -20,7 +20,7 @@ from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
 from distforest.sources.files.damage import readable
-from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, packed_names, rows_of_ids
+from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, ids_beside, packed_names, rows_of_ids
 from distforest.sources.files.pair_columns import numbers_of_rows, pairs_of_rows_in
 from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns
 from distforest.sources.files.tables import is_number
@@ -30,6 +30,7 @@ from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from zarr.core.common import JSON
 
     from distforest.sources.files.cells import CellFormat
@@ -133,12 +134,18 @@ def _pairs_of(table: Table, positions: tuple[int, ...], rows: str | None) -> Pla
         pairs = pairs_of_rows_in(table, positions, None, None, cure)
     else:
         address = rows_of_ids(rows)
-        n_rows = int(open_matrix(address).shape[0])
-        numbers = numbers_of_rows(address, n_rows, address)
-        told = f"of {address}, {'by number, from 0' if numbers is None else 'by name'}"
-        cure = "" if numbers is None else "; leave `rows` out if these are numbers"
-        pairs = pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}")
+        pairs, n_rows = pairs_of_rows_at(table, positions, rows)
+        told = f"of {address}, {'by number, from 0' if ids_beside(address, n_rows) is None else 'by name'}"
     return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], {"columns": [left, right], "rows": told})
+
+
+def pairs_of_rows_at(table: Table, positions: Sequence[int], rows: str) -> tuple[NDArray[np.int64], int]:
+    """Pairs of the rows at an address, by their names if they have any, and how many rows there are."""
+    address = rows_of_ids(rows)
+    n_rows = int(open_matrix(address).shape[0])
+    numbers = numbers_of_rows(address, n_rows, address)
+    cure = "" if numbers is None else "; correct it, or leave its row out; leave `rows` out if these are numbers"
+    return pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}"), n_rows
 
 
 def feature_blocks(
