@@ -21,7 +21,7 @@ from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
 from distforest.sources.files.damage import readable
 from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, ids_beside, packed_names, rows_of_ids
-from distforest.sources.files.pair_columns import numbers_of_rows, pairs_of_rows_in
+from distforest.sources.files.pair_columns import PAIRS_READ, numbers_of_rows, pairs_of_rows_in
 from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns
 from distforest.sources.files.tables import is_number
 from distforest.sources.opening import open_matrix
@@ -94,6 +94,8 @@ def arrays_of_table(
     arrays = [_features_of(table, roles, cells, block_bytes)] if roles.features else []
     if roles.pairs:
         arrays.append(_pairs_of(table, roles.pairs, rows))
+        if roles.label is not None:
+            _refuse_own_links(table, roles.pairs)
     if roles.label is not None:
         position = roles.label
         arrays.append(labels_array(table.path, lambda: _labels_of(table, position, cells), table.typed))
@@ -137,6 +139,19 @@ def _pairs_of(table: Table, positions: tuple[int, ...], rows: str | None) -> Pla
         pairs, n_rows = pairs_of_rows_at(table, positions, rows)
         told = f"of {address}, {'by number, from 0' if ids_beside(address, n_rows) is None else 'by name'}"
     return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], {"columns": [left, right], "rows": told})
+
+
+def _refuse_own_links(table: Table, positions: Sequence[int]) -> None:
+    """Refuse a link of a row to itself, from which nothing can be learned; raises InputError with its line."""
+    first = 0
+    for arrays in column_blocks(table, positions, PAIRS_READ):
+        left, right = (texts_of(array) for array in arrays)
+        own = pc.index(pc.fill_null(pc.equal(left, right), False), True).as_py()
+        if own >= 0:
+            where = table.place(first + own, positions[1])
+            found = quoted(str(right[own].as_py()))
+            raise InputError(f"{where}: links of two rows were expected, found {found} twice; leave this row out")
+        first += len(left)
 
 
 def pairs_of_rows_at(table: Table, positions: Sequence[int], rows: str) -> tuple[NDArray[np.int64], int]:
