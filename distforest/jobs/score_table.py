@@ -188,7 +188,7 @@ def _as_arrays(question: Question, queries: Queries, forest: Forest, group: str)
     n_rows = write_growing(group, "X", (forest.n_features,), np.dtype(np.float32), queries.features(), attributes)
     if n_rows == 0:
         raise InputError(f"{source}: rows were expected, found none")
-    if told := queries.told_of_unseen():
+    for told in queries.told_of_values():
         warn_caller(f"{source}: {told}")
     names, ids = ["X"], queries.ids()
     if ids is not None:

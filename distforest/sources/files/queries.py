@@ -14,6 +14,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
+from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
 from distforest.sources.files.survey import column_blocks
@@ -91,8 +92,8 @@ class Queries(Protocol):
         """Blocks of the columns that stand beside the answers."""
         ...
 
-    def told_of_unseen(self) -> str:
-        """A warning of categories that the forest does not know, after all blocks were read; empty without any."""
+    def told_of_values(self) -> list[str]:
+        """Warnings of what was found in all blocks, after these were read."""
         ...
 
 
@@ -219,6 +220,7 @@ class TableQueries:
     kept_at: tuple[int, ...]
     told: tuple[str, ...]
     unseen: Counter[int] = field(default_factory=Counter)
+    last: LastRow = field(default_factory=LastRow)
 
     def features(self) -> Iterator[Float32s]:
         """Blocks of features, shape (n, n_features).
@@ -236,6 +238,7 @@ class TableQueries:
             if bad.any():
                 row, column = map(int, np.argwhere(bad)[0])
                 raise self._refused(first + row, column, float(block[row, column]))
+            self.last.see(np.isnan(narrow))
             yield narrow
             first += len(narrow)
 
@@ -255,8 +258,11 @@ class TableQueries:
         for arrays in column_blocks(self.table, self.kept_at, ROWS_KEPT):
             yield dict(zip(names, arrays, strict=True))
 
-    def told_of_unseen(self) -> str:
-        """A warning of categories that the forest does not know, after all blocks were read; empty without any."""
+    def told_of_values(self) -> list[str]:
+        """Warnings of what was found in all blocks: unknown categories, and a last row that may be a total."""
+        return [*filter(None, (self._told_of_unseen(), self.last.told(self.table, self.positions, self.schema.names)))]
+
+    def _told_of_unseen(self) -> str:
         if not self.unseen:
             return ""
         place, n_rows = next(iter(sorted(self.unseen.items())))
@@ -309,6 +315,6 @@ class _LibsvmQueries:
         """Nothing: a libsvm file has no columns."""
         yield from ()
 
-    def told_of_unseen(self) -> str:
-        """Nothing: a libsvm file has no categories."""
-        return ""
+    def told_of_values(self) -> list[str]:
+        """Nothing: a libsvm file has no categories, and nothing is missing in it."""
+        return []

@@ -28,6 +28,7 @@ from distforest.sources.files.cells import (
     texts_of,
 )
 from distforest.sources.files.csv_dialect import hint_at_separator
+from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.roles import position_of
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn
 
@@ -80,6 +81,7 @@ class _Seen:
 
     n_rows: int = 0
     n_missing: int = 0
+    lacks_last: bool = False
     low: float = np.inf
     high: float = -np.inf
     first_of: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -149,6 +151,10 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
         warn_caller(f"{table.path}: no column holds dates like {quoted(cells.date_format)}; {cure}")
     if table.guessed:
         _told_of_header(table, columns, seen)
+    lacks = np.array([own.lacks_last for own in seen.values()])
+    last = LastRow(n_rows, np.array([own.n_missing for own in seen.values()]), lacks)
+    if told := last.told(table, tuple(seen), [column.name for column in columns]):
+        warn_caller(f"{table.path}: {told}")
     return FoundColumns(columns, tuple(map(_summary, columns, seen.values())), n_rows)
 
 
@@ -173,6 +179,15 @@ def _see(own: _Seen, array: pa.Array, as_category: bool, cells: CellFormat) -> N
     if len(own.first) < FIRST_VALUES:
         own.first += [_shown(value) for value in array[: FIRST_VALUES - len(own.first)].to_pylist()]
     own.n_rows += len(array)
+    own.lacks_last = _is_missing(array[-1:], cells) if len(array) else own.lacks_last
+
+
+def _is_missing(value: pa.Array, cells: CellFormat) -> bool:
+    """Whether the only value of an array is missing."""
+    if is_text(value.type):
+        return bool(cells.is_missing(texts_of(value))[0].as_py())
+    found = plain(value)[0].as_py()
+    return bool(found is None or found != found)
 
 
 def _shown(value: object) -> str:
