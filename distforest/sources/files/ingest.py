@@ -113,6 +113,7 @@ def ingest(
     thousands: str | None = None,
     date_format: str | Sequence[str] | None = None,
     missing: Sequence[str] | None = None,
+    unit: str | Sequence[str] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
     name: str | None = None,
@@ -202,6 +203,9 @@ def ingest(
         by ``"seen=%Y%m%d"``. A sequence gives several.
     missing
         Words of a csv file for a missing value, instead of the usual ones; an empty cell always is one.
+    unit
+        What stands before or after the numbers of a csv file and is left out, such as ``"%"`` or ``"EUR"``; a sequence
+        gives several. All numbers of a column need the same unit, or none.
     n_features
         Number of features of a libsvm file; None: as its highest index says. A file of queries may lack the last
         features of the training file.
@@ -249,7 +253,7 @@ def ingest(
         *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value),
     )
     words = None if missing is None else tuple(missing)
-    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words)
+    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, unit)
     options = _Options(name, n_features, zero_based, roles, text)
     options.check(source, kind)
     check_target(group, overwrite)

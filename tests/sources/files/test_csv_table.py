@@ -171,7 +171,7 @@ BY_COMMAS = "cells are read as separated by commas; if they are by {}, give `sep
             "if commas stand between thousands, give `thousands=','` or, if the",
         ),
         ('a,b\n"1.250,5",2\n', None, "found '1.250,5'", "if points stand between thousands, give `thousands='.'` and"),
-        ("a,b\n1,12%\n", None, "found '12%'", "write plain numbers, or give `categorical='b'` if they are"),
+        ("a,b\n1,12%\n", None, "found '12%'", "give `unit='%'` to leave it out, or give `categorical='b'` if they are"),
         ("a,b\n1,31/12/24\n", None, "found '31/12/24'", "if these are dates, say how they are written, such as"),
         ("a,b\n1,x\n2,3\n3,4\n", None, "found 'x'", "correct it, or give `categorical='b'` if the column holds"),
         ("a,kind\n1,x\n2,\n", "kind", "a label was expected, found ''", "fill it in, or leave its row out"),
