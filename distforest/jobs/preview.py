@@ -355,7 +355,8 @@ def _read_metadata(wanted: Wanted) -> Seen:
         raise InputError(f"{address}: a Zarr array was expected, found none; {group} holds {inside}")
     array = open_matrix(address) if wanted.may_be_sparse else open_array(address)
     shape = tuple(map(int, array.shape))
-    if wanted.role != Role.OBJECTS:
+    is_of_objects = wanted.role == Role.OBJECTS or (wanted.role == Role.MATRIX and reading.keep)
+    if not is_of_objects:
         refuse_text_as_bytes(address, array)
     check_shape(array, reading)
     is_number = reading is not AS_IT_IS or wanted.role in {Role.SAMPLE_WEIGHT, Role.PAIR_WEIGHT}

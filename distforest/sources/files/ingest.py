@@ -105,6 +105,7 @@ def ingest(
     pairs: Sequence[str] = (),
     rows: str | None = None,
     value: str | None = None,
+    object: str | None = None,  # noqa: A002 - the usual word
     header: bool | None = None,
     separator: str | None = None,
     quote: str | None = None,
@@ -183,6 +184,9 @@ def ingest(
         Column of what was measured of each of ``pairs``, a distance or a similarity. The group then is a sparse matrix
         with a row and a column for each of ``rows``, as of a file of `scipy.sparse.save_npz`: a pair counts in both
         directions, the mean of its rows is taken, and a pair that the table lacks was not measured.
+    object
+        Column of texts, ``objects``, of which a function tells the similarity: `objects` of a spec, or the queries and
+        the training objects of a forest that asks a function.
     header
         Whether the first row of a csv file names its columns. None: it does if none of its cells looks like a value, if
         one is the label's name, or if its numbers are 0, 1, 2 and so on, at least two, as pandas writes them for a
@@ -250,7 +254,7 @@ def ingest(
     kind = format_of(source, format)
     roles = RoleOptions(
         None if columns is None else tuple(columns),
-        *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value),
+        *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value, object),
     )
     words = None if missing is None else tuple(missing)
     text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, unit)

@@ -18,7 +18,7 @@ from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
 from distforest.sources.files.survey import column_blocks
-from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array
+from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array, objects_array
 from distforest.sources.files.table_files import TABLES, TextOptions, format_of, kind_by_suffix, open_table
 from distforest.sources.files.tables import LibsvmTable
 from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_superfluous
@@ -57,6 +57,8 @@ class QueryOptions:
         Name of the column that names the rows.
     keep
         Names of columns that stand beside the answers.
+    object
+        Name of the column of objects, for a forest that asks a function.
     drop
         Names of columns that are no features, for a forest that knows no names.
     text, zero_based, format, max_bytes
@@ -70,6 +72,7 @@ class QueryOptions:
     zero_based: bool | None = None
     format: str | None = None
     max_bytes: int | None = None
+    object: str | None = None
 
 
 class Queries(Protocol):
@@ -143,6 +146,22 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     positions, schema, told = _features_of(table, wanted, others)
     own = tuple(dict.fromkeys(place for place in kept if place != id_at))
     return TableQueries(table, positions, schema, options.text.cells_of(table), id_at, own, told)
+
+
+def open_objects(source: str, options: QueryOptions) -> TableQueries:
+    """Open a table of objects, for a forest that asks a function; raises InputError without the column of objects."""
+    kind = format_of(source, options.format)
+    if kind not in TABLES or options.object is None:
+        expected = "an array of objects, or a table and the name of its column of them as `object`, was expected"
+        raise InputError(f"{source}: {expected}, for a function, found a file")
+    table = open_table(source, kind, options.text, options.object, options.max_bytes)
+    if Path(source).is_file():
+        check_unfolded(source, table.n_bytes, options.max_bytes)
+    position = position_of(table, "object", options.object)
+    id_at = None if options.id is None else position_of(table, "id", options.id)
+    kept = dict.fromkeys(position_of(table, "keep", name) for name in each_name(table, options.keep))
+    own = tuple(place for place in kept if place != id_at)
+    return TableQueries(table, (position,), Schema(()), options.text.cells_of(table), id_at, own, ())
 
 
 def _features_of(
@@ -245,6 +264,11 @@ class TableQueries:
     def _refused(self, row: int, column: int, value: float) -> InputError:
         where = f"{self.table.place(row, self.positions[column])}, column {quoted(self.schema.names[column])}"
         return InputError(f"{where}: a finite float32 number was expected, found {value!r}; correct it")
+
+    def objects(self) -> PlannedArray:
+        """The objects, of a table that `open_objects` has opened."""
+        [position] = self.positions
+        return objects_array(self.table, position)
 
     def ids(self) -> PlannedArray | None:
         """The names of the rows; None if nobody has said what they are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import quoted
@@ -23,7 +23,7 @@ class RoleOptions:
     """Names of columns: of the features (all by default), of those left out, of categories, and of each other role.
 
     ``pairs`` are the two columns that say of which rows a pair is, ``rows`` the address of these rows, and ``value``
-    the column of what was measured of each pair.
+    the column of what was measured of each pair. ``object`` are texts of which a function tells the similarity.
     """
 
     columns: tuple[str, ...] | None = None
@@ -36,8 +36,9 @@ class RoleOptions:
     pairs: tuple[str, ...] = ()
     rows: str | None = None
     value: str | None = None
+    object: str | None = None
 
-    def given(self) -> dict[str, object]:
+    def given(self) -> dict[str, Any]:
         """The options that are not left at their default, by name."""
         return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
 
@@ -54,6 +55,7 @@ class Roles:
     id: int | None = None
     pairs: tuple[int, ...] = ()
     value: int | None = None
+    object: int | None = None
 
     @classmethod
     def of(cls, table: Table, options: RoleOptions) -> Roles:
@@ -69,7 +71,7 @@ class Roles:
             raise InputError(f"`label` or `target` was expected, found {both}; a forest learns from one of them")
         found: dict[str, int | None] = {
             role: None if (name := getattr(options, role)) is None else position_of(table, role, name)
-            for role in ("label", "target", "weight", "id", "value")
+            for role in ("label", "target", "weight", "id", "value", "object")
         }
         taken: dict[int, str] = {}
         for role, position in found.items():
@@ -98,7 +100,7 @@ class Roles:
         others = {*taken, *left_out, *([] if asked else index)}
         chosen = asked or (() if pairs else range(len(table.columns)))
         features = tuple(dict.fromkeys(position for position in chosen if position not in others))
-        if not features and not pairs and found["label"] is None and found["target"] is None:
+        if not features and not pairs and all(found[role] is None for role in ("label", "target", "object")):
             raise InputError(f"{table.path}: features, or a `label` or `target`, were expected, found no other column")
         categorical = frozenset(
             position_of(table, "categorical", name) for name in each_name(table, options.categorical)

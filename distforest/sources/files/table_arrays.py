@@ -20,7 +20,17 @@ from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
 from distforest.sources.files.damage import readable
-from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, ids_beside, packed_names, rows_of_ids
+from distforest.sources.files.ids import (
+    IDS,
+    MAX_ID_BYTES,
+    MAX_OBJECT_BYTES,
+    OBJECTS,
+    TEXT_ENCODING,
+    WHOLE,
+    ids_beside,
+    packed_names,
+    rows_of_ids,
+)
 from distforest.sources.files.pair_columns import PAIRS_READ, numbers_of_rows, pairs_of_rows_in
 from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns
 from distforest.sources.files.tables import is_number
@@ -102,6 +112,8 @@ def arrays_of_table(
     for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
         if role is not None:
             arrays.append(_numbers_array(table, role, cells, name, what))
+    if roles.object is not None:
+        arrays.append(objects_array(table, roles.object))
     if roles.id is not None:
         arrays.append(ids_array(table, roles.id))
     if not arrays[0].shape[0]:
@@ -289,6 +301,27 @@ def ids_array(table: Table, position: int) -> PlannedArray:
     shape, dtype = ((n_rows,), np.dtype(np.int64)) if are_whole else ((n_rows, width), np.dtype(np.uint8))
     attributes = {"column": name, **({} if are_whole else {TEXT_ENCODING: "utf-8"})}
     return PlannedArray(IDS, shape, dtype, blocks, attributes, doubt if n_twice else "")
+
+
+def objects_array(table: Table, position: int) -> PlannedArray:
+    """Texts of which a function tells the similarity, as bytes of UTF-8."""
+    width, n_rows, name = 1, 0, table.columns[position]
+    for first, array in _values_of(table, position):
+        texts = texts_of(array)
+        empty = pc.equal(pc.fill_null(texts, ""), "")
+        _refuse_first(table, position, empty, texts, first, "an object")
+        width = max(width, pc.max(pc.binary_length(texts)).as_py() or 0)
+        n_rows += len(texts)
+    if width > MAX_OBJECT_BYTES:
+        expected = f"objects of at most {MAX_OBJECT_BYTES:,} bytes were expected in column {quoted(name)}"
+        raise InputError(f"{table.path}: {expected}, found {width:,}; let a function read them by their row numbers")
+
+    def blocks() -> Iterator[np.ndarray]:
+        for _, array in _values_of(table, position):
+            yield packed_names(texts_of(array).to_pylist(), width)
+
+    attributes = {"column": name, TEXT_ENCODING: "utf-8"}
+    return PlannedArray(OBJECTS, (n_rows, width), np.dtype(np.uint8), blocks, attributes)
 
 
 def check_alike(source: str, arrays: Sequence[PlannedArray]) -> None:
