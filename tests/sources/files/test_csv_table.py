@@ -54,6 +54,11 @@ if TYPE_CHECKING:
         ("kind\n", "kind", "rows were expected, found none below the first"),
         ("a,a\n1,2\n", None, "found 'a' twice"),
         ("a,\n0,2\n", None, "a name was expected in column 1, found ''; name it, or leave it out"),
+        (
+            "Sales,,,\nshop,kind,size,age\nx,y,1,2\n",
+            None,
+            "if it is a title, leave out the rows above the one that names",
+        ),
         ("0.1;0.2\n5.1;3.5\n", None, "columns were expected, found '0.1;0.2'; cells are read as separated by commas"),
         ("1.0 2.0\n3.0 4.0\n", None, "columns were expected, found '1.0 2.0'; cells are read as separated by commas"),
         ("a,7\n1,2\n", None, "row 0 (line 1), column '0': a number was expected, found 'a'; if this row names the"),
