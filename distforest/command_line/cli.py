@@ -390,6 +390,7 @@ def _cluster_of(job: Spec, claim: Claim) -> Iterator[tuple[OnDask, Options]]:
     help="What the training rows were taught, as in the fit's spec: an address, or { kind = ... }; with --sides.",
 )
 @click.option("--id", metavar="COLUMN", help="Column of a file that names its rows, kept beside the answers.")
+@click.option("--object", metavar="COLUMN", help="Column of a file that holds the objects, with --similarity.")
 @click.option("--keep", multiple=True, metavar="NAMES", help="Columns of a file that stand beside the answers.")
 @click.option(
     "--drop", multiple=True, metavar="NAMES", help="Columns that are no features, if the forest has no names."
@@ -481,7 +482,7 @@ def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
     from distforest.sources.files.queries import QueryOptions, is_file_of_rows
     from distforest.sources.files.table_files import TextOptions
 
-    own = {name: options.pop(name) for name in ("id", "keep", "drop", "zero_based", "format")}
+    own = {name: options.pop(name) for name in ("id", "keep", "object", "drop", "zero_based", "format")}
     text = {field.name: None if (value := options.pop(field.name)) == () else value for field in fields(TextOptions)}
     if own["format"] or is_file_of_rows(queries):
         return QueryOptions(**own, text=TextOptions(**text))
@@ -731,6 +732,12 @@ def _previewed(job: AnySpec) -> Report:
     metavar="ADDRESS",
     help="Rows of which --pairs are, by their names if they have any.  [default: numbers from 0]",
 )
+@click.option(
+    "--value",
+    metavar="COLUMN",
+    help="Measured distance or similarity of each of --pairs: they become a sparse matrix of --rows.",
+)
+@click.option("--object", metavar="COLUMN", help="Texts of which a function tells the similarity, the array objects.")
 @HEADED
 @text_options
 @click.option(

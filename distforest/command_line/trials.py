@@ -61,6 +61,12 @@ def simulate(setting: str, output: str, overwrite: bool, **options: object) -> R
 @click.argument("truth", required=False)
 @click.option("--label", metavar="COLUMN", help="Column of TRUTH with the labels, of predictions.")
 @click.option("--target", metavar="COLUMN", help="Column of TRUTH with the numbers that were predicted.")
+@click.option(
+    "--pairs",
+    multiple=True,
+    metavar="NAMES",
+    help="Two columns of TRUTH that say of which pair --target is the distance.  [default: as in ANSWER]",
+)
 @text_options
 @click.option(
     "--resamples",
@@ -90,6 +96,7 @@ def evaluate(
     resamples: int,
     label: str | None,
     target: str | None,
+    pairs: tuple[str, ...],
     **text: Any,
 ) -> Report:
     """Measure how good ANSWER is, by what is true.
@@ -110,8 +117,8 @@ def evaluate(
         if ks or n_queries is not None:
             raise click.UsageError("-k and --queries are for distances and neighbours of points")
         own = TextOptions(**{name: None if value == () else value for name, value in text.items()})
-        return reports.judged(predictions.judge(answer, truth, label, target, resamples, seed, own))
-    columns = {"label": label, "target": target, **text}
+        return reports.judged(predictions.judge(answer, truth, label, target, resamples, seed, own, pairs))
+    columns = {"label": label, "target": target, "pairs": pairs, **text}
     if given := next((name.replace("_", "-") for name, value in columns.items() if value not in (None, ())), None):
         _refuse_forest(answer, truth, f"--{given}")
         raise click.UsageError(f"--{given} is for predictions, and for distances of pairs in a table")

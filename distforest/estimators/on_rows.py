@@ -63,6 +63,36 @@ class OnRows(FindsNeighbors, ForestEstimator):
         others = scoring.indexed(self.forest_, nodes if Y is None else self._nodes(Y))
         return proximities.proximity(nodes, others, n_threads(self.n_jobs))
 
+    def sparse_proximity(
+        self, X: RowsLike | None = None, Y: RowsLike | None = None, n_neighbors: int | None = None
+    ) -> scipy.sparse.csr_matrix:
+        """Compute `proximity` as a sparse matrix: all that are not 0, or only the greatest of each row.
+
+        Parameters
+        ----------
+        X, Y
+            As for `distance`.
+        n_neighbors
+            Number of proximities of each row to keep; a row is its own neighbour, too. None: all.
+
+        Returns
+        -------
+        csr_matrix of shape (n_x, n_y)
+
+        Examples
+        --------
+        >>> from distforest import URerF
+        >>> forest = URerF(5, random_state=0).fit(np.arange(300.0).reshape(100, 3))
+        >>> near = forest.sparse_proximity()
+        >>> near.shape, bool((near.toarray() == forest.proximity()).all())
+        ((100, 100), True)
+        >>> forest.sparse_proximity(n_neighbors=3).nnz
+        300
+        """
+        nodes = self._nodes(X)
+        others = scoring.indexed(self.forest_, nodes if Y is None else self._nodes(Y))
+        return proximities.sparse_proximity(nodes, others, n_neighbors, n_threads(self.n_jobs))
+
     def leaf_embedding(self, X: RowsLike) -> scipy.sparse.csr_matrix:
         """Represent the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
 

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.amounts import counted
+from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
 from distforest.forest.learned_rows import LEARNED_ROWS
 from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
 from distforest.sources.files.ids import IDS, ids_beside, names_of_rows
+from distforest.sources.files.measured_pairs import measured_values
 from distforest.sources.files.queries import is_file_of_rows
+from distforest.sources.files.roles import each_name, position_of
 from distforest.sources.files.survey import numbers_in, texts_in
 from distforest.sources.files.table_files import TextOptions, format_of, open_table
 from distforest.stores.groups import attributes_of
@@ -108,6 +110,7 @@ def judge(
     n_resamples: int = 200,
     seed: int = 0,
     text: TextOptions | None = None,
+    pairs: Sequence[str] = (),
 ) -> JudgedPredictions:
     """Measure how good predictions are.
 
@@ -122,13 +125,18 @@ def judge(
         If the answers have names of rows, and the table a column called as they are, or the array such names beside
         it, rows are found by name, else by their order.
     label, target
-        Column of ``truth`` with labels, or with numbers. Pairs are similar if their points have the same label.
+        Column of ``truth`` with labels, or with numbers. Pairs are similar if their points have the same label; of
+        measured pairs ``target`` is the distance.
     n_resamples
         How often rows, or the points of pairs, are drawn anew for the intervals; 0: no intervals.
     seed
         Seed of these draws.
     text
         How ``truth`` is written, if it is a csv file; its first row names the columns.
+    pairs
+        The two columns of ``truth`` that say which pair was measured; (): as they are called in ``answer``. A string
+        may hold both names, separated by a comma. A pair is the same in both directions, and the mean of its rows is
+        taken.
 
     Raises
     ------
@@ -139,7 +147,7 @@ def judge(
     -----
     UserWarning
         The answers have names of rows, but the table has no column called as they are; or, as far as a group of answers
-        tells, they are about rows from which the forest has learned.
+        tells, they are about rows from which the forest has learned; or some pairs were not measured, and are left out.
     """
     if label is not None and target is not None:
         raise InputError(
@@ -148,7 +156,10 @@ def judge(
     if n_resamples < 0:
         raise InputError(f"n_resamples must not be negative, found {n_resamples}")
     answers = _Answers.at(answer)
-    known = _Known(answer if truth is None else truth, label, target, text or TextOptions())
+    known = _Known(answer if truth is None else truth, label, target, text or TextOptions(), tuple(pairs))
+    if pairs and not (answers.pairs and known.is_table and target is not None):
+        expected = "`pairs` is for distances of pairs, with the `target` of a table"
+        raise InputError(f"{expected}, found {', '.join(pairs)!r} with others; leave it out")
     if known.is_table and known.column is None:
         raise InputError(
             f"{known.place}: the column of what is true was expected, found none; give `label` or `target`"
@@ -274,12 +285,13 @@ class _Answers:
 
 @dataclass(frozen=True)
 class _Known:
-    """What is true: a column of a table, or an array."""
+    """What is true: a column of a table, or an array. ``pairs`` are the columns that say which pair was measured."""
 
     place: str
     label: str | None
     target: str | None
     text: TextOptions
+    pairs: tuple[str, ...] = ()
 
     @property
     def is_table(self) -> bool:
@@ -501,9 +513,12 @@ def weighted_auc(scores: Floats, positive: NDArray[np.bool_]) -> Measure:
 
 
 def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Weigh]:
-    """ROC AUC of distances of pairs, which are similar if of one label; a pair of a point with itself is left out."""
+    """ROC AUC of distances of pairs, which are similar if of one label; a pair of a point with itself is left out.
+
+    Where the distance of each pair is known, it is judged as in `_of_measured`.
+    """
     if known.is_target:
-        raise InputError(f"{known.place}: points with labels were expected, for distances of pairs; give `label`")
+        return _of_measured(answers, known)
     labels = np.array(known.labels())
     assert answers.pairs is not None  # noqa: S101  (the caller has looked)
     word, *sides = answers.pairs
@@ -525,3 +540,84 @@ def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Ba
         return times[left] * times[right]
 
     return {"ROC AUC": area}, _Baseline("the same distance", {"ROC AUC": 0.5}), len(left), weights
+
+
+def _of_measured(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Weigh]:
+    """Rank correlation, R2 and RMSE of distances of pairs that were measured; the others are left out, and told."""
+    measured = _measured_distances(answers, known)
+    assert answers.pairs is not None  # noqa: S101  (the caller has looked)
+    _, *sides = answers.pairs
+    asked = [tuple(sorted(pair)) for pair in zip(*sides, strict=True)]
+    rows = [row for row, pair in enumerate(asked) if pair in measured and pair[0] != pair[1]]
+    if not rows:
+        one, other = (" and ".join(map(quoted, pair)) for pair in (asked[0], next(iter(measured))))
+        raise InputError(
+            f"{known.place}: distances of the pairs of {answers.place} were expected, found none of them; "
+            f"its first pair is {one}, and here {other}"
+        )
+    if lacking := len(asked) - len(rows):
+        found = f"{counted(lacking, 'pair')} of {answers.place} {are(lacking)} left out"
+        warn_caller(f"{known.place}: {found}, without a distance here")
+    true = np.array([measured[asked[row]] for row in rows])
+    predicted = answers.as_numbers()[rows]
+    names, points = np.unique(np.array([asked[row] for row in rows]), return_inverse=True)
+    left, right = points.reshape(-1, 2).T
+
+    def weights(numbers: np.random.Generator | None) -> Floats:
+        times = _drawn(len(names), numbers)
+        return times[left] * times[right]
+
+    measures = {"Spearman": weighted_spearman(predicted, true), **_of_targets(true, predicted)}
+    baseline = _Baseline("the mean distance", {"Spearman": 0.0, "R2": 0.0, "RMSE": float(true.std())})
+    return measures, baseline, len(rows), weights
+
+
+def _measured_distances(answers: _Answers, known: _Known) -> dict[tuple[str, ...], float]:
+    """The mean measured distance of each pair, whose names are in order; raises InputError."""
+    assert answers.pairs is not None  # noqa: S101  (the caller has looked)
+    if not known.is_table:
+        raise InputError(f"{known.place}: a table of measured pairs was expected, as pairs name their points")
+    table, word = known.table(), answers.pairs[0]
+    own = f"{PAIR_LEFT}{word}", f"{PAIR_RIGHT}{word}"
+    columns = each_name(table, known.pairs) or [name for name in own if name in table.columns]
+    if len(columns) != 2:
+        found = ", ".join(map(quoted, columns or table.columns[:10]))
+        raise InputError(
+            f"{known.place}: two columns that name a pair were expected, found {found}; name them as `pairs`, or give "
+            "the `label` of points"
+        )
+    sides = [texts_in(table, "pairs", name) for name in columns]
+    values = measured_values(table, position_of(table, "target", str(known.target)), known.text.cells())
+    found_values: dict[tuple[str, ...], list[float]] = {}
+    for pair, value in zip(zip(*sides, strict=True), values.tolist(), strict=True):
+        if not np.isnan(value):
+            found_values.setdefault(tuple(sorted(pair)), []).append(value)
+    if not found_values:
+        raise InputError(f"{known.place}: measured pairs were expected, found none")
+    return {pair: float(np.mean(of_pair)) for pair, of_pair in found_values.items()}
+
+
+def weighted_spearman(one: Floats, other: Floats) -> Measure:
+    """Spearman's rank correlation as a function of weights; NaN if one side is constant.
+
+    It is Pearson's correlation of the ranks, of which a value has the weight of all smaller ones and half of its own.
+
+    Examples
+    --------
+    >>> correlation = weighted_spearman(np.array([0.1, 0.4, 0.2, 0.8]), np.array([1.0, 2.0, 3.0, 9.0]))
+    >>> round(correlation(np.ones(4)), 6), round(correlation(np.array([1.0, 1.0, 0.0, 5.0])), 6)
+    (0.8, 1.0)
+    """
+    grouped = [np.unique(values, return_inverse=True)[1] for values in (one, other)]
+
+    def correlation(weights: Floats) -> float:
+        deviations = []
+        for group in grouped:
+            of_value = np.bincount(group, weights)
+            ranks = (np.cumsum(of_value) - of_value / 2)[group]
+            deviations.append(ranks - weights @ ranks / weights.sum())
+        first, second = deviations
+        scale = np.sqrt((weights @ first**2) * (weights @ second**2))
+        return float(weights @ (first * second) / scale) if scale > 0 else np.nan
+
+    return correlation

@@ -50,6 +50,7 @@ DISTANCE_KINDS = (
         "adjacency",
         (Key("absent", POSITIVE, 1.0), Key("diagonal", NOT_NEGATIVE, None), Key("directed", word(DIRECTIONS), None)),
     ),
+    Kind("observed", "matrix"),
     Kind("lazy", "function", tuple(key for key in LAZY if key.name != "symmetric"), FUNCTION),
 )
 TAUGHT_KINDS = tuple(kind for kind in DISTANCE_KINDS if kind.name != "lazy")

@@ -381,7 +381,8 @@ def check_origin(forest: Forest, lazy: Lazy, objects: Objects, place: int = 0) -
     if not isinstance(origin, dict):
         return
     if origin.get("objects") != objects.sha256:
-        raise InputError("the forest has learned from other objects, or in another order; give those of its training")
+        cure = "give those of its training as `training`, or as X of `load`"
+        raise InputError(f"the forest has learned from other objects, or in another order; {cure}")
     if origin.get("symmetric") != bool(lazy.symmetric):
         raise InputError(f"the forest was trained with symmetric={origin.get('symmetric')}, found {lazy.symmetric}")
 

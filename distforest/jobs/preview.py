@@ -38,7 +38,7 @@ from distforest.sources.laid_rows import laid_bytes
 from distforest.sources.named_links import check_named_links
 from distforest.sources.opening import open_matrix
 from distforest.sources.point_pairs import check_pairs_and_links
-from distforest.sources.readings import AS_IT_IS, FEATURES, check_shape
+from distforest.sources.readings import AS_IT_IS, DISTANCES, FEATURES, check_shape
 from distforest.sources.schema import Schema
 from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_features import bytes_of_sparse
@@ -227,7 +227,7 @@ def _may_pass(spec: Spec, seen: list[Seen], size: Size) -> bool:
     if METHODS[spec.method].reads != "features":
         return False
     if size.dense:  # distances on disk, and without holes
-        return not any(relation.functions for relation in spec.input.relations.values())
+        return not any(relation.functions or relation.kind == "observed" for relation in spec.input.relations.values())
     found = _found_without_sums(spec, seen) if spec.params.get("max_bins") else _found_without_values(spec, seen)
     return not found and (size.categories is None or truth_of(spec)[0] != TruthKind.NOTHING)
 
@@ -355,7 +355,8 @@ def _read_metadata(wanted: Wanted) -> Seen:
         raise InputError(f"{address}: a Zarr array was expected, found none; {group} holds {inside}")
     array = open_matrix(address) if wanted.may_be_sparse else open_array(address)
     shape = tuple(map(int, array.shape))
-    if wanted.role != Role.OBJECTS:
+    is_of_objects = wanted.role == Role.OBJECTS or (wanted.role == Role.MATRIX and reading.keep)
+    if not is_of_objects:
         refuse_text_as_bytes(address, array)
     check_shape(array, reading)
     is_number = reading is not AS_IT_IS or wanted.role in {Role.SAMPLE_WEIGHT, Role.PAIR_WEIGHT}
@@ -370,6 +371,8 @@ def _read_metadata(wanted: Wanted) -> Seen:
     n_stored = array.n_stored if isinstance(array, SparseStore) else None
     item = reading.dtype(array.dtype).itemsize if reading.precise else 4
     kept = Seen(wanted.place, address, shape, str(array.dtype), wanted.role == Role.MATRIX, n_stored, item)
+    if isinstance(array, SparseStore) and reading is DISTANCES:  # trees read it as a dense one
+        return replace(kept, n_stored=None, staged_bytes=bytes_of(shape, reading.dtype(array.dtype)))
     if isinstance(array, SparseStore):
         return replace(kept, staged_bytes=8 * (shape[0] + 1) + (4 + item) * array.n_stored)
     of_names = len(json.dumps(dict(array.attrs), default=str)) if reading is FEATURES else 0

@@ -21,13 +21,15 @@ from distforest.jobs.asked import has_further_columns, opened_forest
 from distforest.jobs.score import score
 from distforest.jobs.training_names import training_names
 from distforest.sources.arrays import open_array, write_array, write_growing
-from distforest.sources.files.ids import IDS, ids_beside, names_of_rows
+from distforest.sources.files.ids import IDS, OBJECTS, ids_beside, names_of_rows
 from distforest.sources.files.pair_columns import numbers_of_rows
 from distforest.sources.files.queries import (
     Queries,
     QueryOptions,
     ReadColumns,
+    TableQueries,
     is_file_of_rows,
+    open_objects,
     open_queries,
     pairs_in_table,
 )
@@ -115,10 +117,15 @@ def score_table(
     with owned(output, "another scoring", claim) as own, working_folder(output) as folder:
         forest = opened_forest(question.forest, str(read_manifest(question.forest)["digest"]))
         names = training_names(question, forest)
-        queries = None
+        queries: Queries | None = None
         if options is not None:
-            queries = open_queries(question.queries, _wanted(forest, question), options)
-            question = _as_arrays(question, queries, forest, folder.within("queries.zarr").address)
+            group = folder.within("queries.zarr").address
+            if question.callback is not None:
+                objects = open_objects(question.queries, options)
+                queries, question = objects, _objects_as_array(question, objects, group)
+            else:
+                rows = open_queries(question.queries, _wanted(forest, question, options), options)
+                queries, question = rows, _as_arrays(question, rows, forest, group)
         if question.pairs is not None and is_file_of_rows(question.pairs):
             question = replace(question, pairs=_pairs_as_array(question, folder.within("pairs.zarr").address))
         if not written_suffix(output):
@@ -168,10 +175,10 @@ def _check_flat(question: Question, output: str) -> None:
         )
 
 
-def _wanted(forest: Forest, question: Question) -> ReadColumns:
+def _wanted(forest: Forest, question: Question, options: QueryOptions) -> ReadColumns:
     """What the columns of a file must be; raises InputError for a forest that reads no table."""
-    if question.callback is not None:
-        raise InputError(f"{question.queries}: an array of objects was expected, for a function, found a file")
+    if options.object is not None:
+        raise InputError(f"`object` is for a function, found {options.object!r} without `similarity`; leave it out")
     if has_further_columns(forest):
         raise InputError(
             f"{question.queries}: this forest reads columns beside the features, found a file; give an array"
@@ -188,16 +195,30 @@ def _as_arrays(question: Question, queries: Queries, forest: Forest, group: str)
     n_rows = write_growing(group, "X", (forest.n_features,), np.dtype(np.float32), queries.features(), attributes)
     if n_rows == 0:
         raise InputError(f"{source}: rows were expected, found none")
-    if told := queries.told_of_unseen():
+    for told in queries.told_of_values():
         warn_caller(f"{source}: {told}")
-    names, ids = ["X"], queries.ids()
+    return _sealed(question, queries, group, "X")
+
+
+def _objects_as_array(question: Question, queries: TableQueries, group: str) -> Question:
+    """Write a table of objects as an array, and ask about it."""
+    objects = queries.objects()
+    if not objects.shape[0]:
+        raise InputError(f"{question.queries}: rows were expected, found none")
+    write_array(group, OBJECTS, objects.shape, objects.dtype, objects.blocks(), objects.attributes)
+    return _sealed(question, queries, group, OBJECTS)
+
+
+def _sealed(question: Question, queries: Queries, group: str, name: str) -> Question:
+    """Write the names of the rows beside an array, and ask about the array."""
+    names, ids = [name], queries.ids()
     if ids is not None:
         if ids.warning:
-            warn_caller(f"{source}: {ids.warning}")
+            warn_caller(f"{question.queries}: {ids.warning}")
         write_array(group, IDS, ids.shape, ids.dtype, ids.blocks(), ids.attributes)
         names.append(IDS)
     seal_group(group, {"distforest": {"type": "arrays", "version": 1, "arrays": names}})
-    return replace(question, queries=f"{group}/X", source=source)
+    return replace(question, queries=f"{group}/{name}", source=question.queries)
 
 
 def _pairs_as_array(question: Question, group: str) -> str:
@@ -207,7 +228,7 @@ def _pairs_as_array(question: Question, group: str) -> str:
     """
     n_rows = int(open_matrix(question.queries).shape[0])
     numbers = numbers_of_rows(question.queries, n_rows, question.called)
-    pairs = pairs_in_table(str(question.pairs), numbers, n_rows)
+    pairs = pairs_in_table(str(question.pairs), numbers, n_rows, question.called)
     write_array(group, "pairs", pairs.shape, pairs.dtype, [pairs])
     return f"{group}/pairs"
 

@@ -70,7 +70,7 @@ def wanted_of_relation(name: str, relation: Relation) -> Iterator[Wanted]:
         reading = _reading_of(name, part)
         yield Wanted(
             *(f"input.{name}", part.address, role, reading, part.kind == "labels"),
-            may_be_sparse=(reading.precise and not relation.parts) or part.kind == "graph",
+            may_be_sparse=(reading.precise and not relation.parts) or part.kind in {"graph", "observed"},
             kernels=kernels,
             numbers_for=f"similarity {part.kind!r}" if kernels else "",
             if_amounts=f"name them as targets: distances = {{ kind = 'targets', values = {part.address!r} }}",
@@ -93,7 +93,7 @@ def _reading_of(name: str, relation: Relation) -> Reading:
             return Graph(relation.address, **options).reading
         except InputError as error:
             raise InputError(f"input.{name}: {error}") from error
-    readings = {"dense": DISTANCES, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
+    readings = {"dense": DISTANCES, "observed": DISTANCES, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
     return readings.get(relation.kind, AS_IT_IS)
 
 
@@ -112,5 +112,5 @@ def kind_of_distances(relation: Relation) -> TruthKind:
     """The kind of truth that distances are."""
     if kind := OF_METRICS.get(str(relation.options.get("metric"))):
         return kind
-    is_matrix = relation.kind in {"dense", "graph", LAZY_KIND}
+    is_matrix = relation.kind in {"dense", "graph", "observed", LAZY_KIND}
     return TruthKind.DISTANCES if is_matrix else TruthKind(relation.kind)

@@ -251,7 +251,7 @@ def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
     `distforest.sources.anndata_columns`.
     """
     if is_sparse_group(node):
-        where = "which only a given similarity matrix, a graph, features, and queries may be"
+        where = "which only a given similarity matrix, a graph, observed distances, features, and queries may be"
         raise InputError(f"{address}: a dense Zarr array was expected, found a sparse matrix, {where}")
     if isinstance(node, zarr.Group):
         inside = ", ".join(sorted(node.array_keys())) or "no array"

@@ -590,6 +590,19 @@ def told_of_units(words: Collection[str]) -> str:
     return f"holds numbers with {marks.pop()!r}, such as {first!r}, each a category of its own"
 
 
+def unit_beside(word: str) -> str:
+    """The currency or the unit beside a number; "" without one, or for a bound.
+
+    Examples
+    --------
+    >>> unit_beside("5,2 %"), unit_beside("€ 6.60"), unit_beside("<5"), unit_beside("10:30")
+    ('%', '€', '', '')
+    """
+    found = WITH_UNIT.fullmatch(word.strip())
+    mark = ((found["before"] or "").strip() or found["after"].strip()) if found else ""
+    return "" if any(own in "<>≤≥~=:()/" for own in mark) else mark
+
+
 # --- labels -----------------------------------------------------------------------------------------------
 
 

@@ -400,11 +400,21 @@ class ObservedDistances:
 
     def matrix(self) -> np.ndarray:
         """The distances in the dtype in which they are stored, NaN where nobody observed them, shape (n, n)."""
-        stored = self._stored
-        matrix = np.full(stored.shape, np.nan, np.result_type(stored.dtype, np.float32))
-        np.fill_diagonal(matrix, 0.0)
-        matrix[np.repeat(np.arange(len(self)), np.diff(stored.indptr)), stored.indices] = stored.data
-        return matrix
+        return self.rows(0, len(self))
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The dtype of `matrix`."""
+        return np.result_type(self._stored.dtype, np.float32)
+
+    def rows(self, first: int, end: int) -> np.ndarray:
+        """The rows of `matrix` from one to before another, shape (end - first, n)."""
+        stored = self._stored[first:end]
+        numbers = np.arange(end - first)
+        rows = np.full(stored.shape, np.nan, self.dtype)
+        rows[numbers, first + numbers] = 0.0
+        rows[np.repeat(numbers, np.diff(stored.indptr)), stored.indices] = stored.data
+        return rows
 
 
 @dataclass(frozen=True, eq=False)

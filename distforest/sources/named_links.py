@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 IN_ORDER = (
     *(["no", "yes"], ["false", "true"], ["0", "1"], ["-1", "1"]),
     *(["different", "same"], ["dissimilar", "similar"], ["cannot-link", "must-link"]),
+    *(["cannot", "must"], ["cannot link", "must link"], ["n", "y"]),
 )
 """Words whose alphabetic order is that of dissimilar and similar."""
 

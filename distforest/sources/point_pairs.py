@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import PROJECTED_ROWS, is_complete
@@ -363,7 +364,10 @@ def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
         raise InputError(f"pairs: numbers must be in 0..{n_points - 1}, found {pairs[row, column]} in pair {row}")
     same = pairs[:, 0] == pairs[:, 1]
     if same.any():
-        raise InputError(f"pairs: two points were expected, found point {pairs[same.argmax(), 0]} twice in one pair")
+        first, others = int(same.argmax()), int(same.sum()) - 1
+        further = f", and {counted(others, 'further pair')} like it" if others else ""
+        found = f"found point {pairs[first, 0]} twice in pair {first}{further}"
+        raise InputError(f"pairs: two points were expected, {found}; leave out what pairs a point with itself")
     return np.ascontiguousarray(pairs, np.int32)
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import are_targets, open_array, row_blocks, write_array
+from distforest.sources.arrays import CHUNK_BYTES, are_targets, open_array, row_blocks, rows_of, write_array
 from distforest.sources.binned import quantile_rows
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given, told_of_one_side
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, told_of_gamma, told_of_rounding
-from distforest.sources.factors import Labels, names_of_classes
+from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
 from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.opening import open_matrix
@@ -76,6 +76,15 @@ class StagingPlace:
         parts = {f"{name}_{part}": getattr(source, part) for part in ("indptr", "indices", "data")}
         indptr, indices, data = (self.array(part, values) for part, values in parts.items())
         return StagedSparse(indptr, indices, data, source.shape, opens=type(source))
+
+    def observed(self, store: SparseStore) -> str:
+        """Write distances with NaN for each pair that is not stored into the job's folder; returns their address."""
+        group, given = f"{self.folder}/inputs.zarr", ObservedDistances(store.whole())
+        Folder(f"{group}/observed").remove()  # left by an interrupted run
+        n, step = len(given), rows_of(CHUNK_BYTES, given.shape, given.dtype)
+        blocks = (given.rows(first, min(first + step, n)) for first in range(0, n, step))
+        write_array(group, "observed", given.shape, given.dtype, blocks)
+        return f"{group}/observed"
 
     def graph(self, graph: GraphDistances, offset: float) -> StagedGraph:
         """Write the links of a graph into the job's folder, and stage them on this host."""
@@ -223,12 +232,14 @@ def _stage_costed_labels(wanted: ByRole, place: StagingPlace) -> StagedTruth:
 
 
 def _stage_distances(wanted: Wanted, place: StagingPlace) -> StagedTruth:
-    if wanted.may_be_sparse and isinstance(store := open_matrix(wanted.address), SparseStore):
+    store = open_matrix(wanted.address) if wanted.may_be_sparse else None
+    if isinstance(store, SparseStore) and wanted.reading.convert:
         truth = _sparse_graph(store, wanted)
         assert truth.graph is not None  # noqa: S101  (it is one of a graph)
         kept, graph = place.array("truth", truth.values), place.graph(truth.graph, truth.offset)
         return StagedTruth(truth.kind, kept, None, truth.largest, 0, graph)
-    distances = stage(wanted.address, wanted.reading, place.scratch)
+    laid = place.observed(store) if isinstance(store, SparseStore) else wanted.address
+    distances = stage(laid, wanted.reading, place.scratch)
     with distances.watched(place.scratch) as values:
         known = known_entries(values, distances.reading)
         doubts = told_of_given(values, distances.reading, known.n_unobserved)

@@ -19,7 +19,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.array_files import Mapped, array_digest, npy_header, open_sound, untouched, written_rows
 from distforest.sources.arrays import bytes_of, open_array
-from distforest.sources.files.ids import refuse_text_as_bytes
+from distforest.sources.files.ids import is_text_as_bytes, names_of_rows, refuse_text_as_bytes
 from distforest.sources.guarded import DamagedChunkError
 from distforest.sources.laid_rows import laid_rows
 from distforest.sources.readings import Reading, check_shape, checked_blocks, read_level
@@ -136,7 +136,8 @@ def stage(address: str, reading: Reading, scratch: ScratchFolder, onlooker: Onlo
         There is no room for it, on the disk or within the limit; no file is left behind.
     """
     array, why = open_array(address), f"to stage {address}"
-    objects = read_objects(address) if reading.keep and array.dtype.kind in OF_ANY_LENGTH else None
+    is_of_texts = array.dtype.kind in OF_ANY_LENGTH or is_text_as_bytes(array)
+    objects = read_objects(address) if reading.keep and is_of_texts else None
     if not reading.keep:
         refuse_text_as_bytes(address, array)
     try:
@@ -151,7 +152,8 @@ def stage(address: str, reading: Reading, scratch: ScratchFolder, onlooker: Onlo
                 else:
                     blocks = (block for _, block in checked_blocks(values, reading, onlooker))
                     digest = written_rows(path, blocks, shape, dtype)
-                stored.check_digest()
+                if objects is None:
+                    stored.check_digest()
                 if open_sound(scratch.staged(digest), digest, shape, dtype, []) is None:
                     os.replace(path, scratch.staged(digest))  # other processes may be reading a sound one
     except DamagedChunkError:  # its message names the file
@@ -164,12 +166,21 @@ def stage(address: str, reading: Reading, scratch: ScratchFolder, onlooker: Onlo
 def read_objects(address: str) -> np.ndarray:
     """Read a whole Zarr array; strings of any length become strings of fixed width, which a memory map can hold.
 
+    So do the bytes of text that `distforest.sources.files.ingest.ingest` writes.
+
     Raises
     ------
     InputError
-        A value is neither a number nor a string, or a string ends in NUL, which a fixed width would drop.
+        A value is neither a number nor a string, or a string ends in NUL, which a fixed width would drop; or bytes of
+        text are not those that were written.
     """
-    values = np.asarray(open_array(address)[...])
+    array = open_array(address)
+    if is_text_as_bytes(array):
+        stored = Digested(array)
+        texts = names_of_rows(stored[0 : array.shape[0]], dict(array.attrs))
+        stored.check_digest()
+        return np.array(texts, np.str_)
+    values = np.asarray(array[...])
     if values.dtype.kind not in OF_ANY_LENGTH:
         return values
     other = next((one for one in values.flat if not isinstance(one, str) or one.endswith("\0")), None)

@@ -509,3 +509,14 @@ def test_a_sample_larger_than_the_rows_is_refused_before_the_screen(monkeypatch:
     with pytest.raises(InputError, match="max_samples=99 asks for more rows than there are"):
         URerF(2, max_samples=99).fit(np.eye(60))
     assert asked == []
+
+
+def test_sparse_proximities_of_rows_are_the_proximities() -> None:
+    """Of rows, not of trees: nodes of `apply` have another order than those of the function of this name."""
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    forest = URerF(7, min_samples_split=8, random_state=0).fit(X)
+    np.testing.assert_array_equal(forest.sparse_proximity().toarray(), forest.proximity())
+    np.testing.assert_array_equal(forest.sparse_proximity(X[:5], X[5:]).toarray(), forest.proximity(X[:5], X[5:]))
+    ten = forest.sparse_proximity(n_neighbors=10)
+    assert ten.nnz <= 400
+    np.testing.assert_array_equal(ten.max(axis=1).toarray()[:, 0], np.ones(40))

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 from sklearn.metrics import (
     accuracy_score,
     balanced_accuracy_score,
@@ -22,7 +23,13 @@ from sklearn.metrics import (
 
 from distforest.command_line import cli
 from distforest.errors import InputError
-from distforest.evaluation.predictions import JudgedPredictions, are_predictions, judge, weighted_auc
+from distforest.evaluation.predictions import (
+    JudgedPredictions,
+    are_predictions,
+    judge,
+    weighted_auc,
+    weighted_spearman,
+)
 from distforest.sources.arrays import write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.table_files import TextOptions
@@ -137,6 +144,70 @@ def test_the_area_of_weights_is_that_of_repeated_rows(seed: int) -> None:
         assert np.isnan(area)
     else:
         assert area == pytest.approx(roc_auc_score(left, np.repeat(scores, weights)))
+
+
+@given(st.integers(0, 10_000))
+def test_the_rank_correlation_of_weights_is_that_of_repeated_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    one, other, weights = rng.integers(0, 5, 12), rng.integers(0, 5, 12), 1 + rng.integers(0, 3, 12)
+    found = weighted_spearman(one / 5, other / 5)(weights.astype(float))
+    one, other = np.repeat(one, weights), np.repeat(other, weights)
+    if len(set(one)) == 1 or len(set(other)) == 1:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(spearmanr(one, other)[0])
+
+
+def measured_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Distances that a forest predicts of pairs of names, and the same pairs as measured, turned and reordered."""
+    pairs = np.argwhere(np.triu(RNG.random((N, N)) < 0.05, 1))
+    apart = np.abs(SIZE[pairs[:, 0]] - SIZE[pairs[:, 1]])
+    left, right = np.array(NAMES)[pairs].T
+    answers = pd.DataFrame(
+        {"left_name": left, "right_name": right, "distance": apart + RNG.normal(size=len(pairs)) / 4}
+    )
+    truth = pd.DataFrame({"i": right, "j": left, "apart": apart})
+    return answers, truth.iloc[RNG.permutation(len(pairs))]
+
+
+def test_pairs_are_judged_by_their_measured_distances(home: Path) -> None:
+    answers, truth = measured_tables()
+    answers.to_csv("pairs.csv", index=False)
+    twice = pd.concat([truth, truth.assign(i=truth["j"], j=truth["i"], apart=truth["apart"] + 2.0)])
+    for name, table in {"once.csv": truth, "twice.csv": twice}.items():
+        table.to_csv(name, index=False)
+    known = truth.set_index("j").loc[:, ["i", "apart"]].reset_index()
+    true = answers.merge(known, left_on=["left_name", "right_name"], right_on=["j", "i"])["apart"].to_numpy()
+    rank, r2, rmse = judge("pairs.csv", "once.csv", target="apart", pairs=["i,j"]).measures
+    assert rank.value == pytest.approx(spearmanr(answers["distance"], true)[0])
+    assert r2.value == pytest.approx(r2_score(true, answers["distance"]))
+    assert rmse.value == pytest.approx(root_mean_squared_error(true, answers["distance"]))
+    assert (rank.low or 1.0) < rank.value < (rank.high or 0.0)
+    assert rmse.baseline == pytest.approx(true.std())
+    of_means = judge("pairs.csv", "twice.csv", target="apart", pairs=["i", "j"], n_resamples=0).measures[2]
+    assert of_means.value == pytest.approx(root_mean_squared_error(true + 1.0, answers["distance"]))
+
+
+def test_pairs_that_were_not_measured_are_left_out_and_told(home: Path) -> None:
+    answers, truth = measured_tables()
+    answers.to_csv("pairs.csv", index=False)
+    truth.iloc[2:].assign(apart=lambda rows: rows["apart"].where(np.arange(len(rows)) > 0)).to_csv("some.csv")
+    with pytest.warns(UserWarning, match="some.csv: 3 pairs of pairs.csv are left out"):
+        found = judge("pairs.csv", "some.csv", target="apart", pairs=["i,j"], n_resamples=0)
+    assert found.n_rows == len(answers) - 3
+
+
+def test_measured_pairs_must_be_those_of_the_answers(home: Path) -> None:
+    answers, truth = measured_tables()
+    answers.to_csv("pairs.csv", index=False)
+    truth.to_csv("measured.csv", index=False)
+    truth.assign(i="x").to_csv("others.csv", index=False)
+    with pytest.raises(InputError, match="name them as `pairs`"):
+        judge("pairs.csv", "measured.csv", target="apart")
+    with pytest.raises(InputError, match="found none of them; its first pair is 'n"):
+        judge("pairs.csv", "others.csv", target="apart", pairs=["i,j"])
+    with pytest.raises(InputError, match="`pairs` is for distances of pairs"):
+        judge("numbers.csv", "ordered.csv", target="size", pairs=["name,kind"])
 
 
 @pytest.mark.parametrize("word", ["row", "name"])

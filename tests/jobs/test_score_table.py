@@ -154,11 +154,21 @@ def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
     for text, told in (
         ("0,1\n2,3\n", "a first row that names the two columns was expected, found the pair 0, 1"),
         ("a,b\n0,40\n", r"row 0 \(line 2\): numbers of rows, 0 to 39, were expected, found '40'"),
-        ("a,b,c\n0,1,2\n", "two columns with numbers of rows, 0 to 39, were expected, found 3"),
+        ("a\n0\n", "two columns with numbers of rows, 0 to 39, were expected, found 1"),
+        ("a,b\n0,b1\n", "found 'b1', of new.csv; pairs are of rows that are scored; if they have names, give `id`"),
     ):
         (home / "bad.csv").write_text(text)
         with pytest.raises(InputError, match=told):
             _table("new.csv", "pairs", pairs="bad.csv")
+
+
+def test_pairs_may_have_further_columns_which_are_told(home: Path) -> None:
+    """A table of measured pairs, i,j,distance, asks for the same pairs; an index that pandas wrote is no side."""
+    numbers = np.array([[0, 1], [3, 3], [39, 2]])
+    pd.DataFrame(numbers, columns=["a", "b"]).assign(c=1, d=2).to_csv(home / "measured.csv")
+    with pytest.warns(UserWarning, match="measured.csv: 'a' and 'b' are read as pairs, and not 'c', 'd'"):
+        found = read(_table("new.csv", "pairs", pairs="measured.csv"))
+    np.testing.assert_array_equal(found[["left_row", "right_row"]], numbers)
 
 
 HEAD = "size,colour,seen,ok"

@@ -191,7 +191,7 @@ def test_an_output_may_lie_beside_inputs_whose_names_begin_like_it() -> None:
 
 # --- what is refused --------------------------------------------------------------------------------------
 
-KINDS = "'dense', 'labels', 'targets', 'embedding', 'graph', 'lazy'"
+KINDS = "'dense', 'labels', 'targets', 'embedding', 'graph', 'observed', 'lazy'"
 WHOLE = "must be an integer from 1 to 2^63 - 1, found"
 SIZE = "must be a size such as '4GiB', or a number of bytes from 1"
 OF_SMERF = "'features', 'feature_weights', 'sample_weight', 'distances'"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.sources.arrays import PROJECTED_ROWS
+from distforest.sources.named_links import check_named_links
 from distforest.sources.point_pairs import (
     DISSIMILAR,
     FAMILIES,
@@ -203,7 +204,10 @@ def test_pairs_are_taken_as_int32(dtype: type) -> None:
         ([[0, 1], [1, 5]], r"numbers must be in 0\.\.4, found 5 in pair 1"),
         ([[0, 1], [-1, 5]], "found -1 in pair 1"),
         ([[0, 2**40]], "found 1099511627776 in pair 0"),
-        ([[0, 1], [3, 3], [2, 2]], "two points were expected, found point 3 twice in one"),
+        (
+            [[0, 1], [3, 3], [2, 2]],
+            "two points were expected, found point 3 twice in pair 1, and 1 further pair like it; leave",
+        ),
     ],
 )
 def test_what_is_no_pair_is_refused(pairs: list[object], message: str) -> None:
@@ -242,3 +246,13 @@ def test_links_of_one_kind_or_none_have_classes(similar: list[object]) -> None:
 def test_other_links_are_refused(similar: object, found: str) -> None:
     with pytest.raises(InputError, match=rf"^similar: True or False \(1 or 0, 1 or -1\) for each pair .*{found}"):
         codes_of_links(similar)
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], ["cannot", "must"], ["Cannot", "Must"], ["n", "y"]])
+def test_words_that_tell_which_pairs_are_similar_are_links(names: list[str]) -> None:
+    check_named_links(names)
+
+
+def test_words_that_do_not_tell_are_refused() -> None:
+    with pytest.raises(InputError, match="alphabetic order"):
+        check_named_links(["linked", "unlinked"])

@@ -59,7 +59,7 @@ def test_amounts_with_a_unit_are_told_in_frames_and_files(
     frame.assign(y=np.where(Y > 0, "p", "q")).to_csv(source, index=False)
     if unit in ("kg", "°"):  # others are refused, or have a comma
         [told] = told_by(lambda: ingest(source, f"{tmp_path}/a.zarr", label="y"))
-        assert "write plain numbers, or give `categorical='a'` if they are categories" in told
+        assert f"give `unit={unit!r}` to leave it out, or give `categorical='a'` if they are categories" in told
     assert told_by(lambda: ingest(source, f"{tmp_path}/b.zarr", label="y", categorical=["a"])) == []
 
 

@@ -50,6 +50,9 @@ ISO_DATE = (
 ZONED = r"^.{11}.*(?:Z|UTC|[+-]\d{2}(?::?\d{2})?)$"
 """Such a date with a time zone."""
 
+BLANKS = r"[ \x{a0}\x{202f}]*"
+"""What may stand between a number and its unit, in the syntax of Arrow's regular expressions."""
+
 INFINITE = r"(?i)^[+-]?inf(?:inity)?$"
 
 
@@ -68,6 +71,8 @@ class CellFormat:
     ----------
     decimal, thousands, missing
         The decimal point, the character between thousands, and the words for a missing value.
+    units
+        What may stand before or after a number, with blanks or without, and is left out, such as ``"%"``.
     date_format
         The form of dates, as for `datetime.datetime.strptime`; empty: ISO 8601.
     own_formats
@@ -82,6 +87,7 @@ class CellFormat:
     missing: tuple[str, ...] = MISSING_WORDS
     own_formats: Mapping[str, str] = field(default_factory=dict)
     only_dates: bool = False
+    units: tuple[str, ...] = ()
 
     def of(self, column: str) -> CellFormat:
         """How the texts of one column are written."""
@@ -93,7 +99,21 @@ class CellFormat:
         """The regular expression of a number."""
         point, mark = re.escape(self.decimal), re.escape(self.thousands)
         whole = rf"\d+|\d{{1,3}}(?:{mark}\d{{3}})+" if self.thousands else r"\d+"
-        return rf"^[+-]?(?:(?:{whole})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?$"
+        bare = rf"(?:(?:{whole})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?"
+        if not self.units:
+            return rf"^[+-]?{bare}$"
+        unit = f"(?:{self.any_unit})"
+        return rf"^(?:[+-]?|{unit}{BLANKS}[+-]?|[+-]{unit}{BLANKS}){bare}(?:{BLANKS}{unit})?$"
+
+    @cached_property
+    def any_unit(self) -> str:
+        """The regular expression of any unit, the longest first."""
+        return "|".join(map(re.escape, sorted(self.units, key=len, reverse=True)))
+
+    def units_of(self, texts: pa.Array) -> pa.Array:
+        """The unit of each cell that `is_number` has found, "" without one."""
+        found = pc.extract_regex(texts, f"(?P<unit>{self.any_unit})")
+        return pc.if_else(texts.is_valid(), pc.fill_null(pc.struct_field(found, "unit"), ""), None)
 
     def is_missing(self, texts: pa.Array, of_numbers: bool = False) -> pa.Array:
         """Which cells are missing; some words mean that only among numbers."""
@@ -111,7 +131,8 @@ class CellFormat:
 
     def plain_numbers(self, texts: pa.Array) -> pa.Array:
         """The same texts, but numbers without marks between thousands, and with a point."""
-        plainly = pc.replace_substring(texts, self.thousands, "") if self.thousands else texts
+        plainly = pc.replace_substring_regex(texts, f"{BLANKS}(?:{self.any_unit}){BLANKS}", "") if self.units else texts
+        plainly = pc.replace_substring(plainly, self.thousands, "") if self.thousands else plainly
         plainly = pc.replace_substring(plainly, self.decimal, ".") if self.decimal != "." else plainly
         return pc.if_else(self.is_number(texts), plainly, texts)
 
@@ -252,6 +273,9 @@ def _first(bad: np.ndarray) -> int:
 
 def _numbers(texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
     known = cells.is_number(texts)
+    if cells.units and pc.any(known).as_py():  # 5 % and 0.05 are no numbers of one column
+        units = cells.units_of(texts)
+        known = pc.and_(known, pc.equal(pc.fill_null(units, ""), units[pc.index(known, True).as_py()]))
     return known, cells.numbers(pc.if_else(known, texts, None))
 
 

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 IDS = "ids"
 """The array of a group that names its rows."""
 
+OBJECTS = "objects"
+"""The array of a group that holds the objects, texts, of which a function tells the similarity."""
+
 TEXT_ENCODING = "encoding"
 """The attribute of an array of names that are texts."""
 
-MAX_ID_BYTES = 1 << 10
-"""The most bytes of a name."""
+MAX_ID_BYTES, MAX_OBJECT_BYTES = 1 << 10, 1 << 16
+"""The most bytes of a name, and of an object."""
 
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 """A name that is a whole number and nothing else: 7, and not 007."""
@@ -68,8 +71,8 @@ def names_of_rows(values: np.ndarray, attributes: object) -> list[str]:
 def rows_of_ids(address: str) -> str:
     """The address of the rows whose names are asked for by it, or by the group that holds them.
 
-    They are the features ``X`` of the group, or its ground truth ``y`` if it has no features, unless another one of its
-    arrays is named.
+    They are the features ``X`` of the group, or its ground truth ``y`` if it has no features, or else its ``objects``,
+    unless another one of its arrays is named.
 
     Examples
     --------
@@ -83,7 +86,7 @@ def rows_of_ids(address: str) -> str:
     is_within = bool(group) and (name in ("X", IDS) or (name == "y" and name in beside))
     group = group if is_within else address.rstrip("/")
     arrays = _arrays_in(group)
-    return f"{group}/y" if "y" in arrays and "X" not in arrays else f"{group}/X"
+    return f"{group}/{next((own for own in ('X', 'y', OBJECTS) if own in arrays), 'X')}"
 
 
 def read_ids(address: str) -> np.ndarray:
@@ -136,14 +139,16 @@ def refuse_text_as_bytes(address: str, array: object) -> None:
     InputError
         Its attributes say that its numbers are bytes of text.
     """
-    attributes = getattr(array, "attrs", None)
-    if (
-        attributes is not None
-        and attributes.get(TEXT_ENCODING) == "utf-8"
-        and getattr(array, "dtype", None) == np.uint8
-    ):
+    if is_text_as_bytes(array):
         cure = "name another array, such as X beside it"
         raise InputError(f"{address}: numbers were expected, found the names of rows as bytes of text; {cure}")
+
+
+def is_text_as_bytes(array: object) -> bool:
+    """Whether the attributes of an array say that its rows are bytes of text."""
+    attributes = getattr(array, "attrs", None)
+    is_utf8 = attributes is not None and attributes.get(TEXT_ENCODING) == "utf-8"
+    return bool(is_utf8 and getattr(array, "dtype", None) == np.uint8)
 
 
 def ids_beside(address: str, n_rows: int) -> str | None:

@@ -15,6 +15,7 @@ from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, write_array
 from distforest.sources.files.bounds import brief, check_unfolded, out_of_memory, quoted
+from distforest.sources.files.measured_pairs import matrix_of_measured, measured_values
 from distforest.sources.files.npz import StoredArray, check_archive, is_of_sparse_matrix, stored_arrays, stored_sparse
 from distforest.sources.files.roles import RoleOptions, Roles
 from distforest.sources.files.table_arrays import (
@@ -25,6 +26,7 @@ from distforest.sources.files.table_arrays import (
     doubt_of_classes,
     features_array,
     labels_array,
+    pairs_of_rows_at,
 )
 from distforest.sources.files.table_files import TABLES, TextOptions, format_of, open_table
 from distforest.sources.files.tables import LibsvmTable
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 
     from zarr.core.common import JSON
 
+    from distforest.sources.files.cells import CellFormat
     from distforest.sources.files.survey import ColumnSummary
+    from distforest.sources.files.tables import Table
 
     Strings = str | list["Strings"]
 
@@ -100,6 +104,8 @@ def ingest(
     id: str | None = None,  # noqa: A002 - the usual word
     pairs: Sequence[str] = (),
     rows: str | None = None,
+    value: str | None = None,
+    object: str | None = None,  # noqa: A002 - the usual word
     header: bool | None = None,
     separator: str | None = None,
     quote: str | None = None,
@@ -108,6 +114,7 @@ def ingest(
     thousands: str | None = None,
     date_format: str | Sequence[str] | None = None,
     missing: Sequence[str] | None = None,
+    unit: str | Sequence[str] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
     name: str | None = None,
@@ -173,6 +180,13 @@ def ingest(
     rows
         The group of the rows of which ``pairs`` are, or its ``X`` or ``y``: their names, if they have any, else their
         number. None: numbers, however large.
+    value
+        Column of what was measured of each of ``pairs``, a distance or a similarity. The group then is a sparse matrix
+        with a row and a column for each of ``rows``, as of a file of `scipy.sparse.save_npz`: a pair counts in both
+        directions, the mean of its rows is taken, and a pair that the table lacks was not measured.
+    object
+        Column of texts, ``objects``, of which a function tells the similarity: `objects` of a spec, or the queries and
+        the training objects of a forest that asks a function.
     header
         Whether the first row of a csv file names its columns. None: it does if none of its cells looks like a value, if
         one is the label's name, or if its numbers are 0, 1, 2 and so on, at least two, as pandas writes them for a
@@ -193,6 +207,9 @@ def ingest(
         by ``"seen=%Y%m%d"``. A sequence gives several.
     missing
         Words of a csv file for a missing value, instead of the usual ones; an empty cell always is one.
+    unit
+        What stands before or after the numbers of a csv file and is left out, such as ``"%"`` or ``"EUR"``; a sequence
+        gives several. All numbers of a column need the same unit, or none.
     n_features
         Number of features of a libsvm file; None: as its highest index says. A file of queries may lack the last
         features of the training file.
@@ -237,10 +254,10 @@ def ingest(
     kind = format_of(source, format)
     roles = RoleOptions(
         None if columns is None else tuple(columns),
-        *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows),
+        *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value, object),
     )
     words = None if missing is None else tuple(missing)
-    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words)
+    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, unit)
     options = _Options(name, n_features, zero_based, roles, text)
     options.check(source, kind)
     check_target(group, overwrite)
@@ -283,6 +300,8 @@ def _read(
     if Path(source).is_file():
         check_unfolded(source, table.n_bytes, max_bytes)
     roles, cells = Roles.of(table, options.roles), options.text.cells_of(table)
+    if roles.value is not None:
+        return _read_measured(table, roles, cells, str(options.roles.rows))
     return arrays_of_table(table, roles, cells, block_bytes, options.roles.rows), {}
 
 
@@ -305,6 +324,17 @@ def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[PlannedArray]
         arrays, attributes = csr_arrays(matrix)
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
+    return [_held(name, part) for name, part in arrays.items()], attributes
+
+
+def _read_measured(
+    table: Table, roles: Roles, cells: CellFormat, rows: str
+) -> tuple[list[PlannedArray], dict[str, object]]:
+    """The three arrays of the matrix of measured pairs, and the attribute by which they are recognised."""
+    assert roles.value is not None  # noqa: S101  (the caller has looked)
+    pairs, n_rows = pairs_of_rows_at(table, roles.pairs, rows)
+    matrix = matrix_of_measured(table, pairs, measured_values(table, roles.value, cells), n_rows)
+    arrays, attributes = csr_arrays(matrix)
     return [_held(name, part) for name, part in arrays.items()], attributes
 
 

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from distforest.amounts import counted
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
+from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
 from distforest.sources.files.survey import column_blocks
-from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array
+from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array, objects_array
 from distforest.sources.files.table_files import TABLES, TextOptions, format_of, kind_by_suffix, open_table
 from distforest.sources.files.tables import LibsvmTable
 from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_superfluous
@@ -56,6 +57,8 @@ class QueryOptions:
         Name of the column that names the rows.
     keep
         Names of columns that stand beside the answers.
+    object
+        Name of the column of objects, for a forest that asks a function.
     drop
         Names of columns that are no features, for a forest that knows no names.
     text, zero_based, format, max_bytes
@@ -69,6 +72,7 @@ class QueryOptions:
     zero_based: bool | None = None
     format: str | None = None
     max_bytes: int | None = None
+    object: str | None = None
 
 
 class Queries(Protocol):
@@ -91,8 +95,8 @@ class Queries(Protocol):
         """Blocks of the columns that stand beside the answers."""
         ...
 
-    def told_of_unseen(self) -> str:
-        """A warning of categories that the forest does not know, after all blocks were read; empty without any."""
+    def told_of_values(self) -> list[str]:
+        """Warnings of what was found in all blocks, after these were read."""
         ...
 
 
@@ -144,6 +148,22 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     return TableQueries(table, positions, schema, options.text.cells_of(table), id_at, own, told)
 
 
+def open_objects(source: str, options: QueryOptions) -> TableQueries:
+    """Open a table of objects, for a forest that asks a function; raises InputError without the column of objects."""
+    kind = format_of(source, options.format)
+    if kind not in TABLES or options.object is None:
+        expected = "an array of objects, or a table and the name of its column of them as `object`, was expected"
+        raise InputError(f"{source}: {expected}, for a function, found a file")
+    table = open_table(source, kind, options.text, options.object, options.max_bytes)
+    if Path(source).is_file():
+        check_unfolded(source, table.n_bytes, options.max_bytes)
+    position = position_of(table, "object", options.object)
+    id_at = None if options.id is None else position_of(table, "id", options.id)
+    kept = dict.fromkeys(position_of(table, "keep", name) for name in each_name(table, options.keep))
+    own = tuple(place for place in kept if place != id_at)
+    return TableQueries(table, (position,), Schema(()), options.text.cells_of(table), id_at, own, ())
+
+
 def _features_of(
     table: Table, wanted: ReadColumns, others: set[int]
 ) -> tuple[tuple[int, ...], Schema, tuple[str, ...]]:
@@ -169,8 +189,8 @@ def _with_booleans(schema: Schema) -> Schema:
     return Schema(tuple(columns))
 
 
-def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) -> NDArray[np.int64]:
-    """Read the pairs of a table of two columns, by the names of rows or else by their numbers, shape (n_pairs, 2).
+def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int, queries: str) -> NDArray[np.int64]:
+    """Read the pairs in the first two columns of a table, by names of rows or else by numbers, shape (n_pairs, 2).
 
     Parameters
     ----------
@@ -178,22 +198,33 @@ def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int) 
         Path of the table; its first row names the columns.
     numbers
         The number of each row by its name; None: the table has numbers of rows, from 0.
-    n_rows
-        The number of rows.
+    n_rows, queries
+        The number of rows, and where they are, for messages.
 
     Raises
     ------
     InputError
-        There are other columns, or an entry is no row.
+        There is one column, or an entry is no row.
+
+    Warns
+    -----
+    UserWarning
+        There are further columns, which are not read.
     """
     table = open_table(source, format_of(source, None), TextOptions(header=True))
     wanted = wanted_rows(numbers, n_rows)
-    if len(table.columns) != 2:
-        raise InputError(f"{source}: two columns with {wanted} were expected, found {len(table.columns):,}")
-    if not table.typed and all(row_of(name, numbers, n_rows) is not None for name in table.columns):
-        found = ", ".join(table.columns)
+    columns = [name for name in table.columns if name not in table.index]
+    if len(columns) < 2:
+        raise InputError(f"{source}: two columns with {wanted} were expected, found {len(columns):,}")
+    if not table.typed and all(row_of(name, numbers, n_rows) is not None for name in columns[:2]):
+        found = ", ".join(columns[:2])
         raise InputError(f"{source}: a first row that names the two columns was expected, found the pair {found}")
-    return pairs_of_rows_in(table, (0, 1), numbers, n_rows)
+    if len(columns) > 2:
+        left, right, *others = map(quoted, columns[:12])
+        listed = ", ".join(others) + (", ..." if len(columns) > 12 else "")
+        warn_caller(f"{source}: {left} and {right} are read as pairs, and not {listed}")
+    cure = f", of {queries}; pairs are of rows that are scored" + ("" if numbers else "; if they have names, give `id`")
+    return pairs_of_rows_in(table, [table.columns.index(name) for name in columns[:2]], numbers, n_rows, cure)
 
 
 @dataclass(frozen=True)
@@ -208,6 +239,7 @@ class TableQueries:
     kept_at: tuple[int, ...]
     told: tuple[str, ...]
     unseen: Counter[int] = field(default_factory=Counter)
+    last: LastRow = field(default_factory=LastRow)
 
     def features(self) -> Iterator[Float32s]:
         """Blocks of features, shape (n, n_features).
@@ -225,12 +257,18 @@ class TableQueries:
             if bad.any():
                 row, column = map(int, np.argwhere(bad)[0])
                 raise self._refused(first + row, column, float(block[row, column]))
+            self.last.see(np.isnan(narrow))
             yield narrow
             first += len(narrow)
 
     def _refused(self, row: int, column: int, value: float) -> InputError:
         where = f"{self.table.place(row, self.positions[column])}, column {quoted(self.schema.names[column])}"
         return InputError(f"{where}: a finite float32 number was expected, found {value!r}; correct it")
+
+    def objects(self) -> PlannedArray:
+        """The objects, of a table that `open_objects` has opened."""
+        [position] = self.positions
+        return objects_array(self.table, position)
 
     def ids(self) -> PlannedArray | None:
         """The names of the rows; None if nobody has said what they are."""
@@ -244,8 +282,11 @@ class TableQueries:
         for arrays in column_blocks(self.table, self.kept_at, ROWS_KEPT):
             yield dict(zip(names, arrays, strict=True))
 
-    def told_of_unseen(self) -> str:
-        """A warning of categories that the forest does not know, after all blocks were read; empty without any."""
+    def told_of_values(self) -> list[str]:
+        """Warnings of what was found in all blocks: unknown categories, and a last row that may be a total."""
+        return [*filter(None, (self._told_of_unseen(), self.last.told(self.table, self.positions, self.schema.names)))]
+
+    def _told_of_unseen(self) -> str:
         if not self.unseen:
             return ""
         place, n_rows = next(iter(sorted(self.unseen.items())))
@@ -298,6 +339,6 @@ class _LibsvmQueries:
         """Nothing: a libsvm file has no columns."""
         yield from ()
 
-    def told_of_unseen(self) -> str:
-        """Nothing: a libsvm file has no categories."""
-        return ""
+    def told_of_values(self) -> list[str]:
+        """Nothing: a libsvm file has no categories, and nothing is missing in it."""
+        return []

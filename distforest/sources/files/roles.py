@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import quoted
@@ -22,7 +22,8 @@ LIKELY = 1000
 class RoleOptions:
     """Names of columns: of the features (all by default), of those left out, of categories, and of each other role.
 
-    ``pairs`` are the two columns that say of which rows a pair is, ``rows`` the address of these rows.
+    ``pairs`` are the two columns that say of which rows a pair is, ``rows`` the address of these rows, and ``value``
+    the column of what was measured of each pair. ``object`` are texts of which a function tells the similarity.
     """
 
     columns: tuple[str, ...] | None = None
@@ -34,8 +35,10 @@ class RoleOptions:
     id: str | None = None
     pairs: tuple[str, ...] = ()
     rows: str | None = None
+    value: str | None = None
+    object: str | None = None
 
-    def given(self) -> dict[str, object]:
+    def given(self) -> dict[str, Any]:
         """The options that are not left at their default, by name."""
         return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
 
@@ -51,6 +54,8 @@ class Roles:
     weight: int | None = None
     id: int | None = None
     pairs: tuple[int, ...] = ()
+    value: int | None = None
+    object: int | None = None
 
     @classmethod
     def of(cls, table: Table, options: RoleOptions) -> Roles:
@@ -66,7 +71,7 @@ class Roles:
             raise InputError(f"`label` or `target` was expected, found {both}; a forest learns from one of them")
         found: dict[str, int | None] = {
             role: None if (name := getattr(options, role)) is None else position_of(table, role, name)
-            for role in ("label", "target", "weight", "id")
+            for role in ("label", "target", "weight", "id", "value", "object")
         }
         taken: dict[int, str] = {}
         for role, position in found.items():
@@ -74,6 +79,8 @@ class Roles:
                 name = quoted(table.columns[position])
                 raise InputError(f"{table.path}: a column for each role was expected, found {name} for two of them")
         pairs = _of_pairs(table, options, taken)
+        if options.value is not None:
+            _check_measured(options)
         index = [table.columns.index(name) for name in table.index]
         unnamed = _told_of_index(table, [position for position in index if position not in taken], options)
         if unnamed is not None and found["id"] is None:
@@ -93,7 +100,7 @@ class Roles:
         others = {*taken, *left_out, *([] if asked else index)}
         chosen = asked or (() if pairs else range(len(table.columns)))
         features = tuple(dict.fromkeys(position for position in chosen if position not in others))
-        if not features and not pairs and found["label"] is None and found["target"] is None:
+        if not features and not pairs and all(found[role] is None for role in ("label", "target", "object")):
             raise InputError(f"{table.path}: features, or a `label` or `target`, were expected, found no other column")
         categorical = frozenset(
             position_of(table, "categorical", name) for name in each_name(table, options.categorical)
@@ -118,6 +125,18 @@ def _of_pairs(table: Table, options: RoleOptions, taken: dict[int, str]) -> tupl
             name = quoted(table.columns[position])
             raise InputError(f"{table.path}: a column for each role was expected, found {name} for two of them")
     return positions
+
+
+def _check_measured(options: RoleOptions) -> None:
+    """Refuse a value without the pairs and rows of which it is, or with another role beside it; raises InputError."""
+    if not options.pairs or options.rows is None:
+        lacking = " and ".join(f"`{name}`" for name in ("pairs", "rows") if not getattr(options, name))
+        expected = f"`value` is what was measured of `pairs` of `rows`, found {options.value!r} without {lacking}"
+        raise InputError(f"{expected}; name the two columns of pairs, and the rows that they name or number")
+    others = [name for name in options.given() if name not in ("pairs", "rows", "value", "drop")]
+    if others:
+        found = ", ".join(f"`{name}`" for name in others)
+        raise InputError(f"`value` makes a matrix of measured pairs, found {found} beside it; leave that out")
 
 
 def _told_of_index(table: Table, index: list[int], options: RoleOptions) -> int | None:

@@ -14,7 +14,7 @@ import pyarrow.types as arrow
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.sources.doubts import told_of_spellings, told_of_units
+from distforest.sources.doubts import told_of_spellings, told_of_units, unit_beside
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import (
     MISSING_NUMBERS,
@@ -28,6 +28,7 @@ from distforest.sources.files.cells import (
     texts_of,
 )
 from distforest.sources.files.csv_dialect import hint_at_separator
+from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.roles import position_of
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn
 
@@ -44,7 +45,7 @@ FIRST_VALUES = 3
 EXACT = float(2**53)
 """Whole numbers from here on are not all float64 numbers."""
 
-LIKE_NUMBERS = r"[$€£(+-]*[.,]?\d[\d\s.,:/%$€£()_+-]*"
+LIKE_NUMBERS = r"[$€£(+-]*\s*[.,]?\d[\d\s.,:/%$€£()_+-]*"
 """What is written with digits and marks, and is no number: 1,5 and 1,234, 12%, $5, 10:30, 31/12/2024, 1.2.3."""
 
 LIKE_DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*"
@@ -80,6 +81,8 @@ class _Seen:
 
     n_rows: int = 0
     n_missing: int = 0
+    lacks_last: bool = False
+    units: dict[str, tuple[int, str]] = field(default_factory=dict)
     low: float = np.inf
     high: float = -np.inf
     first_of: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -149,6 +152,10 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
         warn_caller(f"{table.path}: no column holds dates like {quoted(cells.date_format)}; {cure}")
     if table.guessed:
         _told_of_header(table, columns, seen)
+    lacks = np.array([own.lacks_last for own in seen.values()])
+    last = LastRow(n_rows, np.array([own.n_missing for own in seen.values()]), lacks)
+    if told := last.told(table, tuple(seen), [column.name for column in columns]):
+        warn_caller(f"{table.path}: {told}")
     return FoundColumns(columns, tuple(map(_summary, columns, seen.values())), n_rows)
 
 
@@ -173,6 +180,15 @@ def _see(own: _Seen, array: pa.Array, as_category: bool, cells: CellFormat) -> N
     if len(own.first) < FIRST_VALUES:
         own.first += [_shown(value) for value in array[: FIRST_VALUES - len(own.first)].to_pylist()]
     own.n_rows += len(array)
+    own.lacks_last = _is_missing(array[-1:], cells) if len(array) else own.lacks_last
+
+
+def _is_missing(value: pa.Array, cells: CellFormat) -> bool:
+    """Whether the only value of an array is missing."""
+    if is_text(value.type):
+        return bool(cells.is_missing(texts_of(value))[0].as_py())
+    found = plain(value)[0].as_py()
+    return bool(found is None or found != found)
 
 
 def _shown(value: object) -> str:
@@ -244,6 +260,11 @@ def _see_dates(own: _Seen, texts: pa.Array, is_date: pa.Array, cells: CellFormat
 def _see_numbers(own: _Seen, texts: pa.Array, cells: CellFormat, places: pa.Array) -> None:
     limits = pc.min_max(cells.numbers(texts)).as_py()
     own.span(limits["min"], limits["max"])
+    if cells.units:
+        units = cells.units_of(texts)
+        for unit in pc.unique(units).to_pylist():
+            place = pc.index(units, unit).as_py()
+            own.units.setdefault(unit, (own.n_rows + places[place].as_py(), str(texts[place].as_py())))
     zeros = pc.match_substring_regex(texts, r"^0\d")
     if own.leading_zero is None and pc.any(zeros).as_py():
         place = pc.index(zeros, True).as_py()
@@ -304,6 +325,10 @@ class _Decision:
         if only == "word":
             return self._of_words(dtype, as_category)
         own.n_missing += sum(own.words.values())  # dashes among numbers and dates
+        if len(own.units) > 1:
+            (_, first), (row, text) = list(own.units.values())[:2]
+            found = f"found {quoted(text)} beside {quoted(first)}"
+            raise self._refused(row, f"numbers with one unit, or all without, were expected, {found}; write them alike")
         if only in ("date", "zoned date"):
             return self._of_dates(dtype, only == "zoned date" or bool(arrow.is_timestamp(kind) and kind.tz))
         self._told_of_numbers()
@@ -357,8 +382,13 @@ class _Decision:
             return "; if commas are decimal points, give `decimal=','`"
         if re.fullmatch(LIKE_DATE, text):
             return self._cure_of_dates(text)
-        name = f"`categorical={quoted(self.name)}`"
-        return f"; write plain numbers, or give {name} if they are categories"
+        return self._cure_of_units(text)
+
+    def _cure_of_units(self, text: str) -> str:
+        """What may help against numbers with a unit, or with something else beside them."""
+        unit = "" if self.table.typed else unit_beside(text)
+        plainly = f"give `unit={unit!r}` to leave it out" if unit else "write plain numbers"
+        return f"; {plainly}, or give `categorical={quoted(self.name)}` if they are categories"
 
     def _cure_of_dates(self, text: str) -> str:
         """The forms of dates that all of the column's words have, as far as they look like dates."""
@@ -385,8 +415,8 @@ class _Decision:
             found = f"at most {MAX_CATEGORIES:,} categories were expected, found more"
             raise InputError(f"{self.table.path}: column {quoted(self.name)}: {found}; {self._cure_of_names}")
         if not as_category and (told := told_of_units(own.words)):
-            cure = f"write plain numbers, or give `categorical={quoted(self.name)}` if they are categories"
-            warn_caller(f"{self.table.path}: column {quoted(self.name)} {told}; {cure}")
+            cure = self._cure_of_units(next(iter(own.words)))
+            warn_caller(f"{self.table.path}: column {quoted(self.name)} {told}{cure}")
         form = "" if as_category or self.table.typed else form_with_months(own.words)
         if form:
             cure = f"give `date_format={f'{self.name}={form}'!r}` if they are dates"

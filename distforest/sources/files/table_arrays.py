@@ -20,8 +20,18 @@ from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
 from distforest.sources.files.damage import readable
-from distforest.sources.files.ids import IDS, MAX_ID_BYTES, TEXT_ENCODING, WHOLE, packed_names, rows_of_ids
-from distforest.sources.files.pair_columns import numbers_of_rows, pairs_of_rows_in
+from distforest.sources.files.ids import (
+    IDS,
+    MAX_ID_BYTES,
+    MAX_OBJECT_BYTES,
+    OBJECTS,
+    TEXT_ENCODING,
+    WHOLE,
+    ids_beside,
+    packed_names,
+    rows_of_ids,
+)
+from distforest.sources.files.pair_columns import PAIRS_READ, numbers_of_rows, pairs_of_rows_in
 from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns
 from distforest.sources.files.tables import is_number
 from distforest.sources.opening import open_matrix
@@ -30,6 +40,7 @@ from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from zarr.core.common import JSON
 
     from distforest.sources.files.cells import CellFormat
@@ -93,12 +104,16 @@ def arrays_of_table(
     arrays = [_features_of(table, roles, cells, block_bytes)] if roles.features else []
     if roles.pairs:
         arrays.append(_pairs_of(table, roles.pairs, rows))
+        if roles.label is not None:
+            _refuse_own_links(table, roles.pairs)
     if roles.label is not None:
         position = roles.label
         arrays.append(labels_array(table.path, lambda: _labels_of(table, position, cells), table.typed))
     for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
         if role is not None:
             arrays.append(_numbers_array(table, role, cells, name, what))
+    if roles.object is not None:
+        arrays.append(objects_array(table, roles.object))
     if roles.id is not None:
         arrays.append(ids_array(table, roles.id))
     if not arrays[0].shape[0]:
@@ -133,12 +148,31 @@ def _pairs_of(table: Table, positions: tuple[int, ...], rows: str | None) -> Pla
         pairs = pairs_of_rows_in(table, positions, None, None, cure)
     else:
         address = rows_of_ids(rows)
-        n_rows = int(open_matrix(address).shape[0])
-        numbers = numbers_of_rows(address, n_rows, address)
-        told = f"of {address}, {'by number, from 0' if numbers is None else 'by name'}"
-        cure = "" if numbers is None else "; leave `rows` out if these are numbers"
-        pairs = pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}")
+        pairs, n_rows = pairs_of_rows_at(table, positions, rows)
+        told = f"of {address}, {'by number, from 0' if ids_beside(address, n_rows) is None else 'by name'}"
     return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], {"columns": [left, right], "rows": told})
+
+
+def _refuse_own_links(table: Table, positions: Sequence[int]) -> None:
+    """Refuse a link of a row to itself, from which nothing can be learned; raises InputError with its line."""
+    first = 0
+    for arrays in column_blocks(table, positions, PAIRS_READ):
+        left, right = (texts_of(array) for array in arrays)
+        own = pc.index(pc.fill_null(pc.equal(left, right), False), True).as_py()
+        if own >= 0:
+            where = table.place(first + own, positions[1])
+            found = quoted(str(right[own].as_py()))
+            raise InputError(f"{where}: links of two rows were expected, found {found} twice; leave this row out")
+        first += len(left)
+
+
+def pairs_of_rows_at(table: Table, positions: Sequence[int], rows: str) -> tuple[NDArray[np.int64], int]:
+    """Pairs of the rows at an address, by their names if they have any, and how many rows there are."""
+    address = rows_of_ids(rows)
+    n_rows = int(open_matrix(address).shape[0])
+    numbers = numbers_of_rows(address, n_rows, address)
+    cure = "" if numbers is None else "; correct it, or leave its row out; leave `rows` out if these are numbers"
+    return pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}"), n_rows
 
 
 def feature_blocks(
@@ -267,6 +301,27 @@ def ids_array(table: Table, position: int) -> PlannedArray:
     shape, dtype = ((n_rows,), np.dtype(np.int64)) if are_whole else ((n_rows, width), np.dtype(np.uint8))
     attributes = {"column": name, **({} if are_whole else {TEXT_ENCODING: "utf-8"})}
     return PlannedArray(IDS, shape, dtype, blocks, attributes, doubt if n_twice else "")
+
+
+def objects_array(table: Table, position: int) -> PlannedArray:
+    """Texts of which a function tells the similarity, as bytes of UTF-8."""
+    width, n_rows, name = 1, 0, table.columns[position]
+    for first, array in _values_of(table, position):
+        texts = texts_of(array)
+        empty = pc.equal(pc.fill_null(texts, ""), "")
+        _refuse_first(table, position, empty, texts, first, "an object")
+        width = max(width, pc.max(pc.binary_length(texts)).as_py() or 0)
+        n_rows += len(texts)
+    if width > MAX_OBJECT_BYTES:
+        expected = f"objects of at most {MAX_OBJECT_BYTES:,} bytes were expected in column {quoted(name)}"
+        raise InputError(f"{table.path}: {expected}, found {width:,}; let a function read them by their row numbers")
+
+    def blocks() -> Iterator[np.ndarray]:
+        for _, array in _values_of(table, position):
+            yield packed_names(texts_of(array).to_pylist(), width)
+
+    attributes = {"column": name, TEXT_ENCODING: "utf-8"}
+    return PlannedArray(OBJECTS, (n_rows, width), np.dtype(np.uint8), blocks, attributes)
 
 
 def check_alike(source: str, arrays: Sequence[PlannedArray]) -> None:

@@ -52,6 +52,7 @@ class TextOptions:
     thousands: str | None = None
     date_format: str | Sequence[str] | None = None
     missing: tuple[str, ...] | None = None
+    unit: str | Sequence[str] | None = None
 
     def given(self) -> dict[str, object]:
         """The options that are given, by name."""
@@ -75,7 +76,17 @@ class TextOptions:
         given = self.date_format or ()
         forms = _date_formats([given] if isinstance(given, str) else given)
         missing = MISSING_WORDS if self.missing is None else self.missing
-        return CellFormat(decimal, thousands, forms.pop("", ""), missing, forms)
+        units = _checked_units(self.unit or (), decimal + thousands)
+        return CellFormat(decimal, thousands, forms.pop("", ""), missing, forms, units=units)
+
+
+def _checked_units(given: str | Sequence[str], marks: str) -> tuple[str, ...]:
+    """Units of numbers; raises InputError for one that could be a part of a number."""
+    units = (given,) if isinstance(given, str) else tuple(given)
+    for unit in units:
+        if not unit.strip() or any(own.isdigit() or own in marks + "+-" for own in unit) or unit in ("e", "E"):
+            raise InputError(f"unit must be what stands beside a number, such as '%' or 'kg', found {unit!r}")
+    return tuple(unit.strip() for unit in units)
 
 
 def _date_formats(given: Sequence[str]) -> dict[str, str]:

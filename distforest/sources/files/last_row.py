@@ -1,0 +1,64 @@
+"""The last row of a table, which may be no row like the others: spreadsheets write totals there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.sources.files.bounds import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from distforest.sources.files.tables import Table
+
+FEWEST_ABOVE, FEWEST_HOLES = 10, 2
+"""The fewest rows of a table, and the fewest values that its last one lacks, of which a doubt is told."""
+
+
+@dataclass
+class LastRow:
+    """How many values each column lacks, and which of them the last row lacks; both of shape (n_columns,)."""
+
+    n_rows: int = 0
+    n_missing: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    lacks: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def see(self, missing: NDArray[np.bool_]) -> None:
+        """Take a block of rows into account: which values are missing, shape (n, n_columns)."""
+        if len(missing):
+            own = missing.sum(axis=0, dtype=np.int64)
+            self.n_missing = self.n_missing + own if self.n_rows else own
+            self.lacks = missing[-1].copy()
+            self.n_rows += len(missing)
+
+    @property
+    def is_odd(self) -> NDArray[np.bool_]:
+        """Which columns the last row alone lacks; none unless these are most of the columns that no other row lacks.
+
+        Examples
+        --------
+        >>> last = LastRow()
+        >>> last.see(np.array([[False, False, True]] * 20 + [[True, True, False]]))
+        >>> last.is_odd
+        array([ True,  True, False])
+        """
+        whole = self.n_missing == self.lacks
+        alone = whole & self.lacks
+        is_much = self.n_rows >= FEWEST_ABOVE and alone.sum() >= FEWEST_HOLES and 2 * alone.sum() > whole.sum()
+        return alone & is_much
+
+    def told(self, table: Table, positions: Sequence[int], names: Sequence[str]) -> str:
+        """A warning that the last row may be a total of the others; "" if it is like them."""
+        columns = np.flatnonzero(self.is_odd)
+        if not len(columns):
+            return ""
+        first = columns[0]
+        where = table.place(self.n_rows - 1, positions[first]).removeprefix(f"{table.path}: ")
+        found = f"the last one, lacks {counted(len(columns), 'value')} that no other row lacks"
+        return f"{where}, {found}, such as of {quoted(names[first])}; leave it out if it is a total of the others"

@@ -1,0 +1,62 @@
+"""A last row that lacks what no other row lacks, such as the total of a spreadsheet, is told."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distforest.sources.files.ingest import ingest
+from distforest.sources.files.last_row import LastRow
+from distforest.sources.files.queries import QueryOptions, ReadColumns, open_queries
+from distforest.sources.schema import FeatureColumn, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Write = Callable[[str, str], str]
+
+HEAD = "name,amount,age,rate,note\n"
+ROWS = "".join(f"a{k},{k * k},{k + 20},0.5,{'x' if k % 2 else ''}\n" for k in range(20))
+TOTAL = "sum,2470,,,\n"
+TOLD = r"row 20 \(line 22\), the last one, lacks 2 values that no other row lacks, such as of 'age'"
+
+
+def test_a_row_of_totals_is_told_when_it_is_ingested(write: Write, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=TOLD):
+        ingest(write("sheet.csv", HEAD + ROWS + TOTAL), f"{tmp_path}/sheet.zarr", id="name")
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS + "a20,5,40,,\n", ROWS + "a20,,,,\n" + TOTAL, "a0,1,2,3,x\n" + TOTAL])
+def test_other_last_rows_are_not_told(rows: str, write: Write, tmp_path: Path) -> None:
+    """None; one that lacks one value; one that is not alone; that of a short table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ingest(write("sheet.csv", HEAD + rows), f"{tmp_path}/sheet.zarr", id="name")
+
+
+def test_a_row_of_totals_is_told_when_it_is_scored(write: Write) -> None:
+    wanted = ReadColumns(Schema(tuple(FeatureColumn(name) for name in ("age", "amount", "rate"))), 3)
+    options = QueryOptions(id="name", keep=("note",))
+    queries = open_queries(write("sheet.csv", HEAD + ROWS + TOTAL), wanted, options)
+    assert sum(len(block) for block in queries.features()) == 21
+    [told] = queries.told_of_values()
+    assert "the last one, lacks 2 values that no other row lacks, such as of 'age'" in told
+
+
+@given(st.integers(0, 2**31), st.integers(1, 30))
+def test_blocks_of_any_size_tell_the_same(seed: int, size: int) -> None:
+    rng = np.random.default_rng(seed)
+    missing = rng.random((25, 4)) < 0.02
+    missing[-1] = rng.random(4) < 0.7
+    alone = missing[-1] & ~missing[:-1].any(axis=0)
+    last = LastRow()
+    for first in range(0, 25, size):
+        last.see(missing[first : first + size])
+    is_much = alone.sum() >= 2 and 2 * alone.sum() > (~missing[:-1].any(axis=0)).sum()
+    np.testing.assert_array_equal(last.is_odd, alone & is_much)

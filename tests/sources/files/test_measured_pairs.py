@@ -1,0 +1,89 @@
+"""Tables of measured pairs as sparse matrices: the mean of each pair, both ways; what is no pair is refused."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distforest.errors import InputError
+from distforest.sources.files.ingest import ingest
+from distforest.sources.files.measured_pairs import mean_of_pairs
+from distforest.sources.opening import open_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Refused = Callable[..., str]
+    Write = Callable[[str, str], str]
+
+MEASURED = "i,j,apart,note\nfern,moss,1.5,x\nmoss,fern,2.5,y\npine,moss,4,z\nfern,pine,,\n"
+OPTIONS = {"pairs": ["i,j"], "value": "apart"}
+
+
+@pytest.fixture
+def things(write: Write, tmp_path: Path) -> str:
+    """A group whose rows have names, and no features."""
+    table = write("things.csv", "name,kind\nfern,a\nmoss,b\npine,b\noak,a\n")
+    ingest(table, f"{tmp_path}/things.zarr", id="name", label="kind")
+    return f"{tmp_path}/things.zarr"
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 9) | st.just(None)), min_size=1, max_size=40
+    )
+)
+def test_each_pair_is_the_mean_of_its_rows(measured: list[tuple[int, int, int | None]]) -> None:
+    of_pair = defaultdict(list)
+    for i, j, value in measured:
+        if value is not None:
+            of_pair[i, j].append(value)
+            if i != j:
+                of_pair[j, i].append(value)
+    values = np.array([np.nan if value is None else value for *_, value in measured], np.float64)
+    found = mean_of_pairs(np.array([pair[:2] for pair in measured]), values, 6).tocoo()
+    stored = dict(zip(zip(found.row.tolist(), found.col.tolist(), strict=True), found.data, strict=True))
+    assert stored == pytest.approx({pair: np.mean(own) for pair, own in of_pair.items()})
+
+
+def test_measured_pairs_become_a_sparse_matrix(write: Write, things: str, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"no value|repeats") as told:
+        ingest(write("measured.csv", MEASURED), f"{tmp_path}/apart.zarr", rows=things, **OPTIONS)  # type: ignore[arg-type]
+    assert "1 pair has no value and is left out" in str(told[0].message)
+    assert "1 row repeats a pair, in this or the other direction" in str(told[1].message)
+    matrix = open_matrix(f"{tmp_path}/apart.zarr").whole()  # type: ignore[union-attr]
+    assert matrix.shape == (4, 4)
+    np.testing.assert_array_equal(matrix.toarray(), [[0, 2, 0, 0], [2, 0, 4, 0], [0, 4, 0, 0], [0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("i,j,apart\nfern,yew,1\n", "line 2.*found 'yew'"),
+        ("i,j,apart\nfern,moss,far\n", "line 2.*column 'apart': a finite number was expected, found 'far'"),
+        ("i,j,apart\nfern,moss,inf\n", "line 2.*found 'inf'"),
+        ("i,j,apart\nfern,moss,\n", "measured pairs were expected, found none"),
+    ],
+)
+def test_what_is_no_measured_pair_is_refused(
+    text: str, expected: str, write: Write, things: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=expected):
+        ingest(write("bad.csv", text), f"{tmp_path}/apart.zarr", rows=things, **OPTIONS)  # type: ignore[arg-type]
+    assert not (tmp_path / "apart.zarr").exists()
+
+
+def test_a_value_needs_pairs_of_rows_and_no_other_role(write: Write, things: str, tmp_path: Path) -> None:
+    table, group = write("measured.csv", MEASURED), f"{tmp_path}/apart.zarr"
+    with pytest.raises(InputError, match="found 'apart' without `pairs` and `rows`"):
+        ingest(table, group, value="apart")
+    with pytest.raises(InputError, match="found 'apart' without `rows`"):
+        ingest(table, group, pairs=["i", "j"], value="apart")
+    with pytest.raises(InputError, match="found `label` beside it"):
+        ingest(table, group, pairs=["i", "j"], rows=things, value="apart", label="note")
