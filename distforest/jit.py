@@ -22,15 +22,18 @@ from __future__ import annotations
 
 import builtins
 import errno
+import hashlib
 import multiprocessing
 import os
 import sys
 import time
 import warnings
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
+from types import CodeType
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import event
@@ -108,22 +111,56 @@ def _compiled(function: Callable[..., R], *, counting: bool) -> Callable[..., R]
     except RuntimeError:  # Numba found no writable folder for its cache
         return options()(function)
     if not config.DISABLE_JIT:
-        cache = dispatcher._cache
-        cache.save_overload = partial(_save_if_room, cache.save_overload, cache.cache_path)
-        cache._cache_file._load_index = partial(_index_of_today, cache._cache_file._load_index)
+        kept = dispatcher._cache
+        kept.save_overload = partial(_save_if_room, kept.save_overload, kept.cache_path)
+        kept._cache_file._load_index = partial(_index_of_today, kept._cache_file._load_index, dispatcher)
     return dispatcher
 
 
-def _index_of_today(load: Callable[[], dict[object, str]]) -> dict[object, str]:
-    """The index of the compiled kernels of a function; empty if it cannot be read.
+def _index_of_today(load: Callable[[], dict[object, str]], dispatcher: Dispatcher) -> dict[object, str]:
+    """The index of the compiled kernels of a function; empty if it cannot be read, or if what it calls has changed.
 
     Numba reads it before it compares the stamp of the source. An index from before an upgrade may name a type of an
     argument that is no longer there, and one that a full disk has cut short ends too early.
     """
+    dispatcher._cache._cache_file._source_stamp = stamp_of(dispatcher)
     try:
         return load()
     except (AttributeError, ImportError, EOFError):
         return {}
+
+
+@cache
+def stamp_of(dispatcher: Dispatcher) -> str:
+    """A stamp of all that the machine code of a kernel is made of; Numba's own is that of the kernel's file alone.
+
+    It follows from the files of the kernel and of all kernels that it calls, and from the constants that these read,
+    which other files may define.
+    """
+    made_of, waiting = set[object](), [dispatcher]
+    while waiting:
+        one = waiting.pop()
+        own = (one.py_func.__module__, one.py_func.__qualname__, one._cache._impl.locator.get_source_stamp())
+        if own in made_of:
+            continue
+        made_of.add(own)
+        for name, value in _read_by(one.py_func):
+            if isinstance(value, type(dispatcher)):
+                waiting.append(value)
+            elif isinstance(value, (bool, int, float, str, tuple, np.generic)):
+                made_of.add((own[0], name, repr(value)))
+            elif hasattr(value, "_fields"):
+                made_of.add((own[0], name, value._fields))
+    return hashlib.sha256("\n".join(sorted(map(repr, made_of))).encode()).hexdigest()
+
+
+def _read_by(function: Callable[..., object]) -> Iterator[tuple[str, object]]:
+    """The names of a function's module that it reads, and what they stand for."""
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        yield from ((name, function.__globals__[name]) for name in code.co_names if name in function.__globals__)
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
 
 
 _FULL_FOLDERS: list[str] = []

@@ -219,3 +219,43 @@ def test_an_index_of_kernels_from_before_an_upgrade_ends_nothing(of_index: bytes
         assert indices
         for index in indices:
             index.write_bytes(pickle.dumps(numba.__version__) + of_index)
+
+
+OUTER = """
+from distforest.jit import kernel
+from inner import STEP, called
+
+@kernel
+def f(x):
+    return called(x) + STEP
+"""
+
+INNER = """
+from distforest.jit import kernel
+
+STEP = 1
+
+@kernel
+def called(x):
+    return x + {added}
+"""
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_kernel_is_compiled_again_if_what_it_calls_or_reads_in_another_file_has_changed(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(tmp_path), str(ROOT.parent)])
+    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    (tmp_path / "outer.py").write_text(OUTER)
+    answers = []
+    for inner in (
+        INNER.format(added=1),
+        INNER.format(added="10"),
+        INNER.format(added=10).replace("STEP = 1", "STEP = 100"),
+    ):
+        (tmp_path / "inner.py").write_text(inner)
+        command = [sys.executable, "-c", "from outer import f; print(f(0))"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert not done.stderr
+        answers.append(int(done.stdout))
+    assert answers == [2, 11, 110]
