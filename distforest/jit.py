@@ -31,7 +31,7 @@ import warnings
 from contextlib import contextmanager
 from functools import cache, partial
 from types import CodeType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -117,7 +117,7 @@ def _compiled(function: Callable[..., R], *, counting: bool) -> Callable[..., R]
     return dispatcher
 
 
-def _index_of_today(load: Callable[[], dict[object, str]], dispatcher: Dispatcher) -> dict[object, str]:
+def _index_of_today(load: Callable[[], dict[object, str]], dispatcher: Any) -> dict[object, str]:
     """The index of the compiled kernels of a function; empty if it cannot be read, or if what it calls has changed.
 
     Numba reads it before it compares the stamp of the source. An index from before an upgrade may name a type of an
@@ -131,7 +131,7 @@ def _index_of_today(load: Callable[[], dict[object, str]], dispatcher: Dispatche
 
 
 @cache
-def stamp_of(dispatcher: Dispatcher) -> str:
+def stamp_of(dispatcher: Any) -> str:
     """A stamp of all that the machine code of a kernel is made of; Numba's own is that of the kernel's file alone.
 
     It follows from the files of the kernel and of all kernels that it calls, and from the constants that these read,
