@@ -58,6 +58,7 @@ from distforest.sources.data_frames import (
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
+from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
 from distforest.sources.files.ids import refuse_text_as_bytes, told_of_named_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
@@ -376,11 +377,12 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _read_features(self, rows: Matrix) -> Float32s:
         """Read the dense training features that `_rows` has checked, shape (n, n_features).
 
-        Warns of columns whose values become equal in float32.
+        Warns of columns whose values become equal in float32, and of those that have none.
         """
         sample = Sample()
         features: Float32s = read(rows, FEATURES, onlooker=sample)
         self._warn_of_rounding(sample)
+        self._warn_of_empty_columns(features)
         return features
 
     def _room(self) -> WorkerRoom:
@@ -395,6 +397,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Warn of columns whose values become equal in float32, from a sample of the training rows."""
         if warning := told_of_rounding(sample, self._schema()):
             warn_caller(warning)
+
+    def _warn_of_empty_columns(self, features: Float32s) -> None:
+        """Warn of columns of the training rows, shape (n, n_features), that have no value in any of them."""
+        if told := told_of_empty_columns(empty_columns(features), self._schema()):
+            warn_caller(f"X: {told}")
 
     def _warn_of_unlearned(self, queries: np.ndarray) -> None:
         """Warn of queries, shape (n, n_columns), that lack a value which no training row lacked."""

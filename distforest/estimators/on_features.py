@@ -74,6 +74,7 @@ class OnFeatures(OnTables, OnRows):
         sample = Sample()
         features = features_on_disk(rows, OF_HOST.path / "passes", sample)
         self._warn_of_rounding(sample)
+        self._warn_of_empty_columns(features)
         return features
 
     def _grow_on(

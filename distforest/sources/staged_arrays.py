@@ -16,6 +16,7 @@ from distforest.sources.arrays import are_targets, open_array, row_blocks, write
 from distforest.sources.binned import quantile_rows
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given, told_of_one_side
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, told_of_gamma, told_of_rounding
+from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
 from distforest.sources.factors import Labels, names_of_classes
 from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.graph_distances import read_graph
@@ -288,7 +289,7 @@ def _survey_matrix(wanted: Wanted, n_parts: int, weights: Floats | None) -> Stag
     schema = Schema.of_array(address, array)
     present = np.arange(array.shape[0]) if weights is None else np.flatnonzero(weights)
     surveyed = survey_rows(address, wanted.reading, n_parts, quantile_rows(present), sample)
-    if told := told_of_rounding(sample, schema):
+    for told in filter(None, (told_of_rounding(sample, schema), told_of_empty_columns(surveyed.empty, schema))):
         warn_caller(f"{address}: {told}")
     return StagedMatrix(surveyed.staged, address, schema, surveyed)
 
@@ -321,6 +322,8 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
         schema = Schema.of_array(address, given)
         matrix = stage(address, reading, place.scratch, sample if reading is FEATURES else seen)
         one_sided = _told_of_similarities(matrix, place) if reading in {SIMILARITIES, DISSIMILARITIES} else ""
+        if reading is FEATURES:
+            _warn_of_empty_columns(matrix, schema, place)
     if one_sided:
         warn_caller(f"{address}: {one_sided}")
     told = seen.told("measure = 'similarity'") if seen else told_of_rounding(sample, schema)
@@ -329,6 +332,14 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
     if wanted.numbers_for:
         refuse_categories(schema, address, wanted.numbers_for)
     return StagedMatrix(matrix, address, schema)
+
+
+def _warn_of_empty_columns(features: Staged, schema: Schema | None, place: StagingPlace) -> None:
+    """Warn of features that no row has."""
+    with features.watched(place.scratch) as values:
+        told = told_of_empty_columns(empty_columns(values), schema)
+    if told:
+        warn_caller(f"{features.address}: {told}")
 
 
 def _told_of_similarities(similarities: Staged, place: StagingPlace) -> str:
