@@ -13,6 +13,7 @@ import numpy as np
 
 from distforest.forest.measured_rows import measured_rows
 from distforest.sources.arrays import ArraySource
+from distforest.sources.rank_correlation import rank_correlation
 from distforest.sources.sparse import SparseSource
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class ObjectMeans(NamedTuple):
         sums, counts, of_rows = (values[place] for values in seen)
         if not counts.all() or np.isnan(of_rows).any():
             return False
-        by_row, by_column = (_rank_correlation(self.values[place], means) for means in (of_rows, sums / counts))
+        by_row, by_column = (rank_correlation(self.values[place], means) for means in (of_rows, sums / counts))
         return by_row > LEAST_OF_ROWS and abs(by_column) < MOST_OF_COLUMNS
 
 
@@ -147,16 +148,3 @@ def _means(values: Floats, axis: int) -> Floats:
     """The mean of the observed values along an axis; NaN where there is none."""
     counts = _n_observed(values, axis)
     return np.divide(np.nansum(values, axis=axis), counts, out=np.full(len(counts), np.nan), where=counts > 0)
-
-
-def _rank_correlation(one: Floats, other: Floats) -> float:
-    """The correlation of ranks, equal values with their mean rank; 0 if all of one side are equal."""
-    left, right = _ranks(one), _ranks(other)
-    size = float(np.sqrt((left**2).sum() * (right**2).sum()))
-    return float((left * right).sum()) / size if size else 0.0
-
-
-def _ranks(values: Floats) -> Floats:
-    """The ranks of values, minus their mean."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2.0)[place] - (len(values) + 1) / 2.0

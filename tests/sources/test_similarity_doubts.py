@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from distforest import SimForestClassifier, SimForestOutlier
 from distforest.jobs.preview import check_and_stage
@@ -12,6 +15,7 @@ from distforest.sources.arrays import write_array
 from distforest.sources.similarity_doubts import (
     SAMPLED_ROWS,
     told_of_columns_order,
+    told_of_features,
     told_of_marked_similarities,
     told_of_similarity_doubts,
 )
@@ -39,6 +43,33 @@ def test_columns_in_another_order_are_told_whatever_is_permuted() -> None:
     assert told_of_columns_order(S[:, ORDER]).startswith(first)
 
 
+@pytest.mark.parametrize("to_read", [load_digits, load_breast_cancer, load_wine])
+def test_features_of_as_many_rows_as_columns_are_told(to_read: Any) -> None:
+    features, y = to_read(return_X_y=True)
+    n = features.shape[1]
+    rows = np.random.default_rng(0).permutation(len(features))[:n]
+    square, y = features[rows], y[rows] % 2
+    for estimator in (SimForestClassifier(n_estimators=2), SimForestOutlier(n_estimators=2)):
+        with pytest.warns(UserWarning, match=r"^similarity: row i of column j says nothing of row j of col") as found:
+            estimator.fit(square, y)
+        assert len(found) == 1
+    assert told_of_features(square[:12, :12]) == ""
+    lacking = np.where(np.random.default_rng(1).random(square.shape) < 0.2, np.nan, square)
+    assert told_of_features(lacking) != ""
+
+
+def test_similarities_that_are_not_symmetric_are_no_features() -> None:
+    ranks = np.argsort(np.argsort(-S, axis=1), axis=1)
+    shares = S - np.eye(90)
+    shares /= shares.sum(axis=1, keepdims=True)
+    nearest = (ranks < 10) & (ranks > 0)
+    loads = S * RNG.uniform(0.1, 9.0, 90)
+    for matrix in (-ranks, shares, nearest, nearest * S, loads, loads.T, loads - np.diag(np.diag(loads)), S):
+        assert told_of_features(matrix) == ""
+    assert told_of_features(np.full((20, 20), np.nan)) == ""
+    assert told_of_features(np.where(np.eye(20) > 0, RNG.random(20), np.nan)) == ""
+
+
 def test_similarities_in_one_order_are_not_told() -> None:
     cosine = X @ X.T / np.outer(*[np.linalg.norm(X, axis=1)] * 2)
     right = {
@@ -47,7 +78,6 @@ def test_similarities_in_one_order_are_not_told() -> None:
         "inner products": X @ X.T,
         "cosines": cosine,
         "not symmetric": S + 0.3 * RNG.random(S.shape),
-        "random": RNG.normal(size=S.shape),
         "equal": np.ones((5, 5)),
         "identity": np.eye(6),
         "the reverse": np.eye(6)[::-1],  # is symmetric, too
