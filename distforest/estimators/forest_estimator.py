@@ -50,8 +50,6 @@ from distforest.sources.data_frames import (
     check_number_columns,
     dtypes_of,
     frame_columns,
-    other_names,
-    told_of_other_names,
     told_of_row_order,
     with_plain_missing,
     with_zero_fills,
@@ -62,6 +60,13 @@ from distforest.sources.empty_columns import empty_columns, told_of_empty_column
 from distforest.sources.files.ids import refuse_text_as_bytes, told_of_named_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
+from distforest.sources.other_names import (
+    check_order_of_names,
+    entry_of_names,
+    names_of_entry,
+    other_names,
+    told_of_other_names,
+)
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST
@@ -71,7 +76,7 @@ from distforest.sources.weights import OF_ROWS, Weighed, checked_weights
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     import scipy.sparse
@@ -135,7 +140,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     client: Client | None
     forest_: Forest
-    _other_names: tuple[Hashable, ...] = ()
+    _other_names: tuple[str, ...] = ()
     _is_of_booleans: bool = False
     _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
@@ -221,7 +226,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """The forest with the estimates of its fit and the columns of ``X``, as it is sealed."""
         check_is_fitted(self)
         estimates = {name: getattr(self, f"{name}_", None) for name in ESTIMATED}
-        provenance = Estimates(**estimates).into(self.forest_.provenance)
+        provenance = Estimates(**estimates).into(self.forest_.provenance) | entry_of_names(self._other_names)
         forest, schema = replace(self.forest_, provenance=provenance), self._schema()
         return forest if schema is None else forest.with_schema(schema.kept())
 
@@ -245,6 +250,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(self, f"{name}_", getattr(estimates, name))
         self.n_features_in_ = forest.n_features
         self._set_schema(forest.schema)
+        self._other_names = names_of_entry(forest.provenance, forest.n_features)
 
     def _set_schema(self, schema: Schema | None) -> None:
         """Set the columns of ``X``; None removes those of an earlier fit."""
@@ -281,6 +287,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _checked_rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check ``X`` as `_rows` does, but for numbers in columns of True and False."""
+        if reset:
+            self._other_names = ()  # those of an earlier fit
         rows = unmasked(opened_rows(X))
         address = os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
         if is_stored(rows):
@@ -340,13 +348,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         names = other_names(frame)
         if reset:
             self._other_names = names
-        fitted = self._other_names
-        if fitted and names and names != fitted and set(names) == set(fitted):
-            place = next(place for place, (one, other) in enumerate(zip(fitted, names, strict=True)) if one != other)
-            expected = f"X: the columns of fit in their order were expected; column {place} was {fitted[place]} there"
-            cure = f"give X[{list(fitted)[:5]}{'...' if len(fitted) > 5 else ''}]"
-            raise InputError(f"{expected}, found {names[place]}; {cure}")
-        if told := told_of_other_names(fitted, names):
+        check_order_of_names(self._other_names, names)
+        if told := told_of_other_names(self._other_names, names):
             warn_caller(f"X: {told}")
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:

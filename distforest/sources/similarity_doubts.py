@@ -23,9 +23,9 @@ rows are worth a look."""
 UNEQUAL = 1e-6
 """Share of the largest difference of two similarities by which equal ones may differ."""
 
-FEWEST_COMPARABLE, LEAST_AGREEMENT = 13, 0.15
+FEWEST_COMPARABLE, LEAST_OPPOSITION, LEAST_AGREEMENT = 13, -0.5, 0.15
 """Of fewer objects nothing is said; and if the rank correlation of the similarities of all pairs with those of the same
-pairs, reversed, is no less, with the means of rows and columns or without them, they are no features.
+pairs, reversed, is no less, or far below 0, with the means of rows and columns or without them, they are no features.
 
 Of 104 square cuts of 13 data sets, scaled or not, with 13 to 784 rows drawn at random or in order, 100 are told. Of 648
 matrices from 18 sets that are not symmetric (ranks of neighbours, shares of them, divergences, inner products divided
@@ -71,7 +71,7 @@ def told_of_features(matrix: np.ndarray) -> str:
     if 2 * n_others <= len(objects):
         return ""
     agreement = _agreement(values)
-    if max(agreement, _agreement(_centred(values))) >= LEAST_AGREEMENT:
+    if agreement < LEAST_OPPOSITION or max(agreement, _agreement(_centred(values))) >= LEAST_AGREEMENT:
         return ""
     found = f"row i of column j says nothing of row j of column i (rank correlation {agreement:.2f})"
     themselves = f"{n_others:,} of {len(objects):,} objects are not most similar to themselves"
