@@ -379,7 +379,7 @@ def test_an_unknown_method_does_not_hide_the_rest() -> None:
     where = [fault.split(":")[0] for fault in refusal({"format": 1, "method": "x", "params": 1, "run": 2})]
     assert where == ["method", "output", "input", "params", "run"]
     wrong = {"input": {"feature": "a"}, "params": {"n_estimator": 3, "max_depth": 2}, "run": {}, "output": "f.zarr"}
-    for method, more in (("SMURF", ["input.features", "input.distances"]), ("random forest", []), (["smerf"], [])):
+    for method, more in (("SMURF", ["input.features", "input.distances"]), ("knn", []), (["smerf"], [])):
         where = [fault.split(":")[0] for fault in refusal({"format": 1, "method": method, **wrong})]
         assert sorted(where) == sorted(["method", *more, "input.feature", "params.n_estimator"])
 
