@@ -213,8 +213,8 @@ class KnownRows(NamedTuple):
             return ""
         found = f"the rows{words.measure}, as many as training objects, differ as these do, and the columns do not"
         own = "distances" if words.is_distance else "similarities"
-        cure = f"row k is to hold the {own} of query k to all training objects, in their order; give X.T"
-        return f"{found}, so they seem to be transposed: {cure}"
+        cure = f"row k is to hold the {own} of query k to all training objects, in their order; give X.T, say"
+        return f"{found}, so they seem to be transposed, or their columns to be in another order: {cure}"
 
     def _told_of_range(self, seen: SeenRows, place: int, words: _Words) -> str:
         n, n_too_near = int(seen.counts[place, 0]), int(seen.counts[place, -1])

@@ -12,7 +12,7 @@ from distforest.sources.given import is_data_frame, is_of_pandas
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from distforest.sources.given import DataFrame
 
@@ -224,6 +224,26 @@ def told_of_row_numbers(X: object, pairs: np.ndarray) -> str:
     row = f"{first} is the row named {index[first]}, while another one is named {first}"
     cure = "if names are meant, give X.index.get_indexer(pairs.ravel()).reshape(-1, 2)"
     return f"row numbers count from 0, so that {row}; {cure}, otherwise X.reset_index(drop=True)"
+
+
+def told_of_named_weights(names: Sequence[str], weights: object) -> str:
+    """Say that weights of features are named as the features are, but in another order; else "".
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> told_of_named_weights(["a", "b"], pd.Series([0.2, 0.8], index=["b", "a"]))
+    "feature_weights are taken in their order, but the first that differs is named 'b', and the feature 'a'; give
+    feature_weights[X.columns]"
+    >>> told_of_named_weights(["a", "b"], pd.Series([0.2, 0.8]))
+    ''
+    """
+    own = _index_of(weights)
+    if own == list(names) or sorted(map(str, own)) != sorted(names):
+        return ""
+    place = next(place for place, (one, other) in enumerate(zip(own, names, strict=True)) if one != other)
+    found = f"the first that differs is named {own[place]!r}, and the feature {names[place]!r}"
+    return f"feature_weights are taken in their order, but {found}; give feature_weights[X.columns]"
 
 
 def _index_of(values: object) -> list[object]:

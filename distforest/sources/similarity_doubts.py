@@ -14,7 +14,8 @@ from distforest.sources.rank_correlation import rank_correlation
 from distforest.sources.zero_similarities import told_of_zero_similarities
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats
+    from distforest.sources.source import Floats, Ints
+    from distforest.sources.sparse import SparseSource
 
 COMPARED_ROWS, SAMPLED_ROWS = 64, 256
 """At most so many evenly spaced rows are compared with the columns of the same objects; and so many tell whether all
@@ -41,6 +42,43 @@ def told_of_similarity_doubts(matrix: np.ndarray) -> str:
     ordered = told_of_columns_order(matrix)
     marked = ordered or told_of_marked_similarities(matrix) or told_of_zero_similarities(matrix)
     return marked or told_of_features(matrix)
+
+
+def told_of_alone(matrix: np.ndarray | SparseSource, value: str) -> str:
+    """Say that objects have no observed similarity to any other; "" without any, or if no object has one.
+
+    Parameters
+    ----------
+    matrix
+        Square, NaN where nothing is observed.
+    value
+        What is observed: similarity, or distance.
+
+    Examples
+    --------
+    >>> told_of_alone(np.array([[1, 0.5, np.nan], [0.5, 1, np.nan], [np.nan, np.nan, 1]]), "similarity")
+    'no similarity of row 2 to any other row is observed, so it goes wherever all such rows go; observe some, or leave
+    it out'
+    """
+    n_observed = _n_observed_of_others(matrix)
+    alone = np.flatnonzero(n_observed == 0)
+    if not 0 < len(alone) < len(n_observed):
+        return ""
+    if len(alone) == 1:
+        found, follows = f"row {alone[0]} to any other row is observed", "so it goes wherever all such rows go"
+        return f"no {value} of {found}, {follows}; observe some, or leave it out"
+    found = f"{len(alone):,} rows to any other row is observed, the first of them row {alone[0]}"
+    return f"no {value} of {found}, so all of them go to the same places; observe some, or leave them out"
+
+
+def _n_observed_of_others(matrix: np.ndarray | SparseSource) -> Ints:
+    """How many similarities of each row to others are observed."""
+    if isinstance(matrix, np.ndarray):
+        counts = [np.count_nonzero(~np.isnan(block), axis=1) for _, block in row_blocks(matrix)]
+        return np.concatenate(counts) - ~np.isnan(np.diagonal(matrix))
+    sizes = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    return np.asarray(sizes - np.bincount(rows[matrix.indices == rows], minlength=len(sizes)))
 
 
 def told_of_features(matrix: np.ndarray) -> str:

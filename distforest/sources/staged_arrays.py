@@ -27,7 +27,7 @@ from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIM
 from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.schema import Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST, ScratchFolder
-from distforest.sources.similarity_doubts import told_of_similarity_doubts
+from distforest.sources.similarity_doubts import told_of_alone, told_of_similarity_doubts
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
@@ -317,15 +317,18 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
         schema = Schema.of_array(address, given) if is_of_features else None
         source = given.features(sample) if is_of_features else given.read("distance" if seen else "similarity", seen)
         matrix: Staged | StagedSparse = replace(place.sparse("matrix", source), origin=address)
-        one_sided = "" if isinstance(source, SparseFeatures) else told_of_one_side(source)
+        one_sided = alone = ""
+        if not isinstance(source, SparseFeatures):
+            one_sided, alone = told_of_one_side(source), told_of_alone(source, "distance" if seen else "similarity")
     else:
         schema = Schema.of_array(address, given)
         matrix = stage(address, reading, place.scratch, sample if reading is FEATURES else seen)
-        one_sided = _told_of_similarities(matrix, place) if reading in {SIMILARITIES, DISSIMILARITIES} else ""
+        is_square = reading in {SIMILARITIES, DISSIMILARITIES}
+        one_sided, alone = _told_of_similarities(matrix, place) if is_square else ("", "")
         if reading is FEATURES:
             _warn_of_empty_columns(matrix, schema, place)
-    if one_sided:
-        warn_caller(f"{address}: {one_sided}")
+    for told in filter(None, (one_sided, alone)):
+        warn_caller(f"{address}: {told}")
     told = seen.told("measure = 'similarity'") if seen else told_of_rounding(sample, schema)
     if told:
         warn_caller(f"{address}: {told}")
@@ -342,19 +345,20 @@ def _warn_of_empty_columns(features: Staged, schema: Schema | None, place: Stagi
         warn_caller(f"{features.address}: {told}")
 
 
-def _told_of_similarities(similarities: Staged, place: StagingPlace) -> str:
-    """Whether given similarities have one triangle alone; warns if they look like distances."""
+def _told_of_similarities(similarities: Staged, place: StagingPlace) -> tuple[str, str]:
+    """Whether given similarities have one triangle alone, and rows without any; warns if they look like distances."""
     with similarities.watched(place.scratch) as values:
         is_similarity = similarities.reading is SIMILARITIES
         told = told_of_distances(values) if is_similarity else ""
         doubt = told_of_similarity_doubts(values) if is_similarity and not told else ""
         one_sided = told_of_one_side(values)
+        alone = told_of_alone(values, "similarity" if is_similarity else "distance")
     if doubt:
         warn_caller(f"{similarities.address}: {doubt}")
     if told:
         cure = f"similarity = {{ kind = 'dense', matrix = {similarities.address!r}, measure = 'distance' }}"
         warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")
-    return one_sided
+    return one_sided, alone
 
 
 def _measures(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import warnings
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -243,6 +244,17 @@ def test_columns_without_strings_as_names_stand_in_the_order_of_fit(name: str, t
     with pytest.warns(UserWarning, match=re.escape(f"X: column 3 was named {texts[3]} in training, found 99")):
         assert (forest.distance(others) == known).all()
     assert (forest.fit(SMALL, SMALL_Y).distance(turned) == forest.distance(turned.to_numpy())).all()
+
+
+@pytest.mark.parametrize("make", [SMERF, partial(URerF, min_samples_split=4)])
+def test_weights_of_features_named_in_another_order_are_told(make: Any) -> None:
+    frame = pd.DataFrame(SMALL, columns=list("abcd"))
+    weights = pd.Series([0.1, 0.2, 0.3, 0.4], index=list("abcd"))
+    make(n_estimators=2, feature_weights=weights).fit(frame, SMALL_Y)
+    make(n_estimators=2, feature_weights=weights.to_numpy()).fit(frame, SMALL_Y)
+    make(n_estimators=2, feature_weights=weights[::-1]).fit(SMALL, SMALL_Y)
+    with pytest.warns(UserWarning, match=r"feature_weights are taken in their order, but .* 'd', and the feature 'a'"):
+        make(n_estimators=2, feature_weights=weights[::-1]).fit(frame, SMALL_Y)
 
 
 def test_columns_that_are_numbered_have_no_names_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,20 @@ from distforest import SimForestClassifier, SimForestOutlier
 from distforest.jobs.preview import check_and_stage
 from distforest.jobs.spec import Spec
 from distforest.sources.arrays import write_array
+from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, SIMILARITIES
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.similarity_doubts import (
     SAMPLED_ROWS,
+    told_of_alone,
     told_of_columns_order,
     told_of_features,
     told_of_marked_similarities,
     told_of_similarity_doubts,
 )
+from distforest.sources.staged_arrays import StagingPlace, stage_arrays
+from distforest.sources.truth import TruthKind
+from distforest.sources.wanted import Role, Wanted
+from tests.estimators.rows import observed
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3))
@@ -56,6 +64,30 @@ def test_features_of_as_many_rows_as_columns_are_told(to_read: Any) -> None:
     assert told_of_features(square[:12, :12]) == ""
     lacking = np.where(np.random.default_rng(1).random(square.shape) < 0.2, np.nan, square)
     assert told_of_features(lacking) != ""
+
+
+@pytest.mark.parametrize("kind", ["similarity", "distance"])
+@pytest.mark.parametrize("form", [np.asarray, observed])
+def test_objects_that_are_compared_with_no_other_are_told(kind: str, form: Any, tmp_path: Path) -> None:
+    matrix = S.copy() if kind == "similarity" else 1.0 - S
+    for alone, which in (([3], "row 3 to any other row is observed"), ([3, 8], "2 rows .*, the first of them row 3")):
+        lacking = matrix.copy()
+        lacking[alone], lacking[:, alone] = np.nan, np.nan
+        lacking[3, 3] = matrix[3, 3]
+        with pytest.warns(UserWarning, match=f"X: no {kind} of {which}"):
+            SimForestClassifier(kind=kind, n_estimators=2).fit(form(lacking), Y)
+    assert told_of_alone(matrix, kind) == told_of_alone(np.full((4, 4), np.nan), kind) == ""
+    if form is np.asarray:
+        write_array(str(tmp_path / "a.zarr"), "S", lacking.shape, lacking.dtype, [lacking])
+        write_array(str(tmp_path / "a.zarr"), "y", Y.shape, Y.dtype, [Y])
+        reading = SIMILARITIES if kind == "similarity" else DISSIMILARITIES
+        wanted = [
+            Wanted("similarity", f"{tmp_path}/a.zarr/S", Role.MATRIX, reading),
+            Wanted("labels", f"{tmp_path}/a.zarr/y", Role.TRUTH, AS_IT_IS),
+        ]
+        place = StagingPlace(str(tmp_path / "job"), ScratchFolder(tmp_path / "scratch"))
+        with pytest.warns(UserWarning, match=f"S: no {kind} of 2 rows to any other row is observed, the first of them"):
+            stage_arrays(wanted, TruthKind.LABELS, place)
 
 
 def test_similarities_that_are_not_symmetric_are_no_features() -> None:
