@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from itertools import compress
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -59,6 +60,7 @@ from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
 from distforest.sources.files.ids import refuse_text_as_bytes, told_of_named_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
+from distforest.sources.lost_digits import told_of_lost_digits
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.other_names import (
     check_order_of_names,
@@ -306,7 +308,22 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         checked = self._numeric_rows(rows, reset) if encoded is None else encoded
         if dates and (plain := self._schema()) is not None:
             self._set_schema(plain.with_columns(dates))
+        if reset and self._reads_features and checked.dtype.kind == "f":
+            self._warn_of_lost_digits(rows)
         return checked
+
+    def _warn_of_lost_digits(self, rows: object) -> None:
+        """Warn of columns of whole numbers, of a data frame or an array of objects, that lose digits beside others."""
+        if is_data_frame(rows):
+            named = [(f"column {name!r}", column) for name, column in frame_columns(rows)]
+        elif isinstance(rows, np.ndarray) and rows.dtype.kind in "OU":
+            named = [(f"column {place}", column) for place, column in enumerate(rows.T)]
+        else:
+            return
+        schema = self._schema()
+        is_number = [not size for size in schema.n_categories] if schema is not None and schema.n_categories else ()
+        if told := told_of_lost_digits(compress(named, is_number) if is_number else named):
+            warn_caller(told)
 
     def _numeric_rows(self, rows: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check rows in memory that hold only numbers, as scikit-learn checks them."""
