@@ -20,7 +20,7 @@ EXACT_IN_FLOAT32 = 1 << 24
 """The least number from which float32 skips whole numbers."""
 
 WITHOUT_MISSING = ("dropna", "drop_nulls", "drop_null")
-"""Methods of pandas, Polars and Arrow that leave missing values out, beside which NumPy holds whole numbers as floats."""
+"""Methods of pandas, Polars and Arrow that leave missing values out, beside which NumPy makes whole numbers floats."""
 
 
 def told_of_lost_digits(columns: Iterable[tuple[str, object]]) -> str:
