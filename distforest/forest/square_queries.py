@@ -62,7 +62,7 @@ class ObjectMeans(NamedTuple):
 
     Examples
     --------
-    >>> x, y = np.random.default_rng(0).normal(size=(2, 40))
+    >>> x, y = np.random.default_rng(3).normal(size=(2, 40))
     >>> means = ObjectMeans.of(ArraySource.of(-abs(x[:, None] - x)), 40)
     >>> queries = ArraySource.of(-abs(y[:, None] - x))
     >>> means.are_turned(means.seen(queries, 40), 0)

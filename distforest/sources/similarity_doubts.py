@@ -93,7 +93,7 @@ def told_of_features(matrix: np.ndarray) -> str:
     >>> told_of_features(np.exp(-np.abs(np.subtract.outer(np.arange(20.0), np.arange(20.0)))))
     ''
     >>> told_of_features(np.random.default_rng(0).normal(size=(20, 20)))
-    'row i of column j says nothing of row j of column i (rank correlation 0.05), and 19 of 20 objects are not most
+    'row i of column j says nothing of row j of column i (rank correlation 0.04), and 20 of 20 objects are not most
     similar to themselves, so these seem to be features, of which there are as many as rows; give the similarities of
     all pairs of rows, or let them be computed, by "linear" or "rbf", say'
     """
