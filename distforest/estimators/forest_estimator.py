@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from itertools import compress
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -50,17 +51,24 @@ from distforest.sources.data_frames import (
     check_number_columns,
     dtypes_of,
     frame_columns,
-    other_names,
-    told_of_other_names,
     told_of_row_order,
     with_plain_missing,
     with_zero_fills,
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
+from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
 from distforest.sources.files.ids import refuse_text_as_bytes, told_of_named_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
+from distforest.sources.lost_digits import told_of_lost_digits
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
+from distforest.sources.other_names import (
+    check_order_of_names,
+    entry_of_names,
+    names_of_entry,
+    other_names,
+    told_of_other_names,
+)
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST
@@ -70,7 +78,7 @@ from distforest.sources.weights import OF_ROWS, Weighed, checked_weights
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     import scipy.sparse
@@ -134,7 +142,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     client: Client | None
     forest_: Forest
-    _other_names: tuple[Hashable, ...] = ()
+    _other_names: tuple[str, ...] = ()
     _is_of_booleans: bool = False
     _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
@@ -220,7 +228,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """The forest with the estimates of its fit and the columns of ``X``, as it is sealed."""
         check_is_fitted(self)
         estimates = {name: getattr(self, f"{name}_", None) for name in ESTIMATED}
-        provenance = Estimates(**estimates).into(self.forest_.provenance)
+        provenance = Estimates(**estimates).into(self.forest_.provenance) | entry_of_names(self._other_names)
         forest, schema = replace(self.forest_, provenance=provenance), self._schema()
         return forest if schema is None else forest.with_schema(schema.kept())
 
@@ -244,6 +252,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(self, f"{name}_", getattr(estimates, name))
         self.n_features_in_ = forest.n_features
         self._set_schema(forest.schema)
+        self._other_names = names_of_entry(forest.provenance, forest.n_features)
 
     def _set_schema(self, schema: Schema | None) -> None:
         """Set the columns of ``X``; None removes those of an earlier fit."""
@@ -280,6 +289,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _checked_rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check ``X`` as `_rows` does, but for numbers in columns of True and False."""
+        if reset:
+            self._other_names = ()  # those of an earlier fit
         rows = unmasked(opened_rows(X))
         address = os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
         if is_stored(rows):
@@ -297,7 +308,22 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         checked = self._numeric_rows(rows, reset) if encoded is None else encoded
         if dates and (plain := self._schema()) is not None:
             self._set_schema(plain.with_columns(dates))
+        if reset and self._reads_features and checked.dtype.kind == "f":
+            self._warn_of_lost_digits(rows)
         return checked
+
+    def _warn_of_lost_digits(self, rows: object) -> None:
+        """Warn of columns of whole numbers, of a data frame or an array of objects, that lose digits beside others."""
+        if is_data_frame(rows):
+            named = [(f"column {name!r}", column) for name, column in frame_columns(rows)]
+        elif isinstance(rows, np.ndarray) and rows.dtype.kind in "OU":
+            named = [(f"column {place}", column) for place, column in enumerate(rows.T)]
+        else:
+            return
+        schema = self._schema()
+        is_number = [not size for size in schema.n_categories] if schema is not None and schema.n_categories else ()
+        if told := told_of_lost_digits(compress(named, is_number) if is_number else named):
+            warn_caller(told)
 
     def _numeric_rows(self, rows: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check rows in memory that hold only numbers, as scikit-learn checks them."""
@@ -339,13 +365,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         names = other_names(frame)
         if reset:
             self._other_names = names
-        fitted = self._other_names
-        if fitted and names and names != fitted and set(names) == set(fitted):
-            place = next(place for place, (one, other) in enumerate(zip(fitted, names, strict=True)) if one != other)
-            expected = f"X: the columns of fit in their order were expected; column {place} was {fitted[place]} there"
-            cure = f"give X[{list(fitted)[:5]}{'...' if len(fitted) > 5 else ''}]"
-            raise InputError(f"{expected}, found {names[place]}; {cure}")
-        if told := told_of_other_names(fitted, names):
+        check_order_of_names(self._other_names, names)
+        if told := told_of_other_names(self._other_names, names):
             warn_caller(f"X: {told}")
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
@@ -376,11 +397,12 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _read_features(self, rows: Matrix) -> Float32s:
         """Read the dense training features that `_rows` has checked, shape (n, n_features).
 
-        Warns of columns whose values become equal in float32.
+        Warns of columns whose values become equal in float32, and of those that have none.
         """
         sample = Sample()
         features: Float32s = read(rows, FEATURES, onlooker=sample)
         self._warn_of_rounding(sample)
+        self._warn_of_empty_columns(features)
         return features
 
     def _room(self) -> WorkerRoom:
@@ -395,6 +417,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Warn of columns whose values become equal in float32, from a sample of the training rows."""
         if warning := told_of_rounding(sample, self._schema()):
             warn_caller(warning)
+
+    def _warn_of_empty_columns(self, features: Float32s) -> None:
+        """Warn of columns of the training rows, shape (n, n_features), that have no value in any of them."""
+        if told := told_of_empty_columns(empty_columns(features), self._schema()):
+            warn_caller(f"X: {told}")
 
     def _warn_of_unlearned(self, queries: np.ndarray) -> None:
         """Warn of queries, shape (n, n_columns), that lack a value which no training row lacked."""

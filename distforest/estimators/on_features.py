@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, SparseLike
 from distforest.estimators.on_rows import OnRows
 from distforest.estimators.on_tables import OnTables
@@ -16,6 +16,7 @@ from distforest.forest import explanations, importances, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.jobs.passes_chosen import exceeds
+from distforest.sources.data_frames import told_of_named_weights
 from distforest.sources.doubts import Sample
 from distforest.sources.given import is_stored, unmasked
 from distforest.sources.mapped_rows import features_on_disk
@@ -54,6 +55,8 @@ class OnFeatures(OnTables, OnRows):
     def _training_features(self, X: FeaturesLike | SparseLike) -> Float32s | SparseFeatures:
         """Read the features of the training rows, shape (n, n_features)."""
         rows = self._rows(X, reset=True)
+        if told := told_of_named_weights(self._feature_names(), self.feature_weights):
+            warn_caller(told)
         if not scipy.sparse.issparse(rows):
             return self._features_on_disk(rows) if self._is_too_large(rows) else self._read_features(rows)
         check_sparse(self._params())
@@ -74,6 +77,7 @@ class OnFeatures(OnTables, OnRows):
         sample = Sample()
         features = features_on_disk(rows, OF_HOST.path / "passes", sample)
         self._warn_of_rounding(sample)
+        self._warn_of_empty_columns(features)
         return features
 
     def _grow_on(

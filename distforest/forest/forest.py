@@ -26,7 +26,7 @@ from distforest.forest.learned_rows import LearnedLeaves
 from distforest.forest.leaves import LaidMeans, LeafDistances, LeafTable, Means, Members, expect
 from distforest.forest.missing import LACKING, count_unlearned
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
-from distforest.forest.row_ranges import ROW_RANGES, KnownRows
+from distforest.forest.row_ranges import KnownRows
 from distforest.forest.table import NodeTable, PickledWithoutCaches
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
@@ -236,7 +236,7 @@ class Forest(PickledWithoutCaches):
     def known_rows(self) -> KnownRows | None:
         """What is known of rows of given similarities in training; None of other rows, or if nobody knows."""
         may_be_outlying = isinstance(self.meaning.leaf, KeepsNothing)
-        return KnownRows.of(self.provenance.get(ROW_RANGES), self.meaning.rows, may_be_outlying)
+        return KnownRows.of(self.provenance, self.meaning.rows, may_be_outlying)
 
     @cached_property
     def has_unrouted(self) -> bool:

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distforest.amounts import counted
-from distforest.sources.arrays import ArraySource, release_pages
+from distforest.forest.measured_rows import measured_rows
+from distforest.forest.square_queries import OBJECT_MEANS, ObjectMeans, SeenSquare
+from distforest.sources.arrays import ArraySource
 from distforest.sources.row_kinds import Dense, Several
 from distforest.sources.sparse import SparseSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from distforest.forest.measured_rows import MeasuredRows
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Floats, Ints, Source
 
@@ -41,9 +44,6 @@ The greatest distance from anything, a mean of objects too, is at least half the
 if these are squares. Of 378 pairs of training objects and right queries, from nine data sets, with middles and means of
 classes among the queries, the least share is 0.063, and the most widths are 0.41, of inner products. Of 621 pairs with
 queries of the other kind, more than half of the queries are told alone."""
-
-MOST_ENDS, MOST_READ, READ_AT_ONCE = 1024, 1 << 26, 1 << 20
-"""At most so many evenly spaced rows are read, and so many values, so many of them together."""
 
 MOST_BEYOND = 0.5
 """If more than this share of queries lies beyond a range, it is told.
@@ -80,7 +80,7 @@ class RowRanges(NamedTuple):
         """The ranges of the training objects, the rows of ``source``; None of few, or where a function gives them."""
         if not isinstance(source, (ArraySource, SparseSource)) or n_objects < FEWEST_OBJECTS:
             return None
-        found = [rows for measure in _measures(source, n_objects) for rows in RowEnds.of_objects(measure)]
+        found = [rows for measure in measured_rows(source, n_objects) for rows in RowEnds.of_objects(measure)]
         ends = np.array([[np.fmin.reduce(rows.ends, axis=1), np.fmax.reduce(rows.ends, axis=1)] for rows in found])
         if np.isnan(ends).any():
             return None
@@ -137,19 +137,25 @@ class KnownRows(NamedTuple):
     may_be_outlying
         Whether queries may well be less similar to the training objects than these are to each other, as in a search
         for outliers.
+    means
+        How similar the training objects are to the others; None if nobody knows.
     """
 
     ranges: RowRanges
     measures: tuple[Dense, ...]
     may_be_outlying: bool = False
+    means: ObjectMeans | None = None
 
     @classmethod
-    def of(cls, entry: object, rows: RowKind, may_be_outlying: bool) -> KnownRows | None:
-        """What an entry of a provenance tells of rows of a kind; None of features, or if nobody knows."""
+    def of(cls, provenance: Mapping[str, Any], rows: RowKind, may_be_outlying: bool) -> KnownRows | None:
+        """What a provenance tells of rows of a kind; None of features, or if nobody knows."""
         own = rows.measures if isinstance(rows, Several) else (rows,)
         measures = tuple(measure for measure in own if isinstance(measure, Dense))
-        ranges = RowRanges.of_entry(entry) if measures else None
-        return cls(ranges, measures, may_be_outlying) if ranges and len(ranges.low) == len(measures) else None
+        ranges = RowRanges.of_entry(provenance.get(ROW_RANGES)) if measures else None
+        if ranges is None or len(ranges.low) != len(measures):
+            return None
+        means = ObjectMeans.of_entry(provenance.get(OBJECT_MEANS), len(measures))
+        return cls(ranges, measures, may_be_outlying, means)
 
     def seen(self, source: Source, first_row: int = 0, n_queries: int | None = None) -> SeenRows | None:
         """Compare queries with the ranges; None if a function gives their similarities.
@@ -165,9 +171,10 @@ class KnownRows(NamedTuple):
             return None
         n_objects = self.measures[0].n_columns
         is_square = n_objects == (source.shape[0] if n_queries is None else n_queries)
+        square = self.means.seen(source, n_objects, first_row) if self.means and is_square else None
         parts = []
         for place, (low, high, (fewest, most), measure) in enumerate(
-            zip(*self.ranges, _measures(source, n_objects), strict=True)
+            zip(*self.ranges, measured_rows(source, n_objects), strict=True)
         ):
             rows = RowEnds.of(measure, first_row=first_row, is_square=is_square)
             ends = rows.ends[:, (rows.n_observed >= fewest) & (rows.n_observed <= most)]
@@ -177,15 +184,17 @@ class KnownRows(NamedTuple):
             too_near = ends[-1] > high.max() + MOST_WIDTHS * (high.max() - low.min())
             if self.measures[place].of_distances:
                 too_near = ends[0] > NEAREST_SHARE_OF_SQUARE * low.min()
-            counts = np.array([ends.shape[1], *rows.n_own, too_near.sum()])
-            parts.append(SeenRows(counts, np.stack([below.sum(axis=1), above.sum(axis=1)]), *range_here))
-        return SeenRows(*(np.stack(values) for values in zip(*parts, strict=True)))
+            of_rows = np.array([ends.shape[1], *rows.n_own, too_near.sum()])
+            parts.append((of_rows, np.stack([below.sum(axis=1), above.sum(axis=1)]), *range_here))
+        counts, beyond, low, high = (np.stack(values) for values in zip(*parts, strict=True))
+        return SeenRows(counts, beyond, low, high, square)
 
     def told(self, seen: SeenRows) -> str:
         """A warning of queries, all of them `seen`, of another kind or on another scale than in training; else ""."""
         for place, measure in enumerate(self.measures):
             words = _Words(measure.of_distances, f" by measure {place}" if len(self.measures) > 1 else "")
-            told = self._told_of_own(seen, place, words) or self._told_of_range(seen, place, words)
+            told = self._told_of_own(seen, place, words) or self._told_of_turned(seen, place, words)
+            told = told or self._told_of_range(seen, place, words)
             if told:
                 return told
         return ""
@@ -198,6 +207,14 @@ class KnownRows(NamedTuple):
             f"most rows, as many as training objects, are {words.less} the object of their own number than any other"
         )
         return f"{found}{words.measure}, {words.cure}"
+
+    def _told_of_turned(self, seen: SeenRows, place: int, words: _Words) -> str:
+        if self.means is None or seen.square is None or not self.means.are_turned(seen.square, place):
+            return ""
+        found = f"the rows{words.measure}, as many as training objects, differ as these do, and the columns do not"
+        own = "distances" if words.is_distance else "similarities"
+        cure = f"row k is to hold the {own} of query k to all training objects, in their order; give X.T, say"
+        return f"{found}, so they seem to be transposed, or their columns to be in another order: {cure}"
 
     def _told_of_range(self, seen: SeenRows, place: int, words: _Words) -> str:
         n, n_too_near = int(seen.counts[place, 0]), int(seen.counts[place, -1])
@@ -231,17 +248,21 @@ class SeenRows(NamedTuple):
         How many of the judged rows lie below and above the range of `ENDS_OF_ROW`, shape (n_measures, 2, 3).
     low, high
         Between which numbers their `ENDS_OF_ROW` lie, shape (n_measures, 3) both.
+    square
+        How they vary by row and by column; None if they are not as many as training objects, or nobody asks.
     """
 
     counts: Ints
     beyond: Ints
     low: Floats
     high: Floats
+    square: SeenSquare | None = None
 
     def joined(self, other: SeenRows) -> SeenRows:
         """The same of the queries of both."""
         counts, beyond = self.counts + other.counts, self.beyond + other.beyond
-        return SeenRows(counts, beyond, np.fmin(self.low, other.low), np.fmax(self.high, other.high))
+        square = self.square.joined(other.square) if self.square and other.square else None
+        return SeenRows(counts, beyond, np.fmin(self.low, other.low), np.fmax(self.high, other.high), square)
 
 
 class RowEnds(NamedTuple):
@@ -303,44 +324,6 @@ class RowEnds(NamedTuple):
         least = np.fmin.reduce(values, axis=1)
         values[places] = of_self
         return np.array([(of_self < least).sum(), (of_self <= least).sum(), (of_self > least).sum()])
-
-
-class MeasuredRows(NamedTuple):
-    """The rows of a source by one measure: columns ``first`` to ``last`` - 1."""
-
-    source: ArraySource | SparseSource
-    first: int
-    last: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.source.shape[0], self.last - self.first
-
-    def block(self, rows: Ints) -> Floats:
-        """Some rows in float64, NaN where nothing is observed, shape (n, n_columns)."""
-        if isinstance(self.source, ArraySource):
-            return self.source.values[rows, self.first : self.last].astype(np.float64)
-        values = np.full((len(rows), self.shape[1]), np.nan)
-        for row, number in zip(values, rows.tolist(), strict=True):
-            stored = slice(*self.source.indptr[number : number + 2].tolist())
-            row[self.source.indices[stored]] = self.source.data[stored]
-        return values
-
-    def some_rows(self) -> Iterator[tuple[Ints, Floats]]:
-        """Yield evenly spaced rows, some of them together: their numbers, and their values, to be changed at will."""
-        n, n_columns = self.shape
-        numbers = np.arange(0, n, -(-n // int(np.clip(MOST_READ // n_columns, 1, MOST_ENDS))))
-        step = max(1, READ_AT_ONCE // n_columns)
-        for some in np.split(numbers, range(step, len(numbers), step)):
-            yield some, self.block(some)
-        if isinstance(self.source, ArraySource):
-            release_pages(self.source.values)
-
-
-def _measures(source: ArraySource | SparseSource, n_objects: int) -> Sequence[MeasuredRows]:
-    """The rows by each measure."""
-    return [MeasuredRows(source, first, first + n_objects) for first in range(0, source.shape[1], n_objects)]
 
 
 class _Words(NamedTuple):

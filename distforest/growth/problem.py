@@ -21,6 +21,7 @@ from distforest.forest.missing import LACKING
 from distforest.forest.node_sums import Moments, class_counts_of, describe
 from distforest.forest.observed_leaves import ObservedMembers
 from distforest.forest.row_ranges import RowRanges
+from distforest.forest.square_queries import ObjectMeans
 from distforest.forest.table import LEAF, NodeTable, route
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.growth.cuts.far_values import middle_of
@@ -227,8 +228,9 @@ class Data:
         if isinstance(self.matrix, Bins):
             return {LACKING: list(self.matrix.lacking)} if self.matrix.lacking and are_missing_sent else {}
         if is_given(self.rows):
-            ranges = RowRanges.of(self.source(), self.n_rows)
-            return {} if ranges is None else ranges.entry()
+            source = self.source()
+            known = (RowRanges.of(source, self.n_rows), ObjectMeans.of(source, self.n_rows))
+            return {key: value for one in known if one is not None for key, value in one.entry().items()}
         if not isinstance(self.matrix, np.ndarray):
             return {}
         found = ColumnRanges.of(self.matrix)

@@ -7,31 +7,27 @@ and no pair is paid for by two of them.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
 
 from distforest.errors import warn_caller
-from distforest.forest.column_ranges import ColumnRanges
-from distforest.forest.learned_rows import LEARNED_ROWS, SeenLeaves
-from distforest.forest.missing import told_of_rows_without_values, told_of_unlearned
+from distforest.forest.learned_rows import LEARNED_ROWS
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import is_over_pairs
-from distforest.forest.row_ranges import SeenRows
 from distforest.forest.table import route
 from distforest.jobs import answers
 from distforest.jobs.asked import VOTERS, Asked, opened_forest
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.neighbor_room import Limit, room_for_neighbors
 from distforest.jobs.outline import Outline, outline
+from distforest.jobs.seen_queries import SeenQueries, told_of_learned, told_of_queries
 from distforest.jobs.sides import own_distances
 from distforest.sources.arrays import ENCODING, create_array, open_array, row_blocks, writable_array, write_array
-from distforest.sources.distance_doubts import SeenSigns
 from distforest.sources.files.ids import IDS, TEXT_ENCODING
 from distforest.sources.lazy.source import Objects, joined
 from distforest.sources.staging import read_objects
@@ -189,9 +185,9 @@ def score(
                     done.remove()  # marks of tasks of another size
                 _prepare(building, found)
             work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
-            seen = cluster.each(answer_rows, missing, work)
-            learned = _told_of_learned(seen)
-            for told in filter(None, [*_told_of_queries(seen, found), learned]):
+            seen = [*cluster.each(answer_rows, missing, work), *_seen_earlier(done, tasks, missing)]
+            learned = told_of_learned(seen)
+            for told in filter(None, [*told_of_queries(seen, found), learned]):
                 warn_caller(f"{question.called}: {told}")
         own.take()  # another job may have taken the output over, if this one was frozen for long
         of_learned = {LEARNED_ROWS: learned} if learned else {}
@@ -200,36 +196,6 @@ def score(
             check_new(output, ANSWERS_KIND, overwrite)
         building.publish()
     return _scored(output, found, for_own)
-
-
-def _told_of_queries(parts: Iterable[SeenQueries], found: Outline) -> Iterator[str]:
-    """Yield warnings of queries without any value, or that are unlike the training rows; see `SeenQueries`."""
-    rows, unlearned, seen, signs = list[int](), Counter[int](), list[SeenQueries](), SeenSigns()
-    for part in parts:
-        rows += part.lacking
-        unlearned.update(part.unlearned)
-        seen.append(part)
-        if part.signs is not None:
-            signs.join(part.signs)
-    if told := signs.told():
-        yield told
-    if rows:
-        yield told_of_rows_without_values(len(rows), found.n_answers, min(rows), found.value)
-    if unlearned:
-        yield told_of_unlearned(unlearned, found.n_answers, found.names)
-    ranges = [part.ranges for part in seen if part.ranges is not None]
-    if ranges and found.ranges is not None:
-        of_all = reduce(ColumnRanges.joined, ranges)
-        yield from filter(None, [found.ranges.told(of_all, found.n_answers, found.names)])
-    of_rows = [part.rows for part in seen if part.rows is not None]
-    if of_rows and found.known_rows is not None:
-        yield from filter(None, [found.known_rows.told(reduce(SeenRows.joined, of_rows))])
-
-
-def _told_of_learned(parts: Iterable[SeenQueries]) -> str:
-    """A warning if predicted queries are rows from which the forest has learned; else an empty string."""
-    of_leaves = [part.learned for part in parts if part.learned is not None]
-    return reduce(SeenLeaves.joined, of_leaves).told() if of_leaves else ""
 
 
 def _parts_and_step(found: Outline, limit: Limit) -> tuple[int | None, int]:
@@ -398,31 +364,10 @@ def _writable_once(run: str, target: str, name: str) -> ZarrArray:  # noqa: ARG0
     return writable_array(target, name)
 
 
-class SeenQueries(NamedTuple):
-    """What a task has seen of its queries.
-
-    Attributes
-    ----------
-    lacking
-        Numbers of queries without any value.
-    unlearned
-        How many lack a value that no training row lacked, by column.
-    ranges
-        Between which numbers each column lies; None of queries that have no features.
-    rows
-        How rows of similarities compare with those of training; None of other queries.
-    signs
-        What is seen of the signs of distances to training objects; None of other queries.
-    learned
-        How many predicted queries end as a training row does; None of other answers.
-    """
-
-    lacking: list[int]
-    unlearned: dict[int, int]
-    ranges: ColumnRanges | None = None
-    rows: SeenRows | None = None
-    signs: SeenSigns | None = None
-    learned: SeenLeaves | None = None
+def _seen_earlier(done: Folder | None, tasks: Iterable[ScoreTask], missing: Iterable[ScoreTask]) -> list[SeenQueries]:
+    """What the tasks have seen that an earlier run has done: what is told is told of all queries."""
+    names = {task.name for task in tasks} - {task.name for task in missing}
+    return [] if done is None else [SeenQueries.of_content(done.read(name)) for name in sorted(names)]
 
 
 def answer_rows(task: ScoreTask) -> SeenQueries:
@@ -438,9 +383,10 @@ def answer_rows(task: ScoreTask) -> SeenQueries:
             array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)
         else:
             array[asked.span] = values.astype(array.dtype)
+    seen = SeenQueries([], {})
+    if not row.of_pairs:
+        of_rows = asked.seen_rows(task.n_queries), asked.signs, asked.learned if row.is_predicted else None
+        seen = SeenQueries(asked.lacking, asked.unlearned, asked.ranges, *of_rows)
     if task.done:
-        task.done.write(task.name, b"")
-    if row.of_pairs:
-        return SeenQueries([], {})
-    of_rows = asked.seen_rows(task.n_queries), asked.signs, asked.learned if row.is_predicted else None
-    return SeenQueries(asked.lacking, asked.unlearned, asked.ranges, *of_rows)
+        task.done.write(task.name, seen.content())
+    return seen

@@ -7,6 +7,7 @@ The grammar is data. A method is a row of `distforest.growth.methods`, a kind of
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -353,18 +354,33 @@ def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
         raise reader.error()
     head = reader.values((), top, FIT_HEAD)
     found, params = Input({}, {}), dict[str, Value]()
-    if (keys := INPUTS.get(head["method"])) is not None:
-        found, given = _input(reader, keys, top.get("input", NOT_GIVEN)), top.get("params", {})
-        params = _with_feature_weights(reader, _params(reader, METHODS[head["method"]].parameters, given), found, given)
+    if (method := head["method"] or _meant(top.get("method"))) is not None:
+        found, given = _input(reader, INPUTS[method], top.get("input", NOT_GIVEN)), top.get("params", {})
+        params = _with_feature_weights(reader, _params(reader, METHODS[method].parameters, given), found, given)
         _check_pairs(reader, found)
     else:
-        reader.mapping(("input",), top.get("input", NOT_GIVEN), "a table")
-        reader.mapping(("params",), top.get("params", {}), "a table")
+        _check_keys_of_any(reader, top)
     run = reader.values(("run",), reader.table(("run",), top.get("run", {}), [key.name for key in RUN_KEYS]), RUN_KEYS)
     _check_apart(reader, head["output"], found)
     if reader.found_faults:
         raise reader.error()
     return Spec(head["method"], head["seed"], head["output"], found, params, Run(**run))
+
+
+def _meant(word: object) -> str | None:
+    """The method of which a word may be another spelling: what is wrong elsewhere is told by its keys."""
+    near = difflib.get_close_matches(word.lower(), INPUTS, n=1) if isinstance(word, str) else []
+    return near[0] if near else None
+
+
+def _check_keys_of_any(reader: Reader, top: Mapping[str, object]) -> None:
+    """Note the keys of inputs and parameters that no method has, where the method is not known."""
+    keys = [
+        name for own in INPUTS.values() for group in (*own.addresses, own.optional, own.relations) for name in group
+    ]
+    reader.table(("input",), top.get("input", NOT_GIVEN), list(dict.fromkeys(keys)))
+    rows = [row.name for method in INPUTS for row in METHODS[method].parameters]
+    reader.table(("params",), top.get("params", {}), list(dict.fromkeys(rows)))
 
 
 def _check_format(table: object, lines: Mapping[Place, int]) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.given import is_data_frame
+from distforest.sources.given import is_data_frame, is_of_pandas
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from distforest.sources.given import DataFrame
 
@@ -30,43 +30,6 @@ def frame_columns(frame: DataFrame) -> Iterator[tuple[str, object]]:
         return
     for name, column in zip(names, getattr(frame, way)(), strict=True):
         yield str(name), column[1] if way == "items" else column
-
-
-def other_names(frame: DataFrame) -> tuple[Hashable, ...]:
-    """The names of a data frame's columns if none of them is a string: numbers, dates, or levels; else an empty tuple.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> other_names(pd.DataFrame(np.eye(2), columns=[3, 1.5]))
-    (3.0, 1.5)
-    >>> other_names(pd.DataFrame(np.eye(2), columns=["3", "1.5"]))
-    ()
-    """
-    names: list[Hashable] = list(frame.columns) if _is_of_pandas(frame) else []
-    return () if any(isinstance(name, str) for name in names) else tuple(names)
-
-
-def told_of_other_names(fitted: Sequence[Hashable], names: Sequence[Hashable]) -> str:
-    """Say that columns have other names than in `fit`, none of them strings; else "".
-
-    Names that number the columns from 0 say nothing.
-
-    Examples
-    --------
-    >>> told_of_other_names([400.0, 410.0], [400.0, 420.0])
-    'column 1 was named 410.0 in training, found 420.0; columns are read in their order'
-    >>> told_of_other_names([400.0, 410.0], [0, 1])
-    ''
-    """
-    is_told = len(fitted) == len(names) and not any(list(own) == list(range(len(own))) for own in (fitted, names))
-    different = (place for place, (one, other) in enumerate(zip(fitted, names, strict=False)) if one != other)
-    place = next(different, None) if is_told else None
-    if place is None:
-        return ""
-    return (
-        f"column {place} was named {fitted[place]} in training, found {names[place]}; columns are read in their order"
-    )
 
 
 def are_named(frame: DataFrame) -> bool:
@@ -121,7 +84,7 @@ def with_plain_missing(rows: T, with_digits: bool = False) -> T:
     given: Any = rows
     if isinstance(given, np.ndarray):
         return _with_none(given)  # type: ignore[return-value]
-    if not is_data_frame(rows) or not _is_of_pandas(rows):
+    if not is_data_frame(rows) or not is_of_pandas(rows):
         return given
     numbers: dict[object, np.ndarray] = {}
     for name, column in given.items():
@@ -148,7 +111,7 @@ def with_zero_fills(frame: T) -> T:
     ['float64', 'int64']
     """
     given: Any = frame
-    if not _is_of_pandas(frame):
+    if not is_of_pandas(frame):
         return frame
     columns = {name: column for name, column in given.items() if hasattr(column.dtype, "fill_value")}
     if all(column.dtype.fill_value == 0 for column in columns.values()):
@@ -218,7 +181,7 @@ def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> st
     'row 1 of X is named 1 and of y 2, but they are taken for the same row; give y.loc[X.index], or y.to_numpy() if they
     are'
     """
-    own, other = _index_of(X), _index_of(values if _is_of_pandas(values) else getattr(values, "values", None))
+    own, other = _index_of(X), _index_of(values if is_of_pandas(values) else getattr(values, "values", None))
     if not own or len(own) != len(other) or own == other or set(own) != set(other):
         return ""
     place = next(place for place, (one, another) in enumerate(zip(own, other, strict=True)) if one != another)
@@ -250,7 +213,7 @@ def told_of_row_numbers(X: object, pairs: np.ndarray) -> str:
     >>> told_of_row_numbers(pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=[3, 2, 1]), np.array([[0, 1]]))
     ''
     """
-    index = np.asarray(X.index) if _is_of_pandas(X) and hasattr(X, "index") else np.empty(0)
+    index = np.asarray(X.index) if is_of_pandas(X) and hasattr(X, "index") else np.empty(0)
     if index.dtype.kind not in "iu" or index.ndim > 1:
         return ""
     used = np.unique(pairs)
@@ -263,14 +226,30 @@ def told_of_row_numbers(X: object, pairs: np.ndarray) -> str:
     return f"row numbers count from 0, so that {row}; {cure}, otherwise X.reset_index(drop=True)"
 
 
+def told_of_named_weights(names: Sequence[str], weights: object) -> str:
+    """Say that weights of features are named as the features are, but in another order; else "".
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> told_of_named_weights(["a", "b"], pd.Series([0.2, 0.8], index=["b", "a"]))
+    "feature_weights are taken in their order, but the first that differs is named 'b', and the feature 'a'; give
+    feature_weights[X.columns]"
+    >>> told_of_named_weights(["a", "b"], pd.Series([0.2, 0.8]))
+    ''
+    """
+    own = _index_of(weights)
+    if own == list(names) or sorted(map(str, own)) != sorted(names):
+        return ""
+    place = next(place for place, (one, other) in enumerate(zip(own, names, strict=True)) if one != other)
+    found = f"the first that differs is named {own[place]!r}, and the feature {names[place]!r}"
+    return f"feature_weights are taken in their order, but {found}; give feature_weights[X.columns]"
+
+
 def _index_of(values: object) -> list[object]:
     """The names of the rows of a frame or series of pandas; of anything else, such as a `Categorical`, none."""
     index = getattr(values, "index", None)
-    return [] if index is None or not _is_of_pandas(values) else list(index)
-
-
-def _is_of_pandas(values: object) -> bool:
-    return type(values).__module__.partition(".")[0] == "pandas"
+    return [] if index is None or not is_of_pandas(values) else list(index)
 
 
 def _dtype(column: object) -> object:

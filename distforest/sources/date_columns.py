@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.sources.data_frames import are_named, frame_columns
 from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 
@@ -55,14 +55,14 @@ def dates_as_numbers(frame: DataFrame, schema: Schema) -> DataFrame:
     ----------
     frame
         A data frame of pandas, Polars or Arrow; columns may be dates in any unit. Those that hold numbers are taken to
-        be counted already.
+        be counted already, with a warning.
     schema
         The columns of the forest.
 
     Raises
     ------
     InputError
-        Dates have a time zone and those of the forest have none, or the other way round.
+        Dates have a time zone and those of the forest have none, or the other way round; or words are in their place.
 
     Examples
     --------
@@ -75,7 +75,24 @@ def dates_as_numbers(frame: DataFrame, schema: Schema) -> DataFrame:
     counted = {own.name: own for own in schema.columns if own.kind == ColumnKind.DATE}
     columns = {name: column for name, column in frame_columns(frame) if name in counted} if counted else {}
     numbers = {name: _counts(found, counted[name]) for name, column in columns.items() if (found := _dates_in(column))}
+    for name in [name for name in columns if name not in numbers]:
+        _warn_of_numbers(columns[name], counted[name])
     return _replaced(frame, numbers) if numbers else frame
+
+
+def _warn_of_numbers(column: Any, own: FeatureColumn) -> None:
+    """Warn of numbers in a column of dates, and refuse words; missing values may be of any kind."""
+    values = np.asarray(column)
+    if values.dtype.kind not in "fiub":
+        held = [value for value in values.tolist() if isinstance(value, str)]
+        if held:
+            expected = f"X: dates were expected in column {own.name!r}, as in training, found words such as {held[0]!r}"
+            raise InputError(f"{expected}; give datetime64")
+        return
+    known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    if len(known):
+        found = f"X: column {own.name!r} held dates in training, and holds numbers here, such as {float(known[0]):g}"
+        warn_caller(f"{found}, which are read as {own.unit} since {own.origin}; give dates unless they are counted so")
 
 
 class _Dates(NamedTuple):

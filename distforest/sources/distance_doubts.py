@@ -260,8 +260,8 @@ class SeenSigns:
     NaN, and where these are similarities, give distances, which the forest reads'
     """
 
-    def __init__(self) -> None:
-        self.n_below, self.least = 0, 0.0
+    def __init__(self, n_below: int = 0, least: float = 0.0) -> None:
+        self.n_below, self.least = n_below, least
 
     def see(self, values: np.ndarray, first_row: int) -> None:  # noqa: ARG002  (as all that see blocks of rows)
         """Take a block of rows, or the stored values of a sparse matrix."""

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from distforest.amounts import counted
+from distforest.sources.rank_correlation import rank_correlation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -710,21 +711,7 @@ def _in_order_of(labels: np.ndarray, columns: np.ndarray) -> tuple[int, float] |
         sizes = sizes[:, None]
     with np.errstate(invalid="ignore"):  # a label may have no value of a column
         means = np.add.reduceat(cells, starts, axis=0) / sizes
-    correlations = np.array([_correlation(np.arange(len(values)), _ranks(mean)) for mean in means.T])
+    correlations = np.array([rank_correlation(np.arange(len(values)), mean) for mean in means.T])
     best = int(np.argmax(np.abs(correlations)))
     needed = max(ORDER, math.sqrt(2.0 * math.log(2.0 * len(chosen) / CHANCE) / (len(values) - 1)))
     return (int(chosen[best]), float(correlations[best])) if abs(correlations[best]) >= needed else None
-
-
-def _ranks(values: Floats) -> Floats:
-    """The ranks of values, where equal values share their mean rank; all 0 if a value is NaN."""
-    if np.isnan(values).any():
-        return np.zeros(len(values))
-    ordered = np.sort(values)
-    return (np.searchsorted(ordered, values) + np.searchsorted(ordered, values, "right")) / 2.0
-
-
-def _correlation(x: Ints, y: Floats) -> float:
-    """The correlation of two vectors; 0 if the second is constant."""
-    spread = float(y.std())
-    return float(((x - x.mean()) * y).mean() / (x.std() * spread)) if spread > 0.0 else 0.0

@@ -74,6 +74,11 @@ def is_data_frame(values: object) -> TypeGuard[DataFrame]:
     return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
 
 
+def is_of_pandas(values: object) -> bool:
+    """Whether an object is one of pandas."""
+    return type(values).__module__.partition(".")[0] == "pandas"
+
+
 def check_dense(given: object) -> None:
     """Refuse sparse data and the graph objects of other libraries; raises InputError."""
     if hasattr(given, "toarray"):

@@ -5,10 +5,17 @@ See also `distforest.sources.zero_similarities`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from distforest.sources.arrays import row_blocks
+from distforest.sources.rank_correlation import rank_correlation
 from distforest.sources.zero_similarities import told_of_zero_similarities
+
+if TYPE_CHECKING:
+    from distforest.sources.source import Floats, Ints
+    from distforest.sources.sparse import SparseSource
 
 COMPARED_ROWS, SAMPLED_ROWS = 64, 256
 """At most so many evenly spaced rows are compared with the columns of the same objects; and so many tell whether all
@@ -17,13 +24,119 @@ rows are worth a look."""
 UNEQUAL = 1e-6
 """Share of the largest difference of two similarities by which equal ones may differ."""
 
+FEWEST_COMPARABLE, LEAST_OPPOSITION, LEAST_AGREEMENT = 13, -0.5, 0.15
+"""Of fewer objects nothing is said; and if the rank correlation of the similarities of all pairs with those of the same
+pairs, reversed, is no less, or far below 0, with the means of rows and columns or without them, they are no features.
+
+Of 104 square cuts of 13 data sets, scaled or not, with 13 to 784 rows drawn at random or in order, 100 are told. Of 648
+matrices from 18 sets that are not symmetric (ranks of neighbours, shares of them, divergences, inner products divided
+by a number for each row or column, similarities with noise as large as they are) 3 are: inner products of positive
+features divided by the largest of their row, which say little but how large the other object is."""
+
 FEWEST_MARKED, FEWEST_UNMARKED = 8, 32
 """Fewer similarities below 0 may be one number by chance; and so they may beside fewer different others."""
 
 
 def told_of_similarity_doubts(matrix: np.ndarray) -> str:
     """What is to be doubted about a square matrix of given similarities, NaN where one is unobserved; else ""."""
-    return told_of_columns_order(matrix) or told_of_marked_similarities(matrix) or told_of_zero_similarities(matrix)
+    ordered = told_of_columns_order(matrix)
+    marked = ordered or told_of_marked_similarities(matrix) or told_of_zero_similarities(matrix)
+    return marked or told_of_features(matrix)
+
+
+def told_of_alone(matrix: np.ndarray | SparseSource, value: str) -> str:
+    """Say that objects have no observed similarity to any other; "" without any, or if no object has one.
+
+    Parameters
+    ----------
+    matrix
+        Square, NaN where nothing is observed.
+    value
+        What is observed: similarity, or distance.
+
+    Examples
+    --------
+    >>> told_of_alone(np.array([[1, 0.5, np.nan], [0.5, 1, np.nan], [np.nan, np.nan, 1]]), "similarity")
+    'no similarity of row 2 to any other row is observed, so it goes wherever all such rows go; observe some, or leave
+    it out'
+    """
+    n_observed = _n_observed_of_others(matrix)
+    alone = np.flatnonzero(n_observed == 0)
+    if not 0 < len(alone) < len(n_observed):
+        return ""
+    if len(alone) == 1:
+        found, follows = f"row {alone[0]} to any other row is observed", "so it goes wherever all such rows go"
+        return f"no {value} of {found}, {follows}; observe some, or leave it out"
+    found = f"{len(alone):,} rows to any other row is observed, the first of them row {alone[0]}"
+    return f"no {value} of {found}, so all of them go to the same places; observe some, or leave them out"
+
+
+def _n_observed_of_others(matrix: np.ndarray | SparseSource) -> Ints:
+    """How many similarities of each row to others are observed."""
+    if isinstance(matrix, np.ndarray):
+        counts = [np.count_nonzero(~np.isnan(block), axis=1) for _, block in row_blocks(matrix)]
+        return np.concatenate(counts) - ~np.isnan(np.diagonal(matrix))
+    sizes = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    return np.asarray(sizes - np.bincount(rows[matrix.indices == rows], minlength=len(sizes)))
+
+
+def told_of_features(matrix: np.ndarray) -> str:
+    """Say that a square matrix may hold features in place of similarities; else "".
+
+    Similarities need not be symmetric, but the similarity of one object to another goes with that of the other to it;
+    and most objects are most similar to themselves, or nobody has looked and the diagonal has one value. Of features,
+    as many as rows, none of this holds but by chance.
+
+    Examples
+    --------
+    >>> told_of_features(np.exp(-np.abs(np.subtract.outer(np.arange(20.0), np.arange(20.0)))))
+    ''
+    >>> told_of_features(np.random.default_rng(0).normal(size=(20, 20)))
+    'row i of column j says nothing of row j of column i (rank correlation 0.04), and 20 of 20 objects are not most
+    similar to themselves, so these seem to be features, of which there are as many as rows; give the similarities of
+    all pairs of rows, or let them be computed, by "linear" or "rbf", say'
+    """
+    objects = _spaced(len(matrix), SAMPLED_ROWS)
+    if len(objects) < FEWEST_COMPARABLE:
+        return ""
+    values = matrix[np.ix_(objects, objects)].astype(np.float64)
+    is_known, diagonal = ~np.isnan(values + values.T), np.diag(values)
+    is_symmetric = (values == values.T)[is_known].all()
+    if is_symmetric or (diagonal == diagonal[0]).all() or 2 * int(is_known.sum()) < values.size:
+        return ""
+    n_others = int((diagonal < np.nanmax(values, axis=1, initial=-np.inf)).sum())
+    if 2 * n_others <= len(objects):
+        return ""
+    agreement = _agreement(values)
+    if agreement < LEAST_OPPOSITION or max(agreement, _agreement(_centred(values))) >= LEAST_AGREEMENT:
+        return ""
+    found = f"row i of column j says nothing of row j of column i (rank correlation {agreement:.2f})"
+    themselves = f"{n_others:,} of {len(objects):,} objects are not most similar to themselves"
+    so = "so these seem to be features, of which there are as many as rows"
+    cure = 'give the similarities of all pairs of rows, or let them be computed, by "linear" or "rbf", say'
+    return f"{found}, and {themselves}, {so}; {cure}"
+
+
+def _agreement(values: Floats) -> float:
+    """The rank correlation of all values beside the diagonal, shape (n, n), with those of the same pairs, reversed."""
+    upper = np.triu_indices(len(values), 1)
+    one, other = values[upper], values.T[upper]
+    is_known = ~np.isnan(one + other)
+    one, other = one[is_known], other[is_known]
+    return rank_correlation(np.append(one, other), np.append(other, one))
+
+
+def _centred(values: Floats) -> Floats:
+    """The ranks of values without the means of their rows and columns, by which a scale of either would count."""
+    is_known = ~np.isnan(values)
+    ordered, centred = np.sort(values[is_known]), np.full(values.shape, np.nan)
+    centred[is_known] = np.searchsorted(ordered, values[is_known])
+    np.fill_diagonal(centred, np.nan)
+    counts = np.maximum(1, is_known.sum(axis=1) - 1)[:, None]
+    centred -= np.nansum(centred, axis=1, keepdims=True) / counts
+    counts = np.maximum(1, is_known.sum(axis=0) - 1)
+    return np.asarray(centred - np.nansum(centred, axis=0) / counts)
 
 
 def _spaced(n: int, most: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from distforest.sources.arrays import CHUNK_BYTES, are_targets, open_array, row_
 from distforest.sources.binned import quantile_rows
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given, told_of_one_side
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, told_of_gamma, told_of_rounding
+from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
 from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
 from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.graph_distances import read_graph
@@ -26,7 +27,7 @@ from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIM
 from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.schema import Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST, ScratchFolder
-from distforest.sources.similarity_doubts import told_of_similarity_doubts
+from distforest.sources.similarity_doubts import told_of_alone, told_of_similarity_doubts
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
@@ -299,7 +300,7 @@ def _survey_matrix(wanted: Wanted, n_parts: int, weights: Floats | None) -> Stag
     schema = Schema.of_array(address, array)
     present = np.arange(array.shape[0]) if weights is None else np.flatnonzero(weights)
     surveyed = survey_rows(address, wanted.reading, n_parts, quantile_rows(present), sample)
-    if told := told_of_rounding(sample, schema):
+    for told in filter(None, (told_of_rounding(sample, schema), told_of_empty_columns(surveyed.empty, schema))):
         warn_caller(f"{address}: {told}")
     return StagedMatrix(surveyed.staged, address, schema, surveyed)
 
@@ -327,13 +328,18 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
         schema = Schema.of_array(address, given) if is_of_features else None
         source = given.features(sample) if is_of_features else given.read("distance" if seen else "similarity", seen)
         matrix: Staged | StagedSparse = replace(place.sparse("matrix", source), origin=address)
-        one_sided = "" if isinstance(source, SparseFeatures) else told_of_one_side(source)
+        one_sided = alone = ""
+        if not isinstance(source, SparseFeatures):
+            one_sided, alone = told_of_one_side(source), told_of_alone(source, "distance" if seen else "similarity")
     else:
         schema = Schema.of_array(address, given)
         matrix = stage(address, reading, place.scratch, sample if reading is FEATURES else seen)
-        one_sided = _told_of_similarities(matrix, place) if reading in {SIMILARITIES, DISSIMILARITIES} else ""
-    if one_sided:
-        warn_caller(f"{address}: {one_sided}")
+        is_square = reading in {SIMILARITIES, DISSIMILARITIES}
+        one_sided, alone = _told_of_similarities(matrix, place) if is_square else ("", "")
+        if reading is FEATURES:
+            _warn_of_empty_columns(matrix, schema, place)
+    for told in filter(None, (one_sided, alone)):
+        warn_caller(f"{address}: {told}")
     told = seen.told("measure = 'similarity'") if seen else told_of_rounding(sample, schema)
     if told:
         warn_caller(f"{address}: {told}")
@@ -342,19 +348,28 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
     return StagedMatrix(matrix, address, schema)
 
 
-def _told_of_similarities(similarities: Staged, place: StagingPlace) -> str:
-    """Whether given similarities have one triangle alone; warns if they look like distances."""
+def _warn_of_empty_columns(features: Staged, schema: Schema | None, place: StagingPlace) -> None:
+    """Warn of features that no row has."""
+    with features.watched(place.scratch) as values:
+        told = told_of_empty_columns(empty_columns(values), schema)
+    if told:
+        warn_caller(f"{features.address}: {told}")
+
+
+def _told_of_similarities(similarities: Staged, place: StagingPlace) -> tuple[str, str]:
+    """Whether given similarities have one triangle alone, and rows without any; warns if they look like distances."""
     with similarities.watched(place.scratch) as values:
         is_similarity = similarities.reading is SIMILARITIES
         told = told_of_distances(values) if is_similarity else ""
         doubt = told_of_similarity_doubts(values) if is_similarity and not told else ""
         one_sided = told_of_one_side(values)
+        alone = told_of_alone(values, "similarity" if is_similarity else "distance")
     if doubt:
         warn_caller(f"{similarities.address}: {doubt}")
     if told:
         cure = f"similarity = {{ kind = 'dense', matrix = {similarities.address!r}, measure = 'distance' }}"
         warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")
-    return one_sided
+    return one_sided, alone
 
 
 def _measures(

@@ -328,11 +328,12 @@ def test_validate_names_all_faults_with_their_lines(spec):
     spec.write_text(spec.read_text().replace('"smerf"', '"smurf"').replace("seed = 3", "seed = -1") + "extra = 1\n")
     code, out, err = run("validate", spec)
     assert (code, out) == (2, "")
-    assert [line.split(":")[0] for line in err.splitlines()] == ["error"] * 2
+    assert [line.split(":")[0] for line in err.splitlines()] == ["error"] * 3
     assert "method (line 2)" in err
+    assert "extra" in err
     assert "seed (line 3)" in err
     found = run_json("validate", spec)[1]
-    assert (found["valid"], len(found["error"]["faults"])) == (False, 2)
+    assert (found["valid"], len(found["error"]["faults"])) == (False, 3)
 
 
 def test_validate_projects_the_memory(spec):

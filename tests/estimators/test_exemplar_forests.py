@@ -63,6 +63,7 @@ def nested_trees(grown: Forest, S: np.ndarray, y: np.ndarray) -> list[NestedNode
     return [nested.grow_nested(S, y, own, grown.meaning.seed, tree, rules) for tree, own in enumerate(weights)]
 
 
+@pytest.mark.filterwarnings("ignore:.*they seem to be transposed, or their columns")  # which are rolled
 @pytest.mark.parametrize("missing", [0.0, 0.01])
 @pytest.mark.parametrize("weighed", [False, True])
 @pytest.mark.parametrize(
@@ -120,6 +121,7 @@ def test_a_chain_is_one_level_of_depth() -> None:
     assert TreeShapes.of(deep).depths.tolist() == [node.depth for node in leaves if not node.children]
 
 
+@pytest.mark.filterwarnings("ignore:similarity. row i of column j says nothing")  # random numbers are no similarities
 def test_forests_of_two_classes_and_of_an_object_a_class() -> None:
     rng = np.random.default_rng(0)
     S, y = rng.normal(size=(30, 30)), rng.integers(0, 2, 30)
@@ -146,6 +148,7 @@ def test_duplicates_of_different_classes_and_constant_similarities() -> None:
     assert_nested(placed.table, nested_trees(placed, S, y))
 
 
+@pytest.mark.filterwarnings("ignore:similarity. row i of column j says nothing")  # random numbers are no similarities
 def test_more_classes_than_a_candidate_has_exemplars() -> None:
     n_classes = nested.MOST + 4
     y = np.arange(3 * n_classes) % n_classes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import warnings
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from sklearn.base import clone
 from distforest import RFD, SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, TreeRank, URerF, load
 from distforest.errors import InputError
 from distforest.estimators.pair_columns import Cosine
+from distforest.forest.sealed.artifact import read_manifest
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.other_names import other_names
 from tests.estimators.rows import SMALL, SMALL_Y
 
 if TYPE_CHECKING:
@@ -212,35 +215,61 @@ OTHER_NAMES = {
     "floats": [400.0, 420.5, 410.0, 430.0],
     "levels": pd.MultiIndex.from_product([["sepal", "petal"], ["length", "width"]]),
     "dates": pd.date_range("2024-03-05", periods=4),
+    "missing": [7.5, np.nan, 4.0, 3.0],
 }
 
 
 @pytest.mark.parametrize("name", OTHER_NAMES)
-def test_columns_without_strings_as_names_stand_in_the_order_of_fit(name: str) -> None:
+def test_columns_without_strings_as_names_stand_in_the_order_of_fit(name: str, tmp_path: Path) -> None:
     frame = pd.DataFrame(SMALL, columns=OTHER_NAMES[name])
-    names = list(frame.columns)
+    names, texts = list(frame.columns), other_names(frame)
     forest = RFD(3, random_state=0).fit(frame, SMALL_Y)
     known = forest.distance(frame)
     assert (forest.distance(SMALL) == known).all()
     assert name == "integers" or (forest.distance(pd.DataFrame(SMALL)) == known).all()
     turned = frame[names[::-1]]
     with pytest.raises(
-        InputError, match=re.escape(f"column 0 was {names[0]} there, found {names[3]}; give X[{names}]")
+        InputError, match=re.escape(f"column 0 was {texts[0]} there, found {texts[3]}; give X[[{', '.join(texts)}]]")
     ):
         forest.distance(turned)
+    forest.save(str(tmp_path / "forest.zarr"))
+    opened = load(str(tmp_path / "forest.zarr"))
+    with pytest.raises(InputError, match=re.escape(f"column 0 was {texts[0]} there, found {texts[3]}; give")):
+        opened.distance(turned)
+    assert (opened.distance(frame) == known).all()
+    opened.save(str(tmp_path / "again.zarr"))
+    assert load(str(tmp_path / "again.zarr"))._other_names == texts
     assert (forest.distance(turned[names]) == known).all()
     others = frame.set_axis(pd.Index([*names[:3], 99], tupleize_cols=False), axis=1)
-    with pytest.warns(UserWarning, match=re.escape(f"X: column 3 was named {names[3]} in training, found 99")):
+    with pytest.warns(UserWarning, match=re.escape(f"X: column 3 was named {texts[3]} in training, found 99")):
         assert (forest.distance(others) == known).all()
-    assert (RFD(3, random_state=0).fit(SMALL, SMALL_Y).distance(turned) == forest.distance(turned.to_numpy())).all()
+    assert (forest.fit(SMALL, SMALL_Y).distance(turned) == forest.distance(turned.to_numpy())).all()
 
 
-def test_columns_that_are_numbered_have_no_names_to_compare() -> None:
+@pytest.mark.parametrize("make", [SMERF, partial(URerF, min_samples_split=4)])
+def test_weights_of_features_named_in_another_order_are_told(make: Any) -> None:
+    frame = pd.DataFrame(SMALL, columns=list("abcd"))
+    weights = pd.Series([0.1, 0.2, 0.3, 0.4], index=list("abcd"))
+    make(n_estimators=2, feature_weights=weights).fit(frame, SMALL_Y)
+    make(n_estimators=2, feature_weights=weights.to_numpy()).fit(frame, SMALL_Y)
+    make(n_estimators=2, feature_weights=weights[::-1]).fit(SMALL, SMALL_Y)
+    with pytest.warns(UserWarning, match=r"feature_weights are taken in their order, but .* 'd', and the feature 'a'"):
+        make(n_estimators=2, feature_weights=weights[::-1]).fit(frame, SMALL_Y)
+
+
+def test_columns_that_are_numbered_have_no_names_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     frame = pd.DataFrame(SMALL)
     forest = RFD(3, random_state=0).fit(frame, SMALL_Y)
     forest.distance(frame.set_axis([9, 8, 7, 6], axis=1))
     with pytest.raises(InputError, match="column 0 was 0 there, found 3; give"):
         forest.distance(frame[[3, 2, 1, 0]])
+    forest.save("forest.zarr")
+    assert read_manifest("forest.zarr")["provenance"]["other_names"] == "numbered"
+    opened = load("forest.zarr")
+    opened.distance(frame.set_axis([9, 8, 7, 6], axis=1))
+    with pytest.raises(InputError, match="column 0 was 0 there, found 3; give"):
+        opened.distance(frame[[3, 2, 1, 0]])
 
 
 @pytest.mark.parametrize("estimator", [SMERF(2), URerF(2), RFD(2), SimForestClassifier("rbf", n_estimators=2)])

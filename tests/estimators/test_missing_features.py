@@ -151,7 +151,8 @@ def test_a_row_without_any_value_is_told() -> None:
 def test_a_column_without_any_value_is_never_cut() -> None:
     X = np.insert(HOLES, 1, np.nan, axis=1)
     for name in TRUTHS:
-        table = grown(name, X).forest_.table
+        with pytest.warns(UserWarning, match="X: column 1 has no value in any row"):
+            table = grown(name, X).forest_.table
         single = (table.width == 1)[~table.is_leaf]
         assert single.all() or name == "sums"
         assert 1 not in table.columns

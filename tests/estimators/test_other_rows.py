@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import scale
 
 from distforest import SimForestClassifier, SimForestOutlier, load, merge
+from distforest.forest.measured_rows import MOST_ENDS, MeasuredRows
 from distforest.forest.row_ranges import (
     FEWEST_SEEN,
-    MOST_ENDS,
     ROW_RANGES,
     KnownRows,
-    MeasuredRows,
     RowEnds,
     RowRanges,
     SeenRows,
 )
+from distforest.forest.square_queries import OBJECT_MEANS, ObjectMeans, SeenSquare
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
@@ -95,6 +97,44 @@ def test_training_objects_asked_again_are_told_by_their_own_place() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["distance", "similarity"])
+def test_as_many_queries_as_training_objects_are_told_if_they_are_transposed(kind: str) -> None:
+    X, y = SETS["wine"]
+    D = pairwise_distances(X) if kind == "distance" else np.exp(-pairwise_distances(X))
+    order, turned = np.random.default_rng(0).permutation(len(X)), "and the columns do not, so they seem to be"
+    train, test = order[::2], order[1::2]
+    forest = grown(kind, D[np.ix_(train, train)], y[train])
+    assert is_told(forest.predict, D[np.ix_(train, test)], turned)
+    assert not is_told(forest.predict, D[np.ix_(test, train)])
+    assert not is_told(forest.predict, D[np.ix_(train, train)])
+    lacking = np.where(np.random.default_rng(1).random(D.shape) < 0.3, np.nan, D)
+    holes = grown(kind, lacking[np.ix_(train, train)], y[train], on_missing="larger")
+    for answer in (forest, holes):
+        assert is_told(answer.predict, lacking[np.ix_(train, test)], turned)
+        assert not is_told(answer.predict, lacking[np.ix_(test, train)])
+    for entry in (None, 1, [], [[1.0]], [[1.0] * 40] * 2, [["a"] * 40], [[float("nan")] * 40]):
+        object.__setattr__(forest.forest_, "provenance", {**forest.forest_.provenance, OBJECT_MEANS: entry})
+        forest.forest_.__dict__.pop("known_rows", None)
+        assert not is_told(forest.predict, D[np.ix_(train, test)])
+
+
+@given(st.integers(0, 99), st.integers(32, 300), st.integers(1, 299))
+def test_means_of_objects_are_those_of_a_plain_loop_and_of_parts(seed: int, n: int, first: int) -> None:
+    rng = np.random.default_rng(seed)
+    S, queries = (np.where(rng.random((n, n)) < 0.1, np.nan, rng.normal(size=(n, n))) for _ in range(2))
+    means = ObjectMeans.of(ArraySource.of(S), n)
+    assert means is not None
+    objects = range(0, n, 1 if n <= 256 else 2)
+    slow = [np.mean([S[r, c] for r in objects if r != c and not np.isnan(S[r, c])]) for c in objects]
+    np.testing.assert_allclose(means.values, [slow], rtol=1e-9)
+    whole = means.seen(ArraySource.of(queries), n)
+    first = min(first, n - 1)
+    parts = [means.seen(ArraySource.of(part), n, at) for part, at in ((queries[:first], 0), (queries[first:], first))]
+    assert whole is not None
+    for one, other in zip(whole, SeenSquare.joined(*parts), strict=True):  # type: ignore[arg-type]
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
 def test_the_warning_states_both_ranges_in_the_numbers_of_the_user() -> None:
     X, y = SETS["wine"]
     D = pairwise_distances(X)
@@ -132,6 +172,7 @@ def test_a_job_tells_of_all_its_tasks_at_once(tmp_path: Path, monkeypatch: pytes
         "other": S[1::2, ::2],
         "other_own": S[::2, ::2] * 9,
         "below": -D[1::2, ::2],
+        "turned": D[::2, 1::2][:, np.random.default_rng(0).permutation(89)],
     }
     for name, rows in arrays.items():
         write_array(data, name, rows.shape, rows.dtype, [rows])
@@ -144,6 +185,7 @@ def test_a_job_tells_of_all_its_tasks_at_once(tmp_path: Path, monkeypatch: pytes
     assert not is_told(ask, "own")
     assert is_told(ask, "other", "other: the greatest distance of 89 of 89 rows is below")
     assert is_told(ask, "other_own", "other_own: most rows, as many as training objects, are further from the object")
+    assert is_told(ask, "turned", "turned: the rows, as many as training objects, differ as these do")
     assert is_told(ask, "below", "below: 7,921 distances are below 0, the least")
 
 

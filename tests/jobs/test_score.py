@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from sklearn.metrics import pairwise_distances
 
 from distforest import SMERF, SimForestClassifier
-from distforest.errors import InputError, MemoryLimitError
+from distforest.errors import InputError, JobError, MemoryLimitError
 from distforest.evaluation.predictions import judge
 from distforest.forest import scoring
 from distforest.forest.forest import Forest
@@ -26,10 +28,11 @@ from distforest.jobs.neighbor_room import NeighborRoom
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.outline import outline
 from distforest.jobs.question import Question
-from distforest.jobs.score import _step, score
+from distforest.jobs.score import _step, answer_rows, score
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.opening import open_matrix
 from distforest.sources.sparse_store import SparseStore
+from distforest.stores.folder import Folder
 from tests import samples
 
 KINDS = ("looked_up", "shared")
@@ -226,6 +229,50 @@ def test_predictions_of_learned_rows_are_told_when_they_are_made_and_when_they_a
     score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/new.zarr/X", "predict"), f"{tmp_path}/b.zarr", Here(2))
     judge(f"{tmp_path}/b.zarr", f"{tmp_path}/new.zarr/y")
     score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/old.zarr/X", "neighbors"), f"{tmp_path}/c.zarr", Here(2))
+
+
+@pytest.mark.parametrize("kind", ["features", "distances"])
+def test_a_resumed_job_tells_of_the_rows_that_an_earlier_run_has_answered(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = load_wine(return_X_y=True)
+    D, order = pairwise_distances(X), np.random.default_rng(0).permutation(len(X))
+    train, test = order[::2], order[1::2]
+    if kind == "features":
+        SMERF(30, random_state=0).fit(X[train], y[train]).save(f"{tmp_path}/forest.zarr")
+        queries = X[train]
+        queries[:60:7, 3] = np.nan
+    else:
+        forest = SimForestClassifier(kind="distance", n_estimators=30, random_state=0)
+        forest.fit(D[np.ix_(train, train)], y[train]).save(f"{tmp_path}/forest.zarr")
+        queries = D[np.ix_(train, test)]  # transposed
+        queries[4] = np.nan
+        queries[5, 3] = -9.0
+    write_array(f"{tmp_path}/queries.zarr", "X", queries.shape, queries.dtype, [queries])
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 10)
+    asked = Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/queries.zarr/X", "predict")
+    whole, resumed = list[str](), list[str]()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        score(asked, f"{tmp_path}/whole.zarr", Here(1))
+        whole += [str(one.message) for one in found]
+    folder = Folder(f"{tmp_path}/work")
+
+    def stops(task: Any) -> Any:
+        if task.first > 60:
+            raise JobError("stopped")
+        return answer_rows(task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("distforest.jobs.score.answer_rows", stops)
+        with pytest.raises(JobError, match="stopped"):
+            score(asked, f"{tmp_path}/answers.zarr", Here(1), folder=folder)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        score(asked, f"{tmp_path}/answers.zarr", Here(1), folder=folder)
+        resumed += [str(one.message) for one in found]
+    assert resumed == whole
+    assert len(whole) == {"features": 2, "distances": 2}[kind]
 
 
 @pytest.mark.filterwarnings("ignore:.*the forest seems to have learned from them")  # it has

@@ -378,6 +378,10 @@ def test_all_that_is_missing_is_told_at_once() -> None:
 def test_an_unknown_method_does_not_hide_the_rest() -> None:
     where = [fault.split(":")[0] for fault in refusal({"format": 1, "method": "x", "params": 1, "run": 2})]
     assert where == ["method", "output", "input", "params", "run"]
+    wrong = {"input": {"feature": "a"}, "params": {"n_estimator": 3, "max_depth": 2}, "run": {}, "output": "f.zarr"}
+    for method, more in (("SMURF", ["input.features", "input.distances"]), ("knn", []), (["smerf"], [])):
+        where = [fault.split(":")[0] for fault in refusal({"format": 1, "method": method, **wrong})]
+        assert sorted(where) == sorted(["method", *more, "input.feature", "params.n_estimator"])
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:

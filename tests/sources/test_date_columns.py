@@ -121,6 +121,17 @@ def test_all_days_moved_alike_teach_the_same(days: int, unit: str) -> None:
     assert SMERF(2, random_state=0).fit(moved, KINDS).digest_ == SMERF(2, random_state=0).fit(TABLE, KINDS).digest_
 
 
+def test_numbers_and_words_in_place_of_dates_are_told(forest: Any) -> None:
+    known = forest.distance(TABLE)
+    counted = TABLE.assign(seen=(TABLE["seen"] - TABLE["seen"].min()).dt.days.astype(float))
+    told = r"X: column .seen. held dates in training, and holds numbers here, such as .*, which are read as days since"
+    with pytest.warns(UserWarning, match=told):
+        assert (forest.distance(counted) == known).all()
+    forest.distance(TABLE.assign(seen=np.nan))
+    with pytest.raises(InputError, match=r"dates were expected in column 'seen', .*, found words such as '2024-"):
+        forest.distance(TABLE.assign(seen=TABLE["seen"].astype(str)))
+
+
 def test_dates_by_which_nothing_can_be_counted_are_refused() -> None:
     with pytest.raises(InputError, match="X: dates were expected in column 'seen', found none; leave the column out"):
         SMERF(2).fit(TABLE.assign(seen=pd.NaT), KINDS)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from distforest import SimForestClassifier, SimForestOutlier
 from distforest.jobs.preview import check_and_stage
 from distforest.jobs.spec import Spec
 from distforest.sources.arrays import write_array
+from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, SIMILARITIES
+from distforest.sources.scratch import ScratchFolder
 from distforest.sources.similarity_doubts import (
     SAMPLED_ROWS,
+    told_of_alone,
     told_of_columns_order,
+    told_of_features,
     told_of_marked_similarities,
     told_of_similarity_doubts,
 )
+from distforest.sources.staged_arrays import StagingPlace, stage_arrays
+from distforest.sources.truth import TruthKind
+from distforest.sources.wanted import Role, Wanted
+from tests.estimators.rows import observed
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3))
@@ -39,6 +51,57 @@ def test_columns_in_another_order_are_told_whatever_is_permuted() -> None:
     assert told_of_columns_order(S[:, ORDER]).startswith(first)
 
 
+@pytest.mark.parametrize("to_read", [load_digits, load_breast_cancer, load_wine])
+def test_features_of_as_many_rows_as_columns_are_told(to_read: Any) -> None:
+    features, y = to_read(return_X_y=True)
+    n = features.shape[1]
+    rows = np.random.default_rng(0).permutation(len(features))[:n]
+    square, y = features[rows], y[rows] % 2
+    for estimator in (SimForestClassifier(n_estimators=2), SimForestOutlier(n_estimators=2)):
+        with pytest.warns(UserWarning, match=r"^similarity: row i of column j says nothing of row j of col") as found:
+            estimator.fit(square, y)
+        assert len(found) == 1
+    assert told_of_features(square[:12, :12]) == ""
+    lacking = np.where(np.random.default_rng(1).random(square.shape) < 0.2, np.nan, square)
+    assert told_of_features(lacking) != ""
+
+
+@pytest.mark.parametrize("kind", ["similarity", "distance"])
+@pytest.mark.parametrize("form", [np.asarray, observed])
+def test_objects_that_are_compared_with_no_other_are_told(kind: str, form: Any, tmp_path: Path) -> None:
+    matrix = S.copy() if kind == "similarity" else 1.0 - S
+    for alone, which in (([3], "row 3 to any other row is observed"), ([3, 8], "2 rows .*, the first of them row 3")):
+        lacking = matrix.copy()
+        lacking[alone], lacking[:, alone] = np.nan, np.nan
+        lacking[3, 3] = matrix[3, 3]
+        with pytest.warns(UserWarning, match=f"X: no {kind} of {which}"):
+            SimForestClassifier(kind=kind, n_estimators=2).fit(form(lacking), Y)
+    assert told_of_alone(matrix, kind) == told_of_alone(np.full((4, 4), np.nan), kind) == ""
+    if form is np.asarray:
+        write_array(str(tmp_path / "a.zarr"), "S", lacking.shape, lacking.dtype, [lacking])
+        write_array(str(tmp_path / "a.zarr"), "y", Y.shape, Y.dtype, [Y])
+        reading = SIMILARITIES if kind == "similarity" else DISSIMILARITIES
+        wanted = [
+            Wanted("similarity", f"{tmp_path}/a.zarr/S", Role.MATRIX, reading),
+            Wanted("labels", f"{tmp_path}/a.zarr/y", Role.TRUTH, AS_IT_IS),
+        ]
+        place = StagingPlace(str(tmp_path / "job"), ScratchFolder(tmp_path / "scratch"))
+        with pytest.warns(UserWarning, match=f"S: no {kind} of 2 rows to any other row is observed, the first of them"):
+            stage_arrays(wanted, TruthKind.LABELS, place)
+
+
+def test_similarities_that_are_not_symmetric_are_no_features() -> None:
+    ranks = np.argsort(np.argsort(-S, axis=1), axis=1)
+    shares = S - np.eye(90)
+    shares /= shares.sum(axis=1, keepdims=True)
+    nearest = (ranks < 10) & (ranks > 0)
+    loads = S * RNG.uniform(0.1, 9.0, 90)
+    for matrix in (-ranks, shares, nearest, nearest * S, loads, loads.T, loads - np.diag(np.diag(loads)), S):
+        assert told_of_features(matrix) == ""
+    assert told_of_features(np.full((20, 20), np.nan)) == ""
+    assert told_of_features(np.where(np.eye(20) > 0, RNG.random(20), np.nan)) == ""
+
+
 def test_similarities_in_one_order_are_not_told() -> None:
     cosine = X @ X.T / np.outer(*[np.linalg.norm(X, axis=1)] * 2)
     right = {
@@ -47,7 +110,6 @@ def test_similarities_in_one_order_are_not_told() -> None:
         "inner products": X @ X.T,
         "cosines": cosine,
         "not symmetric": S + 0.3 * RNG.random(S.shape),
-        "random": RNG.normal(size=S.shape),
         "equal": np.ones((5, 5)),
         "identity": np.eye(6),
         "the reverse": np.eye(6)[::-1],  # is symmetric, too

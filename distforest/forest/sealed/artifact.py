@@ -59,7 +59,7 @@ from distforest.forest.leaf_kinds import (
 from distforest.forest.leaves import COSTS, MAX_CLASS_WEIGHT
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.forest.path_lengths import PathLengths
-from distforest.forest.sealed.files import ONE_FILE, SealedFiles, is_one_file, sealed_files, whole_archive
+from distforest.forest.sealed.files import ONE_FILE, SealedFiles, in_words, is_one_file, sealed_files, whole_archive
 from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.sources.arrays import array_in, create_array
@@ -291,7 +291,7 @@ def _read_manifest(address: str, files: SealedFiles) -> Manifest:
     except (OSError, ValueError) as error:
         if may_pass(error, address):
             raise
-        raise ArtifactError(f"{address}: no sealed forest here ({MANIFEST} cannot be read: {error})") from error
+        raise ArtifactError(f"{address}: no sealed forest here ({in_words(error, MANIFEST)})") from error
     try:
         manifest: object = json.loads(raw, parse_constant=_refuse_number, parse_float=_finite_number)
     except (ValueError, RecursionError) as error:

@@ -160,9 +160,27 @@ def sealed_files(address: str) -> Iterator[SealedFiles]:
             fs, path = store_of(address)
             size = file_size(fs, path, MAX_FILE_BYTES)
         except (ValueError, *LASTING_ERRORS) as error:
-            raise ArtifactError(f"{address}: no sealed forest here ({error})") from error
+            raise ArtifactError(f"{address}: no sealed forest here ({in_words(error, 'file')})") from error
         with fs.open(path, "rb") as file:
             yield ArchiveFiles(checked_archive(address, file, size))
+
+
+def in_words(error: Exception, wanted: str) -> str:
+    """What went wrong with a file that was to be read, without the numbers of the system.
+
+    Examples
+    --------
+    >>> in_words(NotADirectoryError(20, "Not a directory"), "manifest.json")
+    'a file is in the place of the folder; give the folder, or the .zip, that a fit or `save` has written'
+    """
+    cure = "give the folder, or the .zip, that a fit or `save` has written"
+    if isinstance(error, FileNotFoundError):
+        return f"there is no {wanted}; {cure}"
+    if isinstance(error, NotADirectoryError):
+        return f"a file is in the place of the folder; {cure}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{wanted} cannot be read: {error.strerror}"
+    return f"{wanted} cannot be read: {error}"
 
 
 def _is_folder(address: str) -> bool:

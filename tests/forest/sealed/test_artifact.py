@@ -190,12 +190,14 @@ def test_a_manifest_that_is_none_is_refused(content: bytes, damaged: SealedOf) -
 
 
 def test_what_is_no_forest_is_refused(tmp_path: Path, damaged: SealedOf) -> None:
-    assert "no sealed forest here" in refusal(tmp_path / "nowhere")
-    assert "no sealed forest here" in refusal(tmp_path)
+    cure = "give the folder, or the .zip, that a fit or `save` has written)"
+    for nowhere in (tmp_path / "nowhere", tmp_path):
+        assert refusal(nowhere).endswith(f": no sealed forest here (there is no manifest.json; {cure}")
+    assert refusal(tmp_path / "no.zip").endswith(f": no sealed forest here (there is no file; {cure}")
     zarr.open_group(str(tmp_path / "group.zarr"), mode="w")
     assert "no sealed forest here" in refusal(tmp_path / "group.zarr")
     (tmp_path / "file").write_bytes(b"x")
-    assert "no sealed forest here" in refusal(tmp_path / "file")
+    assert refusal(tmp_path / "file").endswith(f"no sealed forest here (a file is in the place of the folder; {cure}")
     path = damaged("labels")
     (path / "manifest.json").unlink()
     (path / "manifest.json").mkdir()

@@ -176,7 +176,7 @@ def test_a_flipped_bit_or_a_cut_is_refused_or_changes_nothing(
     ("content", "said"),
     [
         (b"", "at most|it does not end as a zip archive does"),
-        (b"PK\5\6" + bytes(18), "manifest.json cannot be read: no manifest.json in the file"),
+        (b"PK\5\6" + bytes(18), "there is no manifest.json"),
         (b"PK\5\6" + b"\xff" * 18, "a directory of at most"),
         (b"not a zip archive, and long enough for one", "it does not end as a zip archive does"),
     ],
