@@ -1,15 +1,15 @@
 """Batch scoring: rows or pairs from Zarr through a sealed forest, answers as chunks to Zarr.
 
-Where a function is asked for similarities, all objects are routed first, in one place: the tasks then read their nodes,
-and no pair is paid for by two of them.
+Where a function is asked for similarities, all objects are routed first (`distforest.jobs.routed_objects`): the tasks
+then read their nodes, and no pair is paid for by two of them.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -17,36 +17,30 @@ import numpy as np
 
 from distforest.errors import warn_caller
 from distforest.forest.learned_rows import LEARNED_ROWS
-from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import is_over_pairs
-from distforest.forest.table import route
 from distforest.jobs import answers
-from distforest.jobs.asked import VOTERS, Asked, opened_forest
-from distforest.jobs.cluster import Clock, Cluster, Stream, Work
+from distforest.jobs.asked import Asked
+from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.neighbor_room import Limit, room_for_neighbors
 from distforest.jobs.outline import Outline, outline
+from distforest.jobs.routed_objects import routed_objects
 from distforest.jobs.seen_queries import SeenQueries, told_of_learned, told_of_queries
 from distforest.jobs.sides import own_distances
 from distforest.sources.arrays import ENCODING, create_array, open_array, row_blocks, writable_array, write_array
 from distforest.sources.files.ids import IDS, TEXT_ENCODING
-from distforest.sources.lazy.source import Objects, joined
-from distforest.sources.staging import read_objects
-from distforest.stores.building import NODES, Building, mark_of, new_group
+from distforest.stores.building import Building, mark_of
 from distforest.stores.claims import owned
 from distforest.stores.folder import Folder
 from distforest.stores.groups import check_name, seal_group
-from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new, job_folder
+from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from distforest.forest.forest import Forest
-    from distforest.forest.leaf_index import LeafIndex
     from distforest.jobs.cluster import Watch
     from distforest.jobs.own_distances import OwnDistances
     from distforest.jobs.question import Question
     from distforest.sources.guarded import ZarrArray
-    from distforest.sources.lazy.source import LazySource
     from distforest.stores.claims import Claim
 
 
@@ -58,9 +52,6 @@ ANSWERS_PER_TASK = 1 << 22
 
 QUERIES_PER_TASK, QUERY_BYTES_PER_TASK = 1 << 16, 1 << 28
 """The most queries of a task, and their bytes as trees read them; more of both if a chunk holds more."""
-
-ROUTED_ROWS = 1 << 12
-"""Objects that are routed together, and rows in a chunk of their nodes."""
 
 
 @dataclass(frozen=True)
@@ -153,49 +144,121 @@ def score(
     """
     check_name(output)
     check_apart(output, question.addresses())
-    with owned(output, "another scoring", claim) as own, ExitStack() as stack:
+    with owned(output, "another scoring", claim) as owner, ExitStack() as stack:
         limit = Limit(cluster.memory_limit, cluster.threads)
-        if question.callback is None:  # else the forest is needed here, to ask
-            [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey"))
-        else:
-            found = outline(question)
-        part_rows, step = _parts_and_step(found, limit)
-        for told in found.told:
-            warn_caller(told)
-        for_own = stack.enter_context(own_distances(question, found.digest, output, folder, cluster))
-        seal = partial(_seal, question, found, for_own)
-        tag = found.digest[:16] if for_own is None else f"{found.digest[:16]}-{for_own.sha256[:16]}"
+        found = _surveyed(question, cluster, limit)
+        room = _parts_and_step(found, limit)
+        own = stack.enter_context(own_distances(question, found.digest, output, folder, cluster))
+        answering = _Answering.of(question, output, found, own, folder)
+        if answering.was_done():
+            return answering.scored
+        names = answering.begun_earlier(overwrite)
+        with routed_objects(question, found, output, cluster, watch) as routed:
+            learned = answering.answer(answering.tasks(*room, routed), names, cluster, watch)
+        owner.take()  # another job may have taken the output over, if this one was frozen for long
+        answering.publish(learned, overwrite)
+    return answering.scored
+
+
+def _surveyed(question: Question, cluster: Cluster, limit: Limit) -> Outline:
+    """The form of the answers, with what is told of the arrays that are read."""
+    if question.callback is None:  # else the forest is needed here, to ask
+        [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey"))
+    else:
+        found = outline(question)
+    for told in found.told:
+        warn_caller(told)
+    return found
+
+
+@dataclass(frozen=True)
+class _Answering:
+    """A question whose answers are on their way to an output.
+
+    Attributes
+    ----------
+    question, output, found, own
+        What is asked, where the answers go, their form, and what is known of the ground truth, if anything is asked.
+    building
+        Where the answers are written until they are whole.
+    done
+        The folder that records which tasks are done; None without a folder of the job.
+    """
+
+    question: Question
+    output: str
+    found: Outline
+    own: OwnDistances | None
+    building: Building
+    done: Folder | None
+
+    @classmethod
+    def of(
+        cls, question: Question, output: str, found: Outline, own: OwnDistances | None, folder: Folder | None
+    ) -> _Answering:
+        """Of a job with a folder of its own, if it has one."""
+        tag = found.digest[:16] if own is None else f"{found.digest[:16]}-{own.sha256[:16]}"
         here = folder.within(f"answers-{tag}.zarr") if folder else None
-        building = Building.of(output, ANSWERS_KIND, seal(is_complete=False), here)
-        done = folder.within(f"done-{tag}") if folder else None
-        names, said = set(done.names()) if done else set(), mark_of(output, ANSWERS_KIND)
-        if names and said == seal() and (building.is_in_place or not building.folder.exists()):
-            return _scored(output, found, for_own)  # by an earlier run, which ended before it could say so
-        if not building.folder.exists(GROUP):
-            names = set()
-        if not (building.is_in_place and said == building.mark):
-            check_new(output, ANSWERS_KIND, overwrite)
-        with _routed(question, found, output, cluster, watch) as routed:
-            of_all, run = (question, found.digest, building.address), uuid4().hex
-            made = partial(ScoreTask, routed=routed, done=done, run=run, part_rows=part_rows, own=for_own)
-            tasks = [made(*of_all, *span, n_queries=found.n_answers) for span in _spans(found, step)]
-            missing = [task for task in tasks if task.name not in names]
-            if len(missing) == len(tasks):
-                if done:
-                    done.remove()  # marks of tasks of another size
-                _prepare(building, found)
-            work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
-            seen = [*cluster.each(answer_rows, missing, work), *_seen_earlier(done, tasks, missing)]
-            learned = told_of_learned(seen)
-            for told in filter(None, [*told_of_queries(seen, found), learned]):
-                warn_caller(f"{question.called}: {told}")
-        own.take()  # another job may have taken the output over, if this one was frozen for long
+        building = Building.of(output, ANSWERS_KIND, _seal(question, found, own, is_complete=False), here)
+        return cls(question, output, found, own, building, folder.within(f"done-{tag}") if folder else None)
+
+    @property
+    def scored(self) -> Scored:
+        """What is said of the answers at the end."""
+        shapes = {name: _shape(self.found, tail) for name, (_, tail) in self.found.arrays.items()}
+        if self.found.columns is not None:
+            shapes[ROW_STARTS] = (self.found.n_answers + 1,)
+        ids = {} if self.found.ids is None else {IDS: tuple(open_array(self.found.ids).shape)}
+        return Scored(self.output, self.found.digest, shapes | ids, self.own)
+
+    @property
+    def sealed(self) -> dict[str, Any]:
+        """What the attributes of the whole answers say."""
+        return _seal(self.question, self.found, self.own)
+
+    def was_done(self) -> bool:
+        """Whether an earlier run of the job has published the answers, and ended before it could say so."""
+        if not self.done or not self.done.names() or mark_of(self.output, ANSWERS_KIND) != self.sealed:
+            return False
+        return self.building.is_in_place or not self.building.folder.exists()
+
+    def begun_earlier(self, overwrite: bool) -> set[str]:
+        """The names of the tasks that an earlier run has done; refuses an output that is not to be replaced."""
+        names = set(self.done.names()) if self.done and self.building.folder.exists(GROUP) else set()
+        if not (self.building.is_in_place and mark_of(self.output, ANSWERS_KIND) == self.building.mark):
+            check_new(self.output, ANSWERS_KIND, overwrite)
+        return names
+
+    def tasks(self, part_rows: int | None, step: int, routed: str | None) -> list[ScoreTask]:
+        """All tasks, each of ``step`` answers; the other arguments are those of `ScoreTask`."""
+        of_all, run = (self.question, self.found.digest, self.building.address), uuid4().hex
+        made = partial(ScoreTask, routed=routed, done=self.done, run=run, part_rows=part_rows, own=self.own)
+        return [made(*of_all, *span, n_queries=self.found.n_answers) for span in _spans(self.found, step)]
+
+    def answer(self, tasks: Sequence[ScoreTask], names: set[str], cluster: Cluster, watch: Watch | None) -> str:
+        """Run the tasks that are not done, tell what was seen of all queries, and return what is told of learned rows.
+
+        ``names`` are those of the tasks that are done.
+        """
+        missing = [task for task in tasks if task.name not in names]
+        if len(missing) == len(tasks):
+            if self.done:
+                self.done.remove()  # marks of tasks of another size
+            _prepare(self.building, self.found)
+        work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
+        seen = [*cluster.each(answer_rows, missing, work), *_seen_earlier(self.done, tasks, missing)]
+        learned = told_of_learned(seen)
+        for told in filter(None, [*told_of_queries(seen, self.found), learned]):
+            warn_caller(f"{self.question.called}: {told}")
+        return learned
+
+    def publish(self, learned: str, overwrite: bool) -> None:
+        """Seal the answers, and put them where they belong."""
         of_learned = {LEARNED_ROWS: learned} if learned else {}
-        seal_group(building.address, {**_attributes(found), **of_learned, "distforest": seal()})
-        if not building.is_in_place:
-            check_new(output, ANSWERS_KIND, overwrite)
-        building.publish()
-    return _scored(output, found, for_own)
+        seal_group(self.building.address, {**_attributes(self.found), **of_learned, "distforest": self.sealed})
+        if not self.building.is_in_place:
+            check_new(self.output, ANSWERS_KIND, overwrite)
+        self.building.publish()
 
 
 def _parts_and_step(found: Outline, limit: Limit) -> tuple[int | None, int]:
@@ -220,14 +283,6 @@ def _shape(found: Outline, tail: tuple[int, ...]) -> tuple[int, ...]:
     return (found.n_answers, *tail)
 
 
-def _scored(output: str, found: Outline, own: OwnDistances | None) -> Scored:
-    shapes = {name: _shape(found, tail) for name, (_, tail) in found.arrays.items()}
-    if found.columns is not None:
-        shapes[ROW_STARTS] = (found.n_answers + 1,)
-    ids = {} if found.ids is None else {IDS: tuple(open_array(found.ids).shape)}
-    return Scored(output, found.digest, shapes | ids, own)
-
-
 def _seal(question: Question, found: Outline, own: OwnDistances | None, is_complete: bool = True) -> dict[str, Any]:
     """What the attributes of the answers say."""
     of_sides = {} if own is None else {"sides": own.sides, "truth": own.sha256}
@@ -239,88 +294,6 @@ def _attributes(found: Outline) -> dict[str, Any]:
     if found.columns is None:
         return {}
     return {ENCODING: "csr_matrix", "encoding-version": "0.1.0", "shape": [found.n_answers, found.columns]}
-
-
-@contextmanager
-def _routed(
-    question: Question, found: Outline, output: str, cluster: Cluster, watch: Watch | None
-) -> Iterator[str | None]:
-    """Route what a question is about into a group in its output's job folder, for as long as tasks read it.
-
-    None where no function is asked: each task then routes its own rows.
-    """
-    if question.callback is None:
-        yield None
-        return
-    # This imports the growth of trees, which takes half a second, and no other question needs it.
-    from distforest.jobs.lockstep import BoundSimilarity, check_origin, warn_of_change  # noqa: PLC0415
-
-    about, forest = _about(question), opened_forest(question.forest, found.digest)
-    training = read_objects(question.training) if question.training else np.arange(forest.n_columns)
-    objects = Objects.of(training, reduce(joined, (part.objects[part.numbers] for part in about)))
-    lazy = question.callback.lazy()
-    check_origin(forest, lazy, objects)
-    warn_of_change(forest, lazy)
-    code = question.callback.code(lazy)
-    supplied = BoundSimilarity(lazy, training, cluster if isinstance(cluster, Stream) else None, code)
-    folder = Folder(job_folder(output)).within(NODES)
-    try:
-        new_group(folder.address, {})  # before anything is paid for: it can be written
-        votes = forest.nearest_votes and answers.ANSWERS[question.answer].is_predicted
-        with supplied.source(objects, "scoring", None) as source:
-            _route(forest, source, about, folder.address, forest.training_index if votes else None, watch)
-        yield folder.address
-    finally:
-        folder.remove()
-
-
-@dataclass(frozen=True, eq=False)
-class _About:
-    """Objects of a question: all at one address, and the row numbers of those that are routed."""
-
-    name: str
-    objects: np.ndarray
-    numbers: np.ndarray
-
-
-def _about(question: Question) -> list[_About]:
-    """The objects that are routed: the queries, or those of them in a pair, and the reference."""
-    queries, row = read_objects(question.queries), answers.ANSWERS[question.answer]
-    numbers = np.arange(len(queries))
-    if row.of_pairs:
-        numbers = np.unique(np.asarray(open_array(str(question.pairs))[...]))
-    about = [_About("queries", queries, numbers)]
-    if "reference" in row.takes and question.reference:
-        reference = read_objects(question.reference)
-        about.append(_About("reference", reference, np.arange(len(reference))))
-    return about
-
-
-def _route(
-    forest: Forest, source: LazySource, about: list[_About], target: str, index: LeafIndex | None, watch: Watch | None
-) -> None:
-    """Write the nodes of each part, shape (n, n_trees), block by block; the source has the routed objects in order.
-
-    With the ``index`` of the training rows also those of them that vote for the one part that there is then.
-    """
-    blocks = [
-        (part.name, part.numbers[first : first + ROUTED_ROWS])
-        for part in about
-        for first in range(0, len(part.numbers), ROUTED_ROWS)
-    ]
-    for part in about:
-        for name in (part.name, VOTERS) if index is not None else (part.name,):
-            create_array(target, name, (len(part.objects), forest.n_trees), np.dtype(np.int32), ROUTED_ROWS)
-    clock, first = Clock(Work("route", weight=lambda block: len(block[1]), watch=watch), blocks), 0
-    for name, numbers in blocks:
-        rows = np.arange(first, first + len(numbers), dtype=np.int32)
-        nodes = route(forest.table, source, rows)
-        writable_array(target, name).set_orthogonal_selection((numbers, slice(None)), nodes.T)
-        if index is not None:
-            voters = nearest_members(nodes, index, source, rows)
-            writable_array(target, VOTERS).set_orthogonal_selection((numbers, slice(None)), voters.T)
-        first += len(rows)
-        clock.tick((name, numbers), None)
 
 
 def _step(found: Outline) -> int:
