@@ -33,6 +33,7 @@ from functools import cache, partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import llvmlite
 import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
@@ -134,10 +135,10 @@ def _index_of_today(load: Callable[[], dict[object, str]], dispatcher: Any) -> d
 def stamp_of(dispatcher: Any) -> str:
     """A stamp of all that the machine code of a kernel is made of; Numba's own is that of the kernel's file alone.
 
-    It follows from the files of the kernel and of all kernels that it calls, and from the constants that these read,
-    which other files may define.
+    It follows from the files of the kernel and of all kernels that it calls, from the constants that these read, which
+    other files may define, and from the version of what compiles.
     """
-    made_of, waiting = set[object](), [dispatcher]
+    made_of, waiting = set[object]({llvmlite.__version__}), [dispatcher]
     while waiting:
         one = waiting.pop()
         own = (one.py_func.__module__, one.py_func.__qualname__, one._cache._impl.locator.get_source_stamp())
