@@ -626,12 +626,11 @@ def _warning_of_roots(problem: Bound, forest: Forest) -> str:
 
 
 def _recoding(fitted: Schema, found: Schema, where: str) -> Reordering | None:
-    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns of what is not read."""
-    recoding = fitted.recoding(found, where)
-    if recoding is not None:
-        for told in fitted.told_of(found, recoding):
-            warn_caller(f"{where}: {told}")
-    return recoding
+    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns as `told_of`."""
+    recoding = fitted.reordering(found, where)
+    for told in fitted.told_of(found, recoding):
+        warn_caller(f"{where}: {told}")
+    return None if recoding.changes_nothing else recoding
 
 
 def _plain(value: Value) -> Value:

@@ -209,7 +209,8 @@ def ingest(
         Words of a csv file for a missing value, instead of the usual ones; an empty cell always is one.
     unit
         What stands before or after the numbers of a csv file and is left out, such as ``"%"`` or ``"EUR"``; a sequence
-        gives several. All numbers of a column need the same unit, or none.
+        gives several. All numbers of a column need the same unit, or none. ``feature_encodings`` keeps it, and so does
+        a forest.
     n_features
         Number of features of a libsvm file; None: as its highest index says. A file of queries may lack the last
         features of the training file.

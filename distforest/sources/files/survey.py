@@ -20,6 +20,7 @@ from distforest.sources.files.cells import (
     MISSING_NUMBERS,
     CellFormat,
     cell_numbers,
+    first_unit,
     is_dated,
     is_numeric,
     is_text,
@@ -332,7 +333,8 @@ class _Decision:
         if only in ("date", "zoned date"):
             return self._of_dates(dtype, only == "zoned date" or bool(arrow.is_timestamp(kind) and kind.tz))
         self._told_of_numbers()
-        return FeatureColumn(self.name, ColumnKind.BOOLEAN if only == "boolean" else ColumnKind.NUMBER, dtype)
+        kind = ColumnKind.BOOLEAN if only == "boolean" else ColumnKind.NUMBER
+        return FeatureColumn(self.name, kind, dtype, unit=next(iter(own.units), ""))
 
     def _refused(self, row: int, words: str) -> InputError:
         return InputError(f"{self.table.place(row, self.position)}, column {quoted(self.name)}: {words}")
@@ -557,7 +559,7 @@ def _summary(column: FeatureColumn, own: _Seen) -> ColumnSummary:
     elif column.kind == ColumnKind.BOOLEAN:
         contents = "false, true"
     elif np.isfinite(own.low):
-        contents = f"{own.low:.10g} to {own.high:.10g}"
+        contents = f"{own.low:.10g} to {own.high:.10g} {column.unit}".rstrip()
     return ColumnSummary(column.name, "feature", str(column.kind), own.n_missing, contents, tuple(own.first))
 
 
@@ -566,6 +568,25 @@ def column_blocks(table: Table, positions: Sequence[int], rows_at_once: int) -> 
     for arrays in table.batches(positions):
         for first in range(0, len(arrays[0]), rows_at_once):
             yield [array.slice(first, rows_at_once) for array in arrays]
+
+
+def number_column(table: Table, position: int, cells: CellFormat) -> FeatureColumn:
+    """A column as one of numbers, all of which need the unit of the first."""
+    return FeatureColumn(table.columns[position], unit=first_units(table, [position], cells).get(position, ""))
+
+
+def first_units(table: Table, positions: Sequence[int], cells: CellFormat) -> dict[int, str]:
+    """The unit of the first number of each column that has one, by position; nothing is read if no unit is named."""
+    units: dict[int, str] = {}
+    if not cells.units:
+        return units
+    for arrays in table.batches(positions):
+        for position, array in zip(positions, arrays, strict=True):
+            if position not in units and (unit := first_unit(array, cells)) is not None:
+                units[position] = unit
+        if len(units) == len(positions):
+            break
+    return units
 
 
 def table_blocks(table: Table) -> Iterator[pa.RecordBatch]:
@@ -592,15 +613,17 @@ def texts_in(table: Table, role: str, name: str) -> list[str]:
 def numbers_in(table: Table, role: str, name: str, cells: CellFormat | None = None) -> Floats:
     """The numbers of a column, all of them in memory; raises InputError for what is no finite number."""
     position, n_rows = position_of(table, role, name), 0
-    blocks = [np.empty(0)]
+    blocks, form = [np.empty(0)], cells or CellFormat()
+    column = number_column(table, position, form)
     for [array] in table.batches([position]):
-        values, faults = cell_numbers(FeatureColumn(name), array, cells or CellFormat())
+        values, faults = cell_numbers(column, array, form)
         bad = ~np.isfinite(values)
         first = faults.first if faults.first >= 0 else int(bad.argmax()) if bad.any() else -1
         if first >= 0:
             found = quoted(str(texts_of(array)[first].as_py()))
             where = f"{table.place(n_rows + first, position)}, column {quoted(name)}"
-            raise InputError(f"{where}: a finite number was expected, found {found}; correct it, or leave its row out")
+            expected = f"{where}: a finite number{column.told_unit} was expected"
+            raise InputError(f"{expected}, found {found}; correct it, or leave its row out")
         blocks.append(values)
         n_rows += len(values)
     return np.concatenate(blocks)
