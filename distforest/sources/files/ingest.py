@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeGuard
@@ -176,7 +176,7 @@ def ingest(
     pairs
         Two columns that say of which rows a pair is, ``pairs``, int64 of shape (n, 2): by the numbers of these rows,
         from 0, or by their names. Labels, targets and weights are then those of pairs; other columns are left out
-        unless ``columns`` names them.
+        unless ``columns`` names them, and a warning lists them unless ``drop`` does.
     rows
         The group of the rows of which ``pairs`` are, or its ``X`` or ``y``: their names, if they have any, else their
         number. None: numbers, however large.
@@ -336,7 +336,8 @@ def _read_measured(
     pairs, n_rows = pairs_of_rows_at(table, roles.pairs, rows)
     matrix = matrix_of_measured(table, pairs, measured_values(table, roles.value, cells), n_rows)
     arrays, attributes = csr_arrays(matrix)
-    return [_held(name, part) for name, part in arrays.items()], attributes
+    first, *others = (_held(name, part) for name, part in arrays.items())
+    return [replace(first, warning=roles.told), *others], attributes
 
 
 def _held(name: str, values: np.ndarray) -> PlannedArray:

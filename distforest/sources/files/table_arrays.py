@@ -103,7 +103,7 @@ def arrays_of_table(
     """
     arrays = [_features_of(table, roles, cells, block_bytes)] if roles.features else []
     if roles.pairs:
-        arrays.append(_pairs_of(table, roles.pairs, rows))
+        arrays.append(replace(_pairs_of(table, roles.pairs, rows), warning=roles.told))
         if roles.label is not None:
             _refuse_own_links(table, roles.pairs)
     if roles.label is not None:
