@@ -196,6 +196,12 @@ FORM_OPTIONS = (
     ),
     click.option("--quote", metavar="CHAR", help='Character around cells of a csv file, or none.  [default: "]'),
     click.option("--encoding", metavar="NAME", help="Encoding of a csv file, such as cp1252.  [default: UTF-8]"),
+    click.option(
+        "--skip-rows",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Number of lines above the table in a csv file, such as a title.  [default: 0]",
+    ),
 )
 """How the rows of a table of text are parted into cells."""
 

@@ -344,3 +344,12 @@ def test_names_that_a_table_lacks_are_told(home: Path) -> None:
         judge("proba.parquet", "called.csv", label="kind", n_resamples=0)
     judge("numbered.csv", "called.csv", label="kind", n_resamples=0)
     judge("p.csv", None, label="kind", n_resamples=0)
+
+
+def test_a_title_above_the_truth_is_skipped(home: Path) -> None:
+    Path("titled.csv").write_text(f"Plants\n{Path('turned.csv').read_text()}")
+    found = judge("proba.parquet", "titled.csv", label="kind", text=TextOptions(skip_rows=1))
+    assert found.measures == judge("proba.parquet", "turned.csv", label="kind").measures
+    asked = ["evaluate", "proba.parquet", "titled.csv", "--label", "kind"]
+    assert "give --skip-rows 1" in CliRunner().invoke(cli.main, asked).stderr
+    assert CliRunner().invoke(cli.main, [*asked, "--skip-rows", "1"]).exit_code == 0

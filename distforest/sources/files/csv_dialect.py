@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import brief, text_bytes
 from distforest.sources.files.tables import is_number
@@ -30,21 +31,25 @@ MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM
 
 @dataclass(frozen=True)
 class Dialect:
-    """What separates and encloses cells, and how characters are encoded."""
+    """What separates and encloses cells, how characters are encoded, and how many lines stand above the table."""
 
     separator: str = ","
     quote: str | None = '"'
     encoding: str = "utf-8-sig"
+    skip_rows: int = 0
 
     @classmethod
-    def of(cls, path: str, separator: str | None, quote: str | None, encoding: str | None) -> Dialect:
+    def of(
+        cls, path: str, separator: str | None, quote: str | None, encoding: str | None, skip_rows: int | None = None
+    ) -> Dialect:
         """The dialect of a file, by options, its suffix and its mark; raises InputError for an unknown option."""
         stem = re.sub(r"\.(gz|bz2|xz)$", "", path.lower())
         usual = "\t" if stem.endswith((".tsv", ".tab")) else ","
         if quote is not None and quote not in QUOTES:
             raise InputError(f"quote must be one of {', '.join(map(repr, QUOTES))}, found {quote!r}")
         given = usual if separator is None else separator_of(separator)
-        return cls(given, QUOTES['"' if quote is None else quote], _encoding_of(path, encoding))
+        above = 0 if skip_rows is None else whole("skip_rows", skip_rows, 0)
+        return cls(given, QUOTES['"' if quote is None else quote], _encoding_of(path, encoding), above)
 
 
 def _encoding_of(path: str, option: str | None) -> str:

@@ -52,6 +52,7 @@ INGEST_OPTIONS = {
     **dict.fromkeys((own.name for own in fields(RoleOptions)), ("a column of a csv, Parquet or Arrow file", TABLES)),
     **dict.fromkeys((own.name for own in fields(TextOptions)), ("the cells of a csv file", ("csv",))),
     "header": ("the first row of a csv file", ("csv",)),
+    "skip_rows": ("the lines above the table in a csv file", ("csv",)),
 }
 """The purpose of each option, and the formats that have it."""
 
@@ -115,6 +116,7 @@ def ingest(
     date_format: str | Sequence[str] | None = None,
     missing: Sequence[str] | None = None,
     unit: str | Sequence[str] | None = None,
+    skip_rows: int | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
     name: str | None = None,
@@ -211,6 +213,8 @@ def ingest(
         What stands before or after the numbers of a csv file and is left out, such as ``"%"`` or ``"EUR"``; a sequence
         gives several. All numbers of a column need the same unit, or none. ``feature_encodings`` keeps it, and so does
         a forest.
+    skip_rows
+        How many lines stand above the table in a csv file, such as a title; they are not read. None: 0.
     n_features
         Number of features of a libsvm file; None: as its highest index says. A file of queries may lack the last
         features of the training file.
@@ -258,7 +262,7 @@ def ingest(
         *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value, object),
     )
     words = None if missing is None else tuple(missing)
-    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, unit)
+    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, unit, skip_rows)
     options = _Options(name, n_features, zero_based, roles, text)
     options.check(source, kind)
     check_target(group, overwrite)

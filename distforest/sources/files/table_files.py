@@ -54,6 +54,7 @@ class TextOptions:
     date_format: str | Sequence[str] | None = None
     missing: tuple[str, ...] | None = None
     unit: str | Sequence[str] | None = None
+    skip_rows: int | None = None
 
     def given(self) -> dict[str, object]:
         """The options that are given, by name."""
@@ -168,5 +169,5 @@ def open_table(
     """Open a file or folder as a table; raises InputError."""
     if kind != "csv":
         return ArrowTable.open(source, kind, max_bytes)
-    dialect = Dialect.of(source, text.separator, text.quote, text.encoding)
+    dialect = Dialect.of(source, text.separator, text.quote, text.encoding, text.skip_rows)
     return CsvTable.open(source, dialect, label, text.header, max_bytes)
