@@ -29,6 +29,7 @@ from distforest.sources.files.cells import (
     texts_of,
 )
 from distforest.sources.files.csv_dialect import hint_at_separator
+from distforest.sources.files.faults import FoundFaults
 from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.roles import position_of
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn
@@ -135,7 +136,7 @@ class FoundColumns:
 
 
 def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns:
-    """Find the kind of each feature; raises InputError for a column of two kinds, with the line, or of none."""
+    """Find the kind of each feature; raises InputError for columns of two kinds, with the line, or of none."""
     seen = {position: _Seen() for position in roles.features}
     for arrays in table.batches(roles.features):
         for (position, own), array in zip(seen.items(), arrays, strict=True):
@@ -145,9 +146,11 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
     n_rows = next(iter(seen.values())).n_rows
     if n_rows == 0:
         raise InputError(f"{table.path}: rows were expected, found none")
-    columns = tuple(
-        _Decision(table, position, own, cells).column(position in roles.categorical) for position, own in seen.items()
-    )
+    columns, faults = [], FoundFaults()
+    for position, own in seen.items():
+        with faults.noted():
+            columns.append(_Decision(table, position, own, cells).column(position in roles.categorical))
+    faults.check()
     if cells.date_format and not any(column.kind == ColumnKind.DATE for column in columns):
         cure = f"give `date_format='COLUMN={cells.date_format}'` if they are written in digits alone"
         warn_caller(f"{table.path}: no column holds dates like {quoted(cells.date_format)}; {cure}")
@@ -157,7 +160,7 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
     last = LastRow(n_rows, np.array([own.n_missing for own in seen.values()]), lacks)
     if told := last.told(table, tuple(seen), [column.name for column in columns]):
         warn_caller(f"{table.path}: {told}")
-    return FoundColumns(columns, tuple(map(_summary, columns, seen.values())), n_rows)
+    return FoundColumns(tuple(columns), tuple(map(_summary, columns, seen.values())), n_rows)
 
 
 def _see(own: _Seen, array: pa.Array, as_category: bool, cells: CellFormat) -> None:

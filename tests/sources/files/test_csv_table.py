@@ -17,7 +17,7 @@ import zarr
 from sklearn.datasets import load_iris
 
 from distforest import read_ids
-from distforest.errors import InputError
+from distforest.errors import FaultsError, InputError
 from distforest.sources.files import bounds, table_arrays
 from distforest.sources.files.ingest import ingest
 
@@ -375,3 +375,29 @@ def test_rows_to_skip_that_are_none_or_all_are_refused(write: Write, refused: Re
     assert "`skip_rows` is for the lines above the table in a csv file" in refused(
         write("a.libsvm", "1 1:2\n"), skip_rows=1
     )
+
+
+DIRTY = """shop,size,rate,seen,sold,kind,price
+a,1,5 %,2024-01-01,3,x,"1,5"
+b,few,6 %,01/02/2024,4,,"2,5"
+c,3,0.07,2024-01-03,many,y,"3,5"
+"""
+
+
+def test_the_first_faults_of_all_columns_are_told_at_once(write: Write, tmp_path: Path) -> None:
+    with pytest.raises(FaultsError) as caught:
+        ingest(write("dirty.csv", DIRTY), f"{tmp_path}/d.zarr", label="kind", weight="sold", unit="%")
+    expected = {"size": "few", "rate": "0.07", "seen": "01/02/2024", "price": "1,5", "kind": "", "sold": "many"}
+    assert [re.findall(r"column '(\w+)': .* found '(.*?)'", fault) for fault in caught.value.faults] == [
+        [pair] for pair in expected.items()
+    ]
+    assert not Path(f"{tmp_path}/d.zarr").exists()
+
+
+def test_faults_of_many_columns_are_few_lines(write: Write, tmp_path: Path) -> None:
+    """What one option mends is told once; no more than ten columns are looked at, as each is found by reading."""
+    for n_columns, told in ((9, ["a0 (and so in 8 other columns)"]), (12, ["a0 (and so in 9 other columns)", "more"])):
+        rows = [";".join(f"a{k}" for k in range(n_columns)), *[";".join(["1,5"] * n_columns)] * 2]
+        with pytest.raises(FaultsError) as caught:
+            ingest(write("points.csv", "\n".join(rows)), f"{tmp_path}/d.zarr", separator=";")
+        assert [re.sub(r"^.*(a0)'.*(?= \(and)|^.* may be ", r"\1", own) for own in caught.value.faults] == told
