@@ -14,7 +14,7 @@ from distforest.sources.files.bounds import brief, text_bytes
 from distforest.sources.files.tables import is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": "blanks"}
 """Usual separators of cells, and their names in messages."""
@@ -96,6 +96,30 @@ def hint_at_separator(separator: str, cell: str, alone: bool) -> str:
     word = "tab" if other == "\t" else other
     taken = SEPARATORS.get(separator, repr(separator))
     return f"; cells are read as separated by {taken}; if they are by {SEPARATORS[other]}, give `separator={word!r}`"
+
+
+def told_of_separator(separator: str, texts: Collection[str]) -> str:
+    """A warning of texts, alone in their rows, in each of which the same other separator stands equally often; else "".
+
+    Commas and blanks are not looked at, as sentences have them.
+
+    Examples
+    --------
+    >>> told_of_separator(",", ["shop;size", "x;1"])
+    "each value has 1 of the semicolons that may separate columns; if they do, give `separator=';'`"
+    >>> told_of_separator(",", ["red; blue", "green"])
+    ''
+    """
+    counts = {one: {text.count(one) for text in texts} for one in (";", "\t", "|") if one != separator}
+    found = next(
+        ((one, min(own)) for one, own in counts.items() if len(own) == 1 and len(texts) > 1 and min(own)), None
+    )
+    if found is None:
+        return ""
+    one, n_found = found
+    word = "tab" if one == "\t" else one
+    says = f"each value has {n_found:,} of the {SEPARATORS[one]} that may separate columns"
+    return f"{says}; if they do, give `separator={word!r}`"
 
 
 def is_headed(path: str, label: str | None, cells: list[str], below: list[str]) -> bool:

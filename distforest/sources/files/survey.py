@@ -28,7 +28,7 @@ from distforest.sources.files.cells import (
     plain,
     texts_of,
 )
-from distforest.sources.files.csv_dialect import hint_at_separator
+from distforest.sources.files.csv_dialect import hint_at_separator, told_of_separator
 from distforest.sources.files.faults import FoundFaults
 from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.roles import position_of
@@ -446,6 +446,9 @@ class _Decision:
         """Tell what may be read otherwise than it was meant."""
         own, where = self.seen, f"{self.table.path}: column {quoted(self.name)}"
         if told := told_of_spellings(own.words, "categories"):
+            warn_caller(f"{where}: {told}")
+        dialect = getattr(self.table, "dialect", None)
+        if dialect and len(self.table.columns) == 1 and (told := told_of_separator(dialect.separator, own.words)):
             warn_caller(f"{where}: {told}")
         n_words = sum(own.words.values())
         if may_be_names and len(own.words) == n_words > FEW:

@@ -401,3 +401,12 @@ def test_faults_of_many_columns_are_few_lines(write: Write, tmp_path: Path) -> N
         with pytest.raises(FaultsError) as caught:
             ingest(write("points.csv", "\n".join(rows)), f"{tmp_path}/d.zarr", separator=";")
         assert [re.sub(r"^.*(a0)'.*(?= \(and)|^.* may be ", r"\1", own) for own in caught.value.faults] == told
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_a_title_above_columns_of_another_separator_is_told(mark: str, write: Write, tmp_path: Path) -> None:
+    """All of the table was one column of categories under its title, without a word."""
+    rows = "shop;kind;size\nx;y;1\nz;y;3\n".replace(";", mark)
+    with pytest.warns(UserWarning, match=r"'Sales': each value has 2 of the \w+ that may separate columns; if they do"):
+        ingest(write("sheet.csv", f"Sales\n{rows}"), f"{tmp_path}/sheet.zarr")
+    ingest(write("texts.csv", "text\nred; blue\ngreen\n"), f"{tmp_path}/texts.zarr")
