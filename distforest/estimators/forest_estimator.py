@@ -293,6 +293,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             dates = learned_dates(rows) if reset else {}
             schema = Schema(tuple(dates.values())) if reset else self._schema()
             rows = rows if schema is None else dates_as_numbers(rows, schema)
+            if schema is not None and not reset and (told := schema.told_of_no_units()):
+                warn_caller(f"X: {told}")
         encoded = self._encoded(rows, reset)
         checked = self._numeric_rows(rows, reset) if encoded is None else encoded
         if dates and (plain := self._schema()) is not None:

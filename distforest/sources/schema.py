@@ -437,6 +437,10 @@ class Schema:
         told = told_of_superfluous(recoding.superfluous), _told_of_unseen(unseen), told_of_lone_units(both)
         return [*filter(None, told)]
 
+    def told_of_no_units(self) -> str:
+        """A warning that rows which tell no units are taken to have those of this schema; empty if it has none."""
+        return told_of_lone_units([(own, replace(own, unit="")) for own in self.columns])
+
     def reordering(self, found: Schema, where: str) -> Reordering:
         """How rows with the schema ``found`` become rows of this one, by the names of the columns.
 

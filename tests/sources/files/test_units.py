@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -101,6 +102,8 @@ def test_a_forest_keeps_the_units_of_its_columns(write: Write, tmp_path: Path) -
     ingest(write("plain.csv", "rate,size\n5.2,1\n"), f"{tmp_path}/named.zarr")
     with pytest.warns(UserWarning, match="column 'rate' has the unit '%' in the forest and none here"):
         forest.predict(f"{tmp_path}/named.zarr/X")
+    with pytest.warns(UserWarning, match="X: column 'rate' has the unit '%' in the forest and none here"):
+        forest.predict(pd.DataFrame({"rate": [0.052], "size": [1]}))
 
 
 def test_files_that_are_scored_have_the_units_of_the_forest(write: Write) -> None:
