@@ -50,8 +50,8 @@ BLOCK_BYTES = 1 << 20
 
 def _reader(stream: TextIO, dialect: Dialect) -> _Reader:
     """A reader of what stands below the lines above the table; it counts lines from there."""
-    for _ in range(dialect.skip_rows):
-        stream.readline()
+    for _ in islice(stream, dialect.skip_rows):
+        pass
     quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
     return csv.reader(stream, delimiter=dialect.separator, quotechar=dialect.quote, quoting=quoting, strict=True)
 

@@ -368,9 +368,9 @@ def test_a_message_about_a_title_tells_how_many_lines_to_skip(title: str, write:
 
 def test_rows_to_skip_that_are_none_or_all_are_refused(write: Write, refused: Refused) -> None:
     table = write("a.csv", "a,b\n1,2\n")
-    assert "rows were expected below the first 2 lines, found none; give a smaller `skip_rows`" in refused(
-        table, skip_rows=2
-    )
+    for n_lines, told in ((2, "2"), (1 << 62, "4,611,686,018,427,387,904")):
+        expected = f"rows were expected below the first {told} lines, found none; give a smaller `skip_rows`"
+        assert expected in refused(table, skip_rows=n_lines)
     assert "skip_rows must be" in refused(table, skip_rows=-1)
     assert "`skip_rows` is for the lines above the table in a csv file" in refused(
         write("a.libsvm", "1 1:2\n"), skip_rows=1
