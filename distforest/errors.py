@@ -4,7 +4,8 @@
 
     DistforestError
     ├── InputError (ValueError)      data or a parameter that cannot be used, noticed before work starts
-    │   ├── SpecError                a job spec with faults: all of them at once
+    │   ├── FaultsError              several faults of one input: all of them at once
+    │   │   └── SpecError            a job spec with faults
     │   └── ConflictError            a request that conflicts with the jobs that exist
     ├── NotFoundError                there is no such job
     ├── ArtifactError                a forest that is damaged, of an unknown format, or no forest
@@ -38,15 +39,19 @@ class InputError(DistforestError, ValueError):
     """Data or a parameter cannot be used; the message says what was expected, what was found, and what to do."""
 
 
-class SpecError(InputError):
-    """A job spec has faults; ``faults`` lists all of them, in the order of the file."""
+class FaultsError(InputError):
+    """One input has several faults, such as the columns of a table; ``faults`` lists them in the order of the input."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
         super().__init__("\n".join(self.faults))
 
-    def __reduce__(self) -> tuple[type[SpecError], tuple[tuple[str, ...]]]:
+    def __reduce__(self) -> tuple[type[FaultsError], tuple[tuple[str, ...]]]:
         return type(self), (self.faults,)
+
+
+class SpecError(FaultsError):
+    """A job spec has faults; ``faults`` lists all of them, in the order of the file."""
 
 
 class ConflictError(InputError):

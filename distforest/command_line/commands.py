@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import click
 
 from distforest.command_line.exits import exit_code
-from distforest.errors import DistforestError, InterruptedJobError, MemoryLimitError, NotDoneError, SpecError
+from distforest.errors import DistforestError, FaultsError, InterruptedJobError, MemoryLimitError, NotDoneError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -92,7 +92,7 @@ def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
     ``more`` are further entries of the JSON object.
     """
     interrupted = isinstance(error, (KeyboardInterrupt, InterruptedJobError))
-    messages = error.faults if isinstance(error, SpecError) else [str(error) or "ended by Ctrl-C or another signal"]
+    messages = error.faults if isinstance(error, FaultsError) else [str(error) or "ended by Ctrl-C or another signal"]
     faults = [as_typed(message, _command_of(ctx)) for message in messages]
     for fault in faults:
         click.echo(f"{'interrupted' if interrupted else 'error'}: {printable(fault)}", err=True)
@@ -196,6 +196,12 @@ FORM_OPTIONS = (
     ),
     click.option("--quote", metavar="CHAR", help='Character around cells of a csv file, or none.  [default: "]'),
     click.option("--encoding", metavar="NAME", help="Encoding of a csv file, such as cp1252.  [default: UTF-8]"),
+    click.option(
+        "--skip-rows",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Number of lines above the table in a csv file, such as a title.  [default: 0]",
+    ),
 )
 """How the rows of a table of text are parted into cells."""
 

@@ -304,6 +304,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             dates = learned_dates(rows) if reset else {}
             schema = Schema(tuple(dates.values())) if reset else self._schema()
             rows = rows if schema is None else dates_as_numbers(rows, schema)
+            if schema is not None and not reset and (told := schema.told_of_no_units()):
+                warn_caller(f"X: {told}")
         encoded = self._encoded(rows, reset)
         checked = self._numeric_rows(rows, reset) if encoded is None else encoded
         if dates and (plain := self._schema()) is not None:
@@ -653,12 +655,11 @@ def _warning_of_roots(problem: Bound, forest: Forest) -> str:
 
 
 def _recoding(fitted: Schema, found: Schema, where: str) -> Reordering | None:
-    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns of what is not read."""
-    recoding = fitted.recoding(found, where)
-    if recoding is not None:
-        for told in fitted.told_of(found, recoding):
-            warn_caller(f"{where}: {told}")
-    return recoding
+    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns as `told_of`."""
+    recoding = fitted.reordering(found, where)
+    for told in fitted.told_of(found, recoding):
+        warn_caller(f"{where}: {told}")
+    return None if recoding.changes_nothing else recoding
 
 
 def _plain(value: Value) -> Value:

@@ -6,6 +6,7 @@ how often each row was drawn; of pairs the points are drawn, and a pair weighs a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from distforest.forest.learned_rows import LEARNED_ROWS
 from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
-from distforest.sources.files.ids import IDS, ids_beside, names_of_rows
+from distforest.sources.files.ids import IDS, WHOLE, ids_beside, names_of_rows
 from distforest.sources.files.measured_pairs import measured_values
 from distforest.sources.files.queries import is_file_of_rows
 from distforest.sources.files.roles import each_name, position_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Measure = Callable[[Floats], float]
+    _Pair = tuple[str, ...]
 
 ANSWER_OF_ARRAY = {"prediction": "predict", "proba": "proba"}
 """The answer that a group holds, by the name of its array."""
@@ -46,6 +48,13 @@ PREDICTION, PROBA = "prediction", "proba_"
 
 PAIR_LEFT, PAIR_RIGHT, PAIR_DISTANCE, NUMBERED = "left_", "right_", "distance", "row"
 """How the columns of pairs begin, which end with what names the rows, or with ``"row"`` for their numbers."""
+
+
+PAIRS_TOLD = 3
+"""The most pairs that a message lists."""
+
+WITH_POINT = re.compile(r"^(-?\d+)\.0+$")
+"""A whole number as a column of floats may write it, 7.0."""
 
 
 @dataclass(frozen=True)
@@ -335,9 +344,10 @@ class _Known:
         if self.place == answers.place:
             return np.arange(n_rows)
         if answers.names is not None and (own := self._names(answers.names[0], n_rows)) is not None:
-            if list(own) == list(answers.names[1]):
+            own, wanted = _written_alike(own, answers.names[1])
+            if own == wanted:
                 return np.arange(n_rows)  # so a name that occurs twice does no harm
-            return _numbers_of(answers.names[1], _numbers_by_name(own, self.place), self.place)
+            return _numbers_of(wanted, _numbers_by_name(own, self.place), self.place)
         if n_rows != answers.n_rows:
             expected = f"what is true of {counted(answers.n_rows, 'row')} of {answers.place} was expected"
             cure = "give the rows that were scored, in their order"
@@ -357,6 +367,21 @@ class _Known:
         ids = open_array(address)
         attributes = dict(ids.attrs)
         return names_of_rows(np.asarray(ids[...]), attributes) if attributes.get("column") == column else None
+
+
+def _written_alike(names: Sequence[str], others: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Both as they are, but 7.0 is 7 if all names of the other side are whole numbers.
+
+    Examples
+    --------
+    >>> _written_alike(["7.0", "8.0"], ["8", "7"]), _written_alike(["7.0"], ["v8"])
+    ((['7', '8'], ['8', '7']), (['7.0'], ['v8']))
+    """
+    if all(map(WHOLE.fullmatch, others)):
+        names = [WITH_POINT.sub(r"\1", name) for name in names]
+    if all(map(WHOLE.fullmatch, names)):
+        others = [WITH_POINT.sub(r"\1", name) for name in others]
+    return list(names), list(others)
 
 
 def _numbers_by_name(names: Sequence[str], place: str) -> dict[str, int]:
@@ -527,8 +552,9 @@ def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Ba
             f"{known.place}: a table with the column {quoted(word)} was expected, as pairs name their points"
         )
     names = [str(number) for number in range(len(labels))] if word == NUMBERED else texts_in(known.table(), "id", word)
-    numbers = _numbers_by_name(names, known.place)
-    left, right = (_numbers_of(side, numbers, known.place) for side in sides)
+    names, wanted = _written_alike(names, [name for side in sides for name in side])
+    numbers = _numbers_of(wanted, _numbers_by_name(names, known.place), known.place)
+    left, right = numbers.reshape(2, -1)
     apart = left != right
     left, right = left[apart], right[apart]
     area = weighted_auc(-answers.as_numbers()[apart], labels[left] == labels[right])
@@ -544,10 +570,7 @@ def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Ba
 
 def _of_measured(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Weigh]:
     """Rank correlation, R2 and RMSE of distances of pairs that were measured; the others are left out, and told."""
-    measured = _measured_distances(answers, known)
-    assert answers.pairs is not None  # noqa: S101  (the caller has looked)
-    _, *sides = answers.pairs
-    asked = [tuple(sorted(pair)) for pair in zip(*sides, strict=True)]
+    asked, measured = _measured_distances(answers, known)
     rows = [row for row, pair in enumerate(asked) if pair in measured and pair[0] != pair[1]]
     if not rows:
         one, other = (" and ".join(map(quoted, pair)) for pair in (asked[0], next(iter(measured))))
@@ -555,9 +578,10 @@ def _of_measured(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], 
             f"{known.place}: distances of the pairs of {answers.place} were expected, found none of them; "
             f"its first pair is {one}, and here {other}"
         )
-    if lacking := len(asked) - len(rows):
-        found = f"{counted(lacking, 'pair')} of {answers.place} {are(lacking)} left out"
-        warn_caller(f"{known.place}: {found}, without a distance here")
+    if lacking := [pair for pair in asked if pair not in measured and pair[0] != pair[1]]:
+        listed = ", ".join(" and ".join(map(quoted, pair)) for pair in lacking[:PAIRS_TOLD])
+        found = f"{len(lacking):,} of {counted(len(asked), 'pair')} of {answers.place} {are(len(lacking))} left out"
+        warn_caller(f"{known.place}: {found}, without a distance here, such as {listed}")
     true = np.array([measured[asked[row]] for row in rows])
     predicted = answers.as_numbers()[rows]
     names, points = np.unique(np.array([asked[row] for row in rows]), return_inverse=True)
@@ -572,8 +596,8 @@ def _of_measured(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], 
     return measures, baseline, len(rows), weights
 
 
-def _measured_distances(answers: _Answers, known: _Known) -> dict[tuple[str, ...], float]:
-    """The mean measured distance of each pair, whose names are in order; raises InputError."""
+def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], dict[_Pair, float]]:
+    """The pairs of the answers, and the mean distance of each measured pair; names are in order. Raises InputError."""
     assert answers.pairs is not None  # noqa: S101  (the caller has looked)
     if not known.is_table:
         raise InputError(f"{known.place}: a table of measured pairs was expected, as pairs name their points")
@@ -586,15 +610,22 @@ def _measured_distances(answers: _Answers, known: _Known) -> dict[tuple[str, ...
             f"{known.place}: two columns that name a pair were expected, found {found}; name them as `pairs`, or give "
             "the `label` of points"
         )
-    sides = [texts_in(table, "pairs", name) for name in columns]
+    sides = [text for name in columns for text in texts_in(table, "pairs", name)]
+    names, wanted = _written_alike(sides, [name for side in answers.pairs[1:] for name in side])
     values = measured_values(table, position_of(table, "target", str(known.target)), known.text.cells())
-    found_values: dict[tuple[str, ...], list[float]] = {}
-    for pair, value in zip(zip(*sides, strict=True), values.tolist(), strict=True):
+    found_values: dict[_Pair, list[float]] = {}
+    for pair, value in zip(_pairs_in_order(names), values.tolist(), strict=True):
         if not np.isnan(value):
-            found_values.setdefault(tuple(sorted(pair)), []).append(value)
+            found_values.setdefault(pair, []).append(value)
     if not found_values:
         raise InputError(f"{known.place}: measured pairs were expected, found none")
-    return {pair: float(np.mean(of_pair)) for pair, of_pair in found_values.items()}
+    return _pairs_in_order(wanted), {pair: float(np.mean(of_pair)) for pair, of_pair in found_values.items()}
+
+
+def _pairs_in_order(names: Sequence[str]) -> list[_Pair]:
+    """Pairs, of which the first names come first and then the second ones; the names of each pair in order."""
+    half = len(names) // 2
+    return [tuple(sorted(pair)) for pair in zip(names[:half], names[half:], strict=True)]
 
 
 def weighted_spearman(one: Floats, other: Floats) -> Measure:

@@ -30,6 +30,7 @@ from distforest.pictures.out_of_bag import error_curve, out_of_bag_roc
 from distforest.pictures.repetition import repetition
 from distforest.pictures.svg_charts import SVGChart, column_chart, in_digits, line_chart, matrix_as_png
 from distforest.pictures.tree_shapes import TreeShapes
+from distforest.sources.opening import opened_array
 from distforest.sources.row_kinds import input_in_words
 from distforest.sources.truth import Truth, TruthKind
 
@@ -145,8 +146,24 @@ def _truth(forest: Forest, given: object) -> Truth:
     """Read a truth as the forest has learned; labels if it was taught pairs or nothing."""
     learned = forest.meaning.leaf.learned
     if learned in (TruthKind.LINKS, TruthKind.NOTHING):
-        return Truth.of(given, TruthKind.LABELS)
+        return _labels(forest, given)
     return scoring.truth_as_learned(forest, given)
+
+
+def _labels(forest: Forest, given: object) -> Truth:
+    """Read labels of rows of which a forest was taught nothing, or pairs; raises InputError for anything else."""
+    rows = f"labels of {counted(forest.n_training, _noun(forest))}"
+    cure = "give the array of labels, such as the y that `distforest ingest --label` writes"
+    opened = opened_array(given)
+    shape = tuple(np.shape(opened) if isinstance(opened, Sequence) else getattr(opened, "shape", ()))
+    if len(shape) == 2:
+        raise InputError(f"truth: {rows} were expected, found an array of shape {shape}; {cure}")
+    truth = Truth.of(opened, TruthKind.LABELS)
+    n_classes = len(truth.classes or ())
+    if truth.kind is TruthKind.LABELS and n_classes in (1, len(truth.values)):
+        found = "one label for all rows" if n_classes == 1 else "another label in each row, as of numbers"
+        raise InputError(f"truth: {rows} were expected, some equal and some not, found {found}; {cure}")
+    return truth
 
 
 def _noun(forest: Forest) -> str:

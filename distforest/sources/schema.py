@@ -69,6 +69,7 @@ class FeatureColumn:
     categories
         The categories of a category column, each of them once: number k stands for ``categories[k]``.
     unit, origin
+        Of a column of numbers: the unit beside them in the file, such as "%"; empty if none stood there.
         Of a date column: a date is the number of ``unit`` ("days" or "seconds") since ``origin``, a date in ISO 8601.
         It ends with "Z" if the column has a time zone; its dates are then counted in UTC.
 
@@ -107,6 +108,11 @@ class FeatureColumn:
         return self.origin.endswith("Z")
 
     @property
+    def told_unit(self) -> str:
+        """The unit that its numbers must have, as a part of a message; empty without one."""
+        return f" with the unit {self.unit!r}" if self.unit and self.kind == ColumnKind.NUMBER else ""
+
+    @property
     def is_boolean(self) -> bool:
         """Whether it holds True and False, by its kind or, in a data frame, by its dtype."""
         return self.kind == ColumnKind.BOOLEAN or (
@@ -129,9 +135,9 @@ class FeatureColumn:
         return counts
 
     def encoding(self) -> dict[str, Any]:
-        """What its numbers stand for, as JSON; empty for numbers."""
+        """What its numbers stand for, as JSON; empty for numbers without a unit."""
         if self.kind == ColumnKind.NUMBER:
-            return {}
+            return {"kind": str(self.kind), "unit": self.unit} if self.unit else {}
         return {
             "kind": str(self.kind),
             **({"categories": list(self.categories)} if self.kind == ColumnKind.CATEGORY else {}),
@@ -139,8 +145,8 @@ class FeatureColumn:
         }
 
     def told(self) -> str:
-        """Its name, with its dtype or else its kind if that is known."""
-        shown = self.dtype or (str(self.kind) if self.kind != ColumnKind.NUMBER else "")
+        """Its name, with its dtype or else its kind if that is known, or the unit of its numbers."""
+        shown = self.dtype or (self.unit if self.kind == ColumnKind.NUMBER else str(self.kind))
         return f"{self.name} ({shown})" if shown else self.name
 
 
@@ -339,7 +345,7 @@ class Schema:
 
     @property
     def encodings(self) -> dict[str, dict[str, Any]]:
-        """What the numbers of columns stand for that are no numbers, by the decimal position of the column, as JSON."""
+        """What the numbers of columns stand for that are no plain numbers, by the decimal position, as JSON."""
         return {str(place): own for place, column in enumerate(self.columns) if (own := column.encoding())}
 
     def first(self, n_columns: int) -> Schema:
@@ -365,7 +371,7 @@ class Schema:
 
     def is_short(self) -> bool:
         """Whether it is short enough for a forest to keep."""
-        texts = [text for column in self.columns for text in (column.name, column.dtype, *column.categories)]
+        texts = [text for own in self.columns for text in (own.name, own.dtype, own.unit, *own.categories)]
         lengths = [*map(len, texts)]
         return sum(lengths) <= MAX_CHARACTERS and max(lengths, default=0) <= MAX_LENGTH
 
@@ -404,7 +410,9 @@ class Schema:
         self.check_names(found, where)
         if not self.reordering(found, where).changes_nothing:
             both = zip(self.columns, found.columns, strict=True)
-            name = next(own.name for own, other in both if own.encoding() != other.encoding())
+            name = next(
+                own.name for own, other in both if own.kind == other.kind and own.encoding() != other.encoding()
+            )
             expected = (
                 f"the forest's features were expected; column {name!r} has other categories, or other dates, there"
             )
@@ -416,16 +424,22 @@ class Schema:
         return None if recoding.changes_nothing else recoding
 
     def told_of(self, found: Schema, recoding: Reordering) -> list[str]:
-        """Warnings of found columns that are superfluous, and of categories that this schema does not list.
+        """Warnings of found columns that are superfluous, of categories that this schema does not list, and of units.
 
         ``recoding`` is the `reordering` of the found columns.
         """
+        both = [*zip(self.columns, (found.columns[k] for k in recoding.positions), strict=True)]
         unseen = {
             own.name: more
-            for own, other in zip(self.columns, (found.columns[k] for k in recoding.positions), strict=True)
+            for own, other in both
             if own.kind == ColumnKind.CATEGORY and (more := set(other.categories) - set(own.categories))
         }
-        return [*filter(None, (told_of_superfluous(recoding.superfluous), _told_of_unseen(unseen)))]
+        told = told_of_superfluous(recoding.superfluous), _told_of_unseen(unseen), told_of_lone_units(both)
+        return [*filter(None, told)]
+
+    def told_of_no_units(self) -> str:
+        """A warning that rows which tell no units are taken to have those of this schema; empty if it has none."""
+        return told_of_lone_units([(own, replace(own, unit="")) for own in self.columns])
 
     def reordering(self, found: Schema, where: str) -> Reordering:
         """How rows with the schema ``found`` become rows of this one, by the names of the columns.
@@ -515,6 +529,29 @@ def _told_of_unseen(unseen: Mapping[str, set[str]]) -> str:
     return f"{which} ({min(more)[:80]!r}){others}; they count as missing"
 
 
+def told_of_lone_units(both: Sequence[tuple[FeatureColumn, FeatureColumn]]) -> str:
+    """A warning of numbers of which the forest or what is read knows a unit, and the other none; empty without any.
+
+    ``both`` are the forest's column and the one that is read.
+
+    Examples
+    --------
+    >>> told_of_lone_units([(FeatureColumn("rate", unit="%"), FeatureColumn("rate"))])
+    "column 'rate' has the unit '%' in the forest and none here; its numbers are taken as they are, so make sure that
+    they are in the same unit"
+    """
+    lone = [(own, other) for own, other in both if own.kind == other.kind == ColumnKind.NUMBER]
+    lone = [(own, other) for own, other in lone if own.unit != other.unit]
+    if not lone:
+        return ""
+    own, other = lone[0]
+    units = f"the unit {own.unit!r} in the forest and none here" if own.unit else f"the unit {other.unit!r} here"
+    units += "" if own.unit else " and none in the forest"
+    more = f", and {counted(len(lone) - 1, 'other column')} too" if lone[1:] else ""
+    cure = "its numbers are taken as they are, so make sure that they are in the same unit"
+    return f"column {own.name!r} has {units}{more}; {cure}"
+
+
 def _check_strings(key: str, values: list[object], expected: str) -> None:
     if not all(isinstance(value, str) for value in values):
         raise InputError(f"{key}: {expected} was expected, found another type")
@@ -522,10 +559,15 @@ def _check_strings(key: str, values: list[object], expected: str) -> None:
 
 def _checked(key: str, encoding: object) -> dict[str, Any]:
     """The fields of an encoded column; raises InputError."""
-    fields = {"category": {"kind", "categories"}, "boolean": {"kind"}, "date": {"kind", "unit", "origin"}}
+    fields = {
+        "category": {"kind", "categories"},
+        "boolean": {"kind"},
+        "date": {"kind", "unit", "origin"},
+        "number": {"kind", "unit"},
+    }
     kind = encoding.get("kind") if isinstance(encoding, dict) else None
     if not isinstance(encoding, dict) or not isinstance(kind, str) or fields.get(kind) != set(encoding):
-        raise InputError(f"{key}: a category, a boolean or a date was expected, found {str(encoding)[:200]}")
+        raise InputError(f"{key}: a category, a boolean, a date or a unit was expected, found {str(encoding)[:200]}")
     if kind == "category":
         return {
             "kind": ColumnKind.CATEGORY,
@@ -533,6 +575,8 @@ def _checked(key: str, encoding: object) -> dict[str, Any]:
         }
     if kind == "date":
         return {"kind": ColumnKind.DATE, **_checked_dates(key, encoding["unit"], encoding["origin"])}
+    if kind == "number":
+        return {"unit": _checked_unit(f"{key}.unit", encoding["unit"])}
     return {"kind": ColumnKind.BOOLEAN}
 
 
@@ -560,6 +604,23 @@ def _checked_dates(key: str, unit: object, origin: object) -> dict[str, str]:
     return {"unit": str(unit), "origin": str(origin)}
 
 
+def _checked_unit(key: str, unit: object) -> str:
+    if not isinstance(unit, str) or not is_unit(unit) or len(unit) > MAX_LENGTH:
+        raise InputError(f"{key}: what stands beside a number, such as '%', was expected, found {str(unit)[:80]!r}")
+    return unit
+
+
+def is_unit(text: str) -> bool:
+    """Whether a text may stand beside a number, and is no part of it.
+
+    Examples
+    --------
+    >>> [is_unit(text) for text in ("%", "kg/m", "", "e", "m2", "-")]
+    [True, True, False, False, False, False]
+    """
+    return text == text.strip() != "" and text not in ("e", "E") and not any(c.isdigit() or c in "+-" for c in text)
+
+
 def _check_kind(own: FeatureColumn, found: FeatureColumn, where: str) -> None:
     """Refuse a column whose numbers stand for something else; a boolean is a number too."""
     numbers = {ColumnKind.NUMBER, ColumnKind.BOOLEAN}
@@ -568,6 +629,9 @@ def _check_kind(own: FeatureColumn, found: FeatureColumn, where: str) -> None:
             f"{where}: column {own.name!r}: {own.kind} values were expected, found {found.kind} values; "
             "give what the forest was trained on"
         )
+    if own.kind == found.kind == ColumnKind.NUMBER and own.unit != found.unit and own.unit and found.unit:
+        expected = f"{where}: column {own.name!r}: numbers with the unit {own.unit!r} were expected"
+        raise InputError(f"{expected}, found the unit {found.unit!r}; give what the forest was trained on")
     if own.kind == ColumnKind.DATE and own.in_utc != found.in_utc:
         zones = ("dates with a time zone", "dates without one")
         expected, other = zones if own.in_utc else zones[::-1]

@@ -191,10 +191,39 @@ def test_pairs_are_judged_by_their_measured_distances(home: Path) -> None:
 def test_pairs_that_were_not_measured_are_left_out_and_told(home: Path) -> None:
     answers, truth = measured_tables()
     answers.to_csv("pairs.csv", index=False)
+    are = r"are left out, without a distance here, such as 'n\d+' and 'n\d+', 'n\d+' and 'n\d+', 'n\d+' and 'n\d+'$"
     truth.iloc[2:].assign(apart=lambda rows: rows["apart"].where(np.arange(len(rows)) > 0)).to_csv("some.csv")
-    with pytest.warns(UserWarning, match="some.csv: 3 pairs of pairs.csv are left out"):
+    with pytest.warns(UserWarning, match=rf"some.csv: 3 of {len(answers)} pairs of pairs.csv {are}"):
         found = judge("pairs.csv", "some.csv", target="apart", pairs=["i,j"], n_resamples=0)
     assert found.n_rows == len(answers) - 3
+
+
+@pytest.mark.parametrize("where", ["answers", "truth"])
+def test_whole_numbers_are_the_same_names_with_a_point(where: str, home: Path) -> None:
+    """A column of numbers that pandas has read as floats ends each with .0; other names stay as they are."""
+    answers, truth = measured_tables()
+    numbers = {name: str(k) for k, name in enumerate(NAMES)}
+    asked, known = (table.replace(numbers) for table in (answers, truth))
+    labels = pd.DataFrame({"name": range(N), "kind": TRUE})
+    plain = answers, truth, pd.DataFrame({"name": NAMES, "kind": TRUE})
+    for name, table in zip(("pairs.csv", "truth.csv", "kinds.csv"), plain, strict=True):
+        table.to_csv(name, index=False)
+    expected = [judge("pairs.csv", "truth.csv", target="apart", pairs=["i,j"]).measures]
+    expected.append(judge("pairs.csv", "kinds.csv", label="kind").measures)
+    expected.append(judge("p.csv", "kinds.csv", label="kind").measures)
+    predicted = pd.read_csv("p.csv").replace(numbers)
+    if where == "answers":
+        asked, predicted = (table.replace(r"^(\d+)$", r"\1.0", regex=True) for table in (asked, predicted))
+    else:
+        known = known.replace(r"^(\d+)$", r"\1.0", regex=True)
+        labels["name"] = labels["name"].astype(float)
+    for name, table in zip(
+        ("pairs.csv", "truth.csv", "kinds.csv", "p.csv"), (asked, known, labels, predicted), strict=True
+    ):
+        table.to_csv(name, index=False)
+    found = [judge("pairs.csv", "truth.csv", target="apart", pairs=["i,j"]).measures]
+    found.append(judge("pairs.csv", "kinds.csv", label="kind").measures)
+    assert [*found, judge("p.csv", "kinds.csv", label="kind").measures] == expected
 
 
 def test_measured_pairs_must_be_those_of_the_answers(home: Path) -> None:
@@ -344,3 +373,12 @@ def test_names_that_a_table_lacks_are_told(home: Path) -> None:
         judge("proba.parquet", "called.csv", label="kind", n_resamples=0)
     judge("numbered.csv", "called.csv", label="kind", n_resamples=0)
     judge("p.csv", None, label="kind", n_resamples=0)
+
+
+def test_a_title_above_the_truth_is_skipped(home: Path) -> None:
+    Path("titled.csv").write_text(f"Plants\n{Path('turned.csv').read_text()}")
+    found = judge("proba.parquet", "titled.csv", label="kind", text=TextOptions(skip_rows=1))
+    assert found.measures == judge("proba.parquet", "turned.csv", label="kind").measures
+    asked = ["evaluate", "proba.parquet", "titled.csv", "--label", "kind"]
+    assert "give --skip-rows 1" in CliRunner().invoke(cli.main, asked).stderr
+    assert CliRunner().invoke(cli.main, [*asked, "--skip-rows", "1"]).exit_code == 0

@@ -280,6 +280,11 @@ def test_the_command_scores_files(home: Path) -> None:
     assert run("new.csv", "out.parquet", "--answer", "predict")[2] == (
         "error: out.parquet: a new name was expected, found a file; choose another, or allow --overwrite\n"
     )
+    (home / "titled.csv").write_text(f"Plants\n\n{Path('new.csv').read_text()}")
+    asked = "titled.csv", "titled.parquet", "--answer", "predict", "--id", "name"
+    assert "is a title, give --skip-rows 2" in run(*asked)[2]
+    assert run(*asked, "--skip-rows", "2")[0] == 0
+    assert pq.read_table("titled.parquet") == pq.read_table("out.parquet")
     assert "--id is for a file, found it with the address new.zarr/X" in run("new.zarr/X", "o.csv", "--id", "name")[2]
     assert "queries is 'new.csv'" in run("new.csv", str(home / "new.csv"), "--answer", "predict")[2]
     assert "--keep is for a table" in run("new.csv", "o.zarr", "--keep", "ok")[2]

@@ -225,6 +225,22 @@ def test_what_is_refused(home, tmp_path):
         report_page(str(forest), truth=[0, 1])
 
 
+@pytest.mark.parametrize("name", ["urerf", "rfd"])
+def test_a_truth_that_tells_nothing_of_the_rows_is_refused_in_words(home, tmp_path, name):
+    """A forest that was taught nothing, or pairs, is judged by labels; features were called a matrix not square."""
+    asked = "report", home / f"{name}.zarr", tmp_path / "b.html", "--truth"
+    code, _, err = run(*asked, home / "in.zarr/X")
+    expected = "truth: labels of 40 training (rows|points) were expected, "
+    assert code == 2
+    assert re.search(expected + r"found an array of shape \(40, 3\); give the array of labels, such as the y", err)
+    for given, found in (
+        (np.arange(40) / 7, "another label in each row, as of numbers"),
+        ([3] * 40, "one label for a"),
+    ):
+        with pytest.raises(InputError, match=f"{expected}some equal and some not, found {found}"):
+            report_page(f"{home}/{name}.zarr", truth=given)
+
+
 def test_a_report_needs_neither_distributed_nor_matplotlib(home):
     code = (
         "import sys\nfor name in ('distributed', 'matplotlib'): sys.modules[name] = None\n"

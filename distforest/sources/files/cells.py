@@ -94,6 +94,10 @@ class CellFormat:
         own = self.own_formats.get(column)
         return self if own is None else replace(self, date_format=own, own_formats={}, only_dates=True)
 
+    def with_unit(self, unit: str) -> CellFormat:
+        """The same, also with this unit beside numbers, which others have not named; as it is without one."""
+        return self if not unit or unit in self.units else replace(self, units=(*self.units, unit))
+
     @cached_property
     def number(self) -> str:
         """The regular expression of a number."""
@@ -248,7 +252,8 @@ def moments_of(array: pa.Array) -> np.ndarray:
 def cell_numbers(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> tuple[Floats, Faults]:
     """The numbers of a column as its schema says, float64, NaN where missing, and the first cell that is no such value.
 
-    A category that the column does not list is missing too; it is counted.
+    A number needs the unit of the column beside it, or none if that has none, as 5 % and 0.05 are no numbers of one
+    column. A category that the column does not list is missing too; it is counted.
     """
     if column.kind == ColumnKind.CATEGORY:
         return _codes(column, array, cells)
@@ -257,7 +262,7 @@ def cell_numbers(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> t
     texts = texts_of(array)
     missing = cells.is_missing(texts, of_numbers=True)
     readers: dict[ColumnKind, Callable[[], tuple[pa.Array, pa.Array]]] = {
-        ColumnKind.NUMBER: lambda: _numbers(texts, cells),
+        ColumnKind.NUMBER: lambda: _numbers(texts, cells.with_unit(column.unit), column.unit),
         ColumnKind.BOOLEAN: lambda: _booleans(texts),
         ColumnKind.DATE: lambda: _dates(column, texts, cells.of(column.name)),
     }
@@ -271,12 +276,20 @@ def _first(bad: np.ndarray) -> int:
     return int(bad.argmax()) if bad.any() else -1
 
 
-def _numbers(texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
+def _numbers(texts: pa.Array, cells: CellFormat, unit: str) -> tuple[pa.Array, pa.Array]:
     known = cells.is_number(texts)
-    if cells.units and pc.any(known).as_py():  # 5 % and 0.05 are no numbers of one column
-        units = cells.units_of(texts)
-        known = pc.and_(known, pc.equal(pc.fill_null(units, ""), units[pc.index(known, True).as_py()]))
+    if cells.units:
+        known = pc.and_(known, pc.equal(pc.fill_null(cells.units_of(texts), ""), unit))
     return known, cells.numbers(pc.if_else(known, texts, None))
+
+
+def first_unit(array: pa.Array, cells: CellFormat) -> str | None:
+    """The unit of the first number among texts, "" for none beside it; None without a number."""
+    if not is_text(array.type):
+        return ""
+    texts = texts_of(array)
+    first = pc.index(cells.is_number(texts), True).as_py()
+    return None if first < 0 else str(cells.units_of(texts.slice(first, 1))[0].as_py())
 
 
 def _booleans(texts: pa.Array) -> tuple[pa.Array, pa.Array]:

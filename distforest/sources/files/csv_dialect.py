@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import brief, text_bytes
 from distforest.sources.files.tables import is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": "blanks"}
 """Usual separators of cells, and their names in messages."""
@@ -30,21 +31,25 @@ MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM
 
 @dataclass(frozen=True)
 class Dialect:
-    """What separates and encloses cells, and how characters are encoded."""
+    """What separates and encloses cells, how characters are encoded, and how many lines stand above the table."""
 
     separator: str = ","
     quote: str | None = '"'
     encoding: str = "utf-8-sig"
+    skip_rows: int = 0
 
     @classmethod
-    def of(cls, path: str, separator: str | None, quote: str | None, encoding: str | None) -> Dialect:
+    def of(
+        cls, path: str, separator: str | None, quote: str | None, encoding: str | None, skip_rows: int | None = None
+    ) -> Dialect:
         """The dialect of a file, by options, its suffix and its mark; raises InputError for an unknown option."""
         stem = re.sub(r"\.(gz|bz2|xz)$", "", path.lower())
         usual = "\t" if stem.endswith((".tsv", ".tab")) else ","
         if quote is not None and quote not in QUOTES:
             raise InputError(f"quote must be one of {', '.join(map(repr, QUOTES))}, found {quote!r}")
         given = usual if separator is None else separator_of(separator)
-        return cls(given, QUOTES['"' if quote is None else quote], _encoding_of(path, encoding))
+        above = 0 if skip_rows is None else whole("skip_rows", skip_rows, 0)
+        return cls(given, QUOTES['"' if quote is None else quote], _encoding_of(path, encoding), above)
 
 
 def _encoding_of(path: str, option: str | None) -> str:
@@ -91,6 +96,30 @@ def hint_at_separator(separator: str, cell: str, alone: bool) -> str:
     word = "tab" if other == "\t" else other
     taken = SEPARATORS.get(separator, repr(separator))
     return f"; cells are read as separated by {taken}; if they are by {SEPARATORS[other]}, give `separator={word!r}`"
+
+
+def told_of_separator(separator: str, texts: Collection[str]) -> str:
+    """A warning of texts, alone in their rows, in each of which the same other separator stands equally often; else "".
+
+    Commas and blanks are not looked at, as sentences have them.
+
+    Examples
+    --------
+    >>> told_of_separator(",", ["shop;size", "x;1"])
+    "each value has 1 of the semicolons that may separate columns; if they do, give `separator=';'`"
+    >>> told_of_separator(",", ["red; blue", "green"])
+    ''
+    """
+    counts = {one: {text.count(one) for text in texts} for one in (";", "\t", "|") if one != separator}
+    found = next(
+        ((one, min(own)) for one, own in counts.items() if len(own) == 1 and len(texts) > 1 and min(own)), None
+    )
+    if found is None:
+        return ""
+    one, n_found = found
+    word = "tab" if one == "\t" else one
+    says = f"each value has {n_found:,} of the {SEPARATORS[one]} that may separate columns"
+    return f"{says}; if they do, give `separator={word!r}`"
 
 
 def is_headed(path: str, label: str | None, cells: list[str], below: list[str]) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
+from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import UNPACKERS, RowFile, check_unfolded, quoted, text_bytes
 from distforest.sources.files.csv_dialect import SEPARATORS, hint_at_separator, in_short, is_headed
@@ -40,11 +41,17 @@ if TYPE_CHECKING:
 FILL_IN = "; fill it in, or leave its row out"
 """What to do about a missing cell."""
 
+MOST_IN_TITLE = 5
+"""The most rows with fewer cells than the next one that may be a title."""
+
 BLOCK_BYTES = 1 << 20
 """Bytes of text that Arrow parses at once, at least."""
 
 
 def _reader(stream: TextIO, dialect: Dialect) -> _Reader:
+    """A reader of what stands below the lines above the table; it counts lines from there."""
+    for _ in islice(stream, dialect.skip_rows):
+        pass
     quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
     return csv.reader(stream, delimiter=dialect.separator, quotechar=dialect.quote, quoting=quoting, strict=True)
 
@@ -64,7 +71,10 @@ def _rows(file: RowFile, reader: _Reader) -> Iterator[list[str]]:
 
 @dataclass
 class _Form:
-    """What the first reading finds: numbers of rows and bytes, the first two rows, and what Arrow must know."""
+    """What the first reading finds: numbers of rows and bytes, the first two rows, and what Arrow must know.
+
+    ``n_above_full`` is the number of lines above the first row that may name all columns.
+    """
 
     first: list[str]
     second: list[str]
@@ -74,6 +84,18 @@ class _Form:
     longest: int = 0
     on_one_line: bool = True
     last_is_empty: bool = True
+    n_above_full: int | None = None
+
+    def add(self, cells: list[str], n_above: int) -> None:
+        """Take the next row into account, and how many lines stand above it."""
+        if not self.n_rows:
+            self.first = cells
+        elif self.n_rows == 1:
+            self.second = cells
+        self.last_is_empty = self.last_is_empty and (not self.n_rows or not cells[-1].strip())
+        if self.n_above_full is None and all(cell.strip() for cell in cells[1:]):
+            self.n_above_full = n_above
+        self.n_rows += 1
 
 
 @dataclass(frozen=True)
@@ -120,7 +142,8 @@ class CsvTable:
                 f"{path}: the last column has no name and no value, and is left out: lines end with a separator"
             )
             names = names[:-1]
-        return cls(path, column_names(path, names), headed, header is None, dialect, form, max_bytes)
+        title = _cure_of_title(form.n_above_full) if headed and form.n_above_full else ""
+        return cls(path, column_names(path, names, title), headed, header is None, dialect, form, max_bytes)
 
     @property
     def index(self) -> tuple[str, ...]:
@@ -144,6 +167,7 @@ class CsvTable:
             use_threads=False,
             block_size=max(BLOCK_BYTES, 2 * self.form.longest),
             column_names=names,
+            skip_rows=self.dialect.skip_rows,
             skip_rows_after_names=self.form.n_empty_before + self.headed,
             encoding={"utf-8-sig": "utf8"}.get(self.dialect.encoding, self.dialect.encoding),
         )
@@ -175,7 +199,7 @@ class CsvTable:
         with RowFile(self.path, self.max_bytes) as file, file.text("", self.dialect.encoding) as stream:
             reader = _reader(stream, self.dialect)
             next(islice(_rows(file, reader), row + self.headed, None))
-            return f"{self.path}: row {row} (line {reader.line_num})"
+            return f"{self.path}: row {row} (line {self.dialect.skip_rows + reader.line_num})"
 
 
 def _form_of(path: str, dialect: Dialect, max_bytes: int | None, header: bool | None) -> _Form:
@@ -183,35 +207,36 @@ def _form_of(path: str, dialect: Dialect, max_bytes: int | None, header: bool | 
     form = _Form([], [])
     try:
         with readable(path), RowFile(path, max_bytes) as file, file.text("", dialect.encoding) as stream:
-            reader, empty, line = _reader(stream, dialect), 0, 0
+            reader, empty, line, above = _reader(stream, dialect), 0, dialect.skip_rows, dialect.skip_rows
             try:
                 for cells in reader:
-                    file.held = 0
-                    form.on_one_line, line = form.on_one_line and reader.line_num == line + 1, reader.line_num
+                    file.held, n_above, line = 0, line, above + reader.line_num
+                    form.on_one_line = form.on_one_line and line == n_above + 1
                     if _is_empty(cells):
                         empty = empty or line
                         form.n_empty_before += not form.first
                         continue
-                    if not form.n_rows:
-                        form.first = cells
-                    elif form.n_rows == 1:
-                        form.second = cells
-                    if form.n_rows and empty and len(form.first) == 1:
+                    if form.n_rows and empty and len(form.first) == len(cells) == 1:
                         raise _at(path, f"line {empty}", f"a number was expected, found an empty line{FILL_IN}")
-                    if len(cells) != len(form.first):
-                        raise _at(path, _place(form, line, header), _wrong_length(form, dialect, cells, header))
+                    if form.n_rows and len(cells) != len(form.first):
+                        fault = _wrong_length(form, dialect, cells, header, n_above)
+                        raise _at(path, _place(form, line, header), fault)
                     if file.has_nul:
                         _check_no_nul(path, _place(form, line, header), cells)
-                    form.last_is_empty = form.last_is_empty and (not form.n_rows or not cells[-1].strip())
-                    form.n_rows += 1
+                    form.add(cells, n_above)
                     empty = 0
             except csv.Error as error:
-                raise _at(path, f"line {reader.line_num}", f"cannot be read ({error}); look at its quotes") from error
+                raise _at(
+                    path, f"line {above + reader.line_num}", f"cannot be read ({error}); look at its quotes"
+                ) from error
             form.n_bytes, form.longest = file.n_bytes, file.longest + (1 << 16)
     except InputError as error:
         if not isinstance(error.__cause__, UnicodeDecodeError):
             raise
         raise _wrong_encoding(path, dialect, error) from error.__cause__
+    if not form.first and dialect.skip_rows:
+        expected = f"rows were expected below the first {counted(dialect.skip_rows, 'line')}, found none"
+        raise InputError(f"{path}: {expected}; give a smaller `skip_rows`")
     if not form.first:
         raise InputError(f"{path}: a csv file with rows was expected, found an empty file")
     return form
@@ -259,17 +284,27 @@ def _wrong_encoding(path: str, dialect: Dialect, error: InputError) -> InputErro
     return error
 
 
-def _wrong_length(form: _Form, dialect: Dialect, cells: list[str], header: bool | None) -> str:
-    """The message about a row with more or fewer cells than the first one, with what may help."""
+def _cure_of_title(n_above: int) -> str:
+    """What may help if the first rows are no part of the table, such as a title."""
+    return f"; if what stands above line {n_above + 1} is a title, give `skip_rows={n_above}`"
+
+
+def _wrong_length(form: _Form, dialect: Dialect, cells: list[str], header: bool | None, n_above: int) -> str:
+    """The message about a row with more or fewer cells than the first one, with what may help.
+
+    ``n_above`` is the number of lines above the row.
+    """
     n_expected = len(form.first)
     fault = f"as many cells as the first row has, {n_expected}, were expected, found {len(cells)}"
+    title = _cure_of_title(n_above) if form.n_rows <= MOST_IN_TITLE and len(cells) > n_expected else ""
     if n_expected > 1 and header is not False and form.n_rows == 1 and len(cells) == n_expected + 1:
         if not cells[-1].strip():
             return f"{fault}; if all lines but the first end with a separator, let the first one do so, too"
-        return f"{fault}; if the first one names the row, as R writes it, write the file with col.names=NA, or without"
+        of_r = "; if the first one names the row, as R writes it, write the file with col.names=NA, or without"
+        return fault + of_r + title
     if n_expected > 1:
-        return fault
+        return fault + title
     whole = dialect.separator.join(cells)
     parted = any(one in form.first[0] and one in whole for one in SEPARATORS if one != dialect.separator)
     another = hint_at_separator(dialect.separator, form.first[0], alone=True) if parted else ""
-    return fault + (another or "; if the first line is above the table, leave it out")
+    return fault + another + title

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeGuard
@@ -52,6 +52,7 @@ INGEST_OPTIONS = {
     **dict.fromkeys((own.name for own in fields(RoleOptions)), ("a column of a csv, Parquet or Arrow file", TABLES)),
     **dict.fromkeys((own.name for own in fields(TextOptions)), ("the cells of a csv file", ("csv",))),
     "header": ("the first row of a csv file", ("csv",)),
+    "skip_rows": ("the lines above the table in a csv file", ("csv",)),
 }
 """The purpose of each option, and the formats that have it."""
 
@@ -115,6 +116,7 @@ def ingest(
     date_format: str | Sequence[str] | None = None,
     missing: Sequence[str] | None = None,
     unit: str | Sequence[str] | None = None,
+    skip_rows: int | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
     name: str | None = None,
@@ -176,7 +178,7 @@ def ingest(
     pairs
         Two columns that say of which rows a pair is, ``pairs``, int64 of shape (n, 2): by the numbers of these rows,
         from 0, or by their names. Labels, targets and weights are then those of pairs; other columns are left out
-        unless ``columns`` names them.
+        unless ``columns`` names them, and a warning lists them unless ``drop`` does.
     rows
         The group of the rows of which ``pairs`` are, or its ``X`` or ``y``: their names, if they have any, else their
         number. None: numbers, however large.
@@ -209,7 +211,10 @@ def ingest(
         Words of a csv file for a missing value, instead of the usual ones; an empty cell always is one.
     unit
         What stands before or after the numbers of a csv file and is left out, such as ``"%"`` or ``"EUR"``; a sequence
-        gives several. All numbers of a column need the same unit, or none.
+        gives several. All numbers of a column need the same unit, or none. ``feature_encodings`` keeps it, and so does
+        a forest.
+    skip_rows
+        How many lines stand above the table in a csv file, such as a title; they are not read. None: 0.
     n_features
         Number of features of a libsvm file; None: as its highest index says. A file of queries may lack the last
         features of the training file.
@@ -257,7 +262,7 @@ def ingest(
         *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value, object),
     )
     words = None if missing is None else tuple(missing)
-    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, unit)
+    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, unit, skip_rows)
     options = _Options(name, n_features, zero_based, roles, text)
     options.check(source, kind)
     check_target(group, overwrite)
@@ -335,7 +340,8 @@ def _read_measured(
     pairs, n_rows = pairs_of_rows_at(table, roles.pairs, rows)
     matrix = matrix_of_measured(table, pairs, measured_values(table, roles.value, cells), n_rows)
     arrays, attributes = csr_arrays(matrix)
-    return [_held(name, part) for name, part in arrays.items()], attributes
+    first, *others = (_held(name, part) for name, part in arrays.items())
+    return [replace(first, warning=roles.told), *others], attributes
 
 
 def _held(name: str, values: np.ndarray) -> PlannedArray:

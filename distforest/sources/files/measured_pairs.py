@@ -11,7 +11,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import quoted
 from distforest.sources.files.cells import cell_numbers, texts_of
-from distforest.sources.schema import FeatureColumn
+from distforest.sources.files.survey import number_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def measured_values(table: Table, position: int, cells: CellFormat) -> Floats:
     """What was measured of each pair, NaN where a cell is missing; raises InputError for what is no finite number."""
-    column, blocks, n_rows = FeatureColumn(table.columns[position]), [np.empty(0)], 0
+    column, blocks, n_rows = number_column(table, position, cells), [np.empty(0)], 0
     for [array] in table.batches([position]):
         values, faults = cell_numbers(column, array, cells)
         endless = np.isinf(values)
@@ -31,7 +31,8 @@ def measured_values(table: Table, position: int, cells: CellFormat) -> Floats:
         if first >= 0:
             found = quoted(str(texts_of(array)[first].as_py()))
             where = f"{table.place(n_rows + first, position)}, column {quoted(column.name)}"
-            raise InputError(f"{where}: a finite number was expected, found {found}; correct it, or leave its row out")
+            expected = f"{where}: a finite number{column.told_unit} was expected"
+            raise InputError(f"{expected}, found {found}; correct it, or leave its row out")
         blocks.append(values)
         n_rows += len(values)
     return np.concatenate(blocks)

@@ -14,18 +14,19 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
+from distforest.sources.files.cells import is_text
 from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
-from distforest.sources.files.survey import column_blocks
+from distforest.sources.files.survey import column_blocks, first_units
 from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array, objects_array
 from distforest.sources.files.table_files import TABLES, TextOptions, format_of, kind_by_suffix, open_table
 from distforest.sources.files.tables import LibsvmTable
-from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_superfluous
+from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_lone_units, told_of_superfluous
 from distforest.stores.outputs import OF_ZARR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -144,8 +145,11 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     others = {*kept, *dropped, *([] if id_at is None else [id_at])}
     others |= {place for place, name in enumerate(table.columns) if name in table.index}
     positions, schema, told = _features_of(table, wanted, others)
+    cells = options.text.cells_of(table)
+    found = _with_units(schema, table, positions, cells)
+    told += tuple(filter(None, [_told_of_units(schema, found, table, positions)]))
     own = tuple(dict.fromkeys(place for place in kept if place != id_at))
-    return TableQueries(table, positions, schema, options.text.cells_of(table), id_at, own, told)
+    return TableQueries(table, positions, found, cells, id_at, own, told)
 
 
 def open_objects(source: str, options: QueryOptions) -> TableQueries:
@@ -181,6 +185,25 @@ def _features_of(
         raise InputError(f"{table.path}: {expected}, found {len(rest):,} ({shown}); {cure}")
     told = f"the forest knows no names, so columns are read in their order: {shown}" if table.headed else ""
     return rest, Schema.of_names(names), (told,) if told else ()
+
+
+def _with_units(schema: Schema, table: Table, positions: Sequence[int], cells: CellFormat) -> Schema:
+    """The same columns; numbers of which the forest knows no unit have that of the first one in the table."""
+    units = first_units(table, positions, cells)
+    columns = (
+        replace(own, unit=units.get(place, "")) if own.kind == ColumnKind.NUMBER and not own.unit else own
+        for own, place in zip(schema.columns, positions, strict=True)
+    )
+    return Schema(tuple(columns))
+
+
+def _told_of_units(schema: Schema, found: Schema, table: Table, positions: Sequence[int]) -> str:
+    """A warning of columns whose unit either the forest or the table knows; a table with types can tell none."""
+    here = (
+        own if is_text(table.types[place]) else replace(own, unit="")
+        for own, place in zip(found.columns, positions, strict=True)
+    )
+    return told_of_lone_units([*zip(schema.columns, here, strict=True)])
 
 
 def _with_booleans(schema: Schema) -> Schema:
@@ -313,7 +336,7 @@ class _LibsvmQueries:
                 f"{source}: `id`, `keep` and `drop` are for columns, which a libsvm file has not; leave them out"
             )
         if wanted.schema is not None and wanted.schema.encodings:
-            raise InputError(f"{source}: a table with categories or dates was expected, found numbers in libsvm's form")
+            raise InputError(f"{source}: a table with categories, dates or units was expected, found numbers of libsvm")
         n_features, limit = wanted.n_features, options.max_bytes
         table = LibsvmTable.open(source, QUERY_BYTES, n_features, options.zero_based, limit)
         check_unfolded(source, table.n_bytes, limit)

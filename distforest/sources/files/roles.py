@@ -6,8 +6,10 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from distforest.amounts import are
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import quoted
+from distforest.sources.schema import COLUMNS_TOLD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +47,10 @@ class RoleOptions:
 
 @dataclass(frozen=True)
 class Roles:
-    """Positions of columns by what they are for; None for a role that no column has, () for no pairs."""
+    """Positions of columns by what they are for; None for a role that no column has, () for no pairs.
+
+    ``told`` is a warning of columns that are left out though nobody has said so; "" without any.
+    """
 
     features: tuple[int, ...]
     categorical: frozenset[int] = frozenset()
@@ -56,6 +61,7 @@ class Roles:
     pairs: tuple[int, ...] = ()
     value: int | None = None
     object: int | None = None
+    told: str = ""
 
     @classmethod
     def of(cls, table: Table, options: RoleOptions) -> Roles:
@@ -107,7 +113,8 @@ class Roles:
         )
         if stray := sorted(categorical - set(features)):
             raise InputError(f"{table.path}: `categorical` is for features, found {quoted(table.columns[stray[0]])}")
-        return cls(features, categorical, **found, pairs=pairs)
+        rest = [] if asked or not pairs else [name for at, name in enumerate(table.columns) if at not in others]
+        return cls(features, categorical, **found, pairs=pairs, told=_told_of_left_out(rest, options))
 
 
 def _of_pairs(table: Table, options: RoleOptions, taken: dict[int, str]) -> tuple[int, ...]:
@@ -125,6 +132,20 @@ def _of_pairs(table: Table, options: RoleOptions, taken: dict[int, str]) -> tupl
             name = quoted(table.columns[position])
             raise InputError(f"{table.path}: a column for each role was expected, found {name} for two of them")
     return positions
+
+
+def _told_of_left_out(names: Sequence[str], options: RoleOptions) -> str:
+    """A warning of columns of a table of pairs that have no role, and how they get one; "" without any."""
+    if not names:
+        return ""
+    listed = ", ".join(map(quoted, names[:COLUMNS_TOLD]))
+    listed += f" and {len(names) - COLUMNS_TOLD:,} more" if names[COLUMNS_TOLD:] else ""
+    found = f"{listed} {are(len(names))} left out"
+    if options.value is not None:
+        return f"{found}, as `value` alone is kept of each pair; give `drop` if that is meant"
+    truth = "" if options.label is not None or options.target is not None else "`label`, `target` or "
+    uses = f"`value` if it was measured of each pair, {truth}`columns` if it is a feature of pairs"
+    return f"{found}, as a row is a pair; give {uses}, or `drop`"
 
 
 def _check_measured(options: RoleOptions) -> None:

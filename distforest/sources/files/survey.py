@@ -20,6 +20,7 @@ from distforest.sources.files.cells import (
     MISSING_NUMBERS,
     CellFormat,
     cell_numbers,
+    first_unit,
     is_dated,
     is_numeric,
     is_text,
@@ -27,7 +28,8 @@ from distforest.sources.files.cells import (
     plain,
     texts_of,
 )
-from distforest.sources.files.csv_dialect import hint_at_separator
+from distforest.sources.files.csv_dialect import hint_at_separator, told_of_separator
+from distforest.sources.files.faults import FoundFaults
 from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.roles import position_of
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn
@@ -134,7 +136,7 @@ class FoundColumns:
 
 
 def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns:
-    """Find the kind of each feature; raises InputError for a column of two kinds, with the line, or of none."""
+    """Find the kind of each feature; raises InputError for columns of two kinds, with the line, or of none."""
     seen = {position: _Seen() for position in roles.features}
     for arrays in table.batches(roles.features):
         for (position, own), array in zip(seen.items(), arrays, strict=True):
@@ -144,9 +146,11 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
     n_rows = next(iter(seen.values())).n_rows
     if n_rows == 0:
         raise InputError(f"{table.path}: rows were expected, found none")
-    columns = tuple(
-        _Decision(table, position, own, cells).column(position in roles.categorical) for position, own in seen.items()
-    )
+    columns, faults = [], FoundFaults()
+    for position, own in seen.items():
+        with faults.noted():
+            columns.append(_Decision(table, position, own, cells).column(position in roles.categorical))
+    faults.check()
     if cells.date_format and not any(column.kind == ColumnKind.DATE for column in columns):
         cure = f"give `date_format='COLUMN={cells.date_format}'` if they are written in digits alone"
         warn_caller(f"{table.path}: no column holds dates like {quoted(cells.date_format)}; {cure}")
@@ -156,7 +160,7 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
     last = LastRow(n_rows, np.array([own.n_missing for own in seen.values()]), lacks)
     if told := last.told(table, tuple(seen), [column.name for column in columns]):
         warn_caller(f"{table.path}: {told}")
-    return FoundColumns(columns, tuple(map(_summary, columns, seen.values())), n_rows)
+    return FoundColumns(tuple(columns), tuple(map(_summary, columns, seen.values())), n_rows)
 
 
 def _see(own: _Seen, array: pa.Array, as_category: bool, cells: CellFormat) -> None:
@@ -332,7 +336,8 @@ class _Decision:
         if only in ("date", "zoned date"):
             return self._of_dates(dtype, only == "zoned date" or bool(arrow.is_timestamp(kind) and kind.tz))
         self._told_of_numbers()
-        return FeatureColumn(self.name, ColumnKind.BOOLEAN if only == "boolean" else ColumnKind.NUMBER, dtype)
+        kind = ColumnKind.BOOLEAN if only == "boolean" else ColumnKind.NUMBER
+        return FeatureColumn(self.name, kind, dtype, unit=next(iter(own.units), ""))
 
     def _refused(self, row: int, words: str) -> InputError:
         return InputError(f"{self.table.place(row, self.position)}, column {quoted(self.name)}: {words}")
@@ -441,6 +446,9 @@ class _Decision:
         """Tell what may be read otherwise than it was meant."""
         own, where = self.seen, f"{self.table.path}: column {quoted(self.name)}"
         if told := told_of_spellings(own.words, "categories"):
+            warn_caller(f"{where}: {told}")
+        dialect = getattr(self.table, "dialect", None)
+        if dialect and len(self.table.columns) == 1 and (told := told_of_separator(dialect.separator, own.words)):
             warn_caller(f"{where}: {told}")
         n_words = sum(own.words.values())
         if may_be_names and len(own.words) == n_words > FEW:
@@ -557,7 +565,7 @@ def _summary(column: FeatureColumn, own: _Seen) -> ColumnSummary:
     elif column.kind == ColumnKind.BOOLEAN:
         contents = "false, true"
     elif np.isfinite(own.low):
-        contents = f"{own.low:.10g} to {own.high:.10g}"
+        contents = f"{own.low:.10g} to {own.high:.10g} {column.unit}".rstrip()
     return ColumnSummary(column.name, "feature", str(column.kind), own.n_missing, contents, tuple(own.first))
 
 
@@ -566,6 +574,25 @@ def column_blocks(table: Table, positions: Sequence[int], rows_at_once: int) -> 
     for arrays in table.batches(positions):
         for first in range(0, len(arrays[0]), rows_at_once):
             yield [array.slice(first, rows_at_once) for array in arrays]
+
+
+def number_column(table: Table, position: int, cells: CellFormat) -> FeatureColumn:
+    """A column as one of numbers, all of which need the unit of the first."""
+    return FeatureColumn(table.columns[position], unit=first_units(table, [position], cells).get(position, ""))
+
+
+def first_units(table: Table, positions: Sequence[int], cells: CellFormat) -> dict[int, str]:
+    """The unit of the first number of each column that has one, by position; nothing is read if no unit is named."""
+    units: dict[int, str] = {}
+    if not cells.units:
+        return units
+    for arrays in table.batches(positions):
+        for position, array in zip(positions, arrays, strict=True):
+            if position not in units and (unit := first_unit(array, cells)) is not None:
+                units[position] = unit
+        if len(units) == len(positions):
+            break
+    return units
 
 
 def table_blocks(table: Table) -> Iterator[pa.RecordBatch]:
@@ -592,15 +619,17 @@ def texts_in(table: Table, role: str, name: str) -> list[str]:
 def numbers_in(table: Table, role: str, name: str, cells: CellFormat | None = None) -> Floats:
     """The numbers of a column, all of them in memory; raises InputError for what is no finite number."""
     position, n_rows = position_of(table, role, name), 0
-    blocks = [np.empty(0)]
+    blocks, form = [np.empty(0)], cells or CellFormat()
+    column = number_column(table, position, form)
     for [array] in table.batches([position]):
-        values, faults = cell_numbers(FeatureColumn(name), array, cells or CellFormat())
+        values, faults = cell_numbers(column, array, form)
         bad = ~np.isfinite(values)
         first = faults.first if faults.first >= 0 else int(bad.argmax()) if bad.any() else -1
         if first >= 0:
             found = quoted(str(texts_of(array)[first].as_py()))
             where = f"{table.place(n_rows + first, position)}, column {quoted(name)}"
-            raise InputError(f"{where}: a finite number was expected, found {found}; correct it, or leave its row out")
+            expected = f"{where}: a finite number{column.told_unit} was expected"
+            raise InputError(f"{expected}, found {found}; correct it, or leave its row out")
         blocks.append(values)
         n_rows += len(values)
     return np.concatenate(blocks)

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
 from distforest.sources.files.damage import readable
+from distforest.sources.files.faults import FoundFaults
 from distforest.sources.files.ids import (
     IDS,
     MAX_ID_BYTES,
@@ -32,10 +34,10 @@ from distforest.sources.files.ids import (
     rows_of_ids,
 )
 from distforest.sources.files.pair_columns import PAIRS_READ, numbers_of_rows, pairs_of_rows_in
-from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns
+from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns, number_column
 from distforest.sources.files.tables import is_number
 from distforest.sources.opening import open_matrix
-from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
+from distforest.sources.schema import ColumnKind, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -99,27 +101,36 @@ def arrays_of_table(
     ------
     InputError
         A column is of two kinds, a pair of no rows, a value is infinite, a label, target, weight or name is missing, or
-        a weight negative.
+        a weight negative. The first faults of all columns are told at once, as a FaultsError.
     """
-    arrays = [_features_of(table, roles, cells, block_bytes)] if roles.features else []
-    if roles.pairs:
-        arrays.append(_pairs_of(table, roles.pairs, rows))
-        if roles.label is not None:
-            _refuse_own_links(table, roles.pairs)
-    if roles.label is not None:
-        position = roles.label
-        arrays.append(labels_array(table.path, lambda: _labels_of(table, position, cells), table.typed))
-    for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
-        if role is not None:
-            arrays.append(_numbers_array(table, role, cells, name, what))
-    if roles.object is not None:
-        arrays.append(objects_array(table, roles.object))
-    if roles.id is not None:
-        arrays.append(ids_array(table, roles.id))
+    arrays, faults = [], FoundFaults()
+    for planned in _each_array(table, roles, cells, block_bytes, rows):
+        with faults.noted():
+            arrays.append(planned())
+    faults.check()
     if not arrays[0].shape[0]:
         raise InputError(f"{table.path}: rows were expected, found none")
     check_alike(table.path, arrays)
     return arrays
+
+
+def _each_array(
+    table: Table, roles: Roles, cells: CellFormat, block_bytes: int, rows: str | None
+) -> Iterator[Callable[[], PlannedArray]]:
+    """What plans each of the arrays: all columns that are read for one of them have their own faults."""
+    if roles.features:
+        yield lambda: _features_of(table, roles, cells, block_bytes)
+    if roles.pairs:
+        yield lambda: _pairs_of(table, roles, rows)
+    if (label := roles.label) is not None:
+        yield lambda: labels_array(table.path, lambda: _labels_of(table, label, cells), table.typed)
+    for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
+        if role is not None:
+            yield partial(_numbers_array, table, role, cells, name, what)
+    if (objects := roles.object) is not None:
+        yield lambda: objects_array(table, objects)
+    if (names := roles.id) is not None:
+        yield lambda: ids_array(table, names)
 
 
 def _features_of(table: Table, roles: Roles, cells: CellFormat, block_bytes: int) -> PlannedArray:
@@ -140,8 +151,9 @@ def _features_of(table: Table, roles: Roles, cells: CellFormat, block_bytes: int
     return replace(X, columns=found.summaries)
 
 
-def _pairs_of(table: Table, positions: tuple[int, ...], rows: str | None) -> PlannedArray:
+def _pairs_of(table: Table, roles: Roles, rows: str | None) -> PlannedArray:
     """``pairs``: row numbers, int64 of shape (n, 2), of rows that are named or numbered in two columns."""
+    positions = roles.pairs
     left, right = (table.columns[position] for position in positions)
     if rows is None:
         told, cure = "by number, from 0", "; if these are names, give `rows`, the address of the rows that have them"
@@ -150,7 +162,10 @@ def _pairs_of(table: Table, positions: tuple[int, ...], rows: str | None) -> Pla
         address = rows_of_ids(rows)
         pairs, n_rows = pairs_of_rows_at(table, positions, rows)
         told = f"of {address}, {'by number, from 0' if ids_beside(address, n_rows) is None else 'by name'}"
-    return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], {"columns": [left, right], "rows": told})
+    if roles.label is not None:
+        _refuse_own_links(table, positions)
+    attributes = {"columns": [left, right], "rows": told}
+    return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], attributes, roles.told)
 
 
 def _refuse_own_links(table: Table, positions: Sequence[int]) -> None:
@@ -194,7 +209,7 @@ def feature_blocks(
             if faults.first >= 0:
                 text = texts_of(array.slice(faults.first, 1))[0].as_py()
                 wanted = {"number": "a number", "boolean": "true or false", "date": "a date", "category": "a category"}
-                expected = f"{wanted[str(column.kind)]} was expected, found {quoted(str(text))}"
+                expected = f"{wanted[str(column.kind)]}{column.told_unit} was expected, found {quoted(str(text))}"
                 where = table.place(first + faults.first, positions[place])
                 cure = "write it as in training"
                 if column.kind == ColumnKind.DATE and (forms := forms_of_dates([str(text)])):
@@ -253,7 +268,7 @@ def _labels_of(table: Table, position: int, cells: CellFormat) -> Iterator[np.nd
 
 def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, what: str) -> PlannedArray:
     """Targets or weights, float64; all are finite, and no weight is negative."""
-    column, n_rows = FeatureColumn(table.columns[position]), 0
+    column, n_rows = number_column(table, position, cells), 0
 
     def blocks() -> Iterator[Floats]:
         for _, array in _values_of(table, position):
@@ -264,7 +279,7 @@ def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, wh
         bad = ~np.isfinite(values) | (values < 0 if what == "weight" else False)
         if faults.first >= 0:
             bad[: faults.first + 1] = np.arange(faults.first + 1) == faults.first
-        expected = "a finite number >= 0 as weight" if what == "weight" else "a finite number as target"
+        expected = f"a finite number{column.told_unit}{' >= 0' if what == 'weight' else ''} as {what}"
         cure = "; if the column holds classes, give `label`" if what == "target" and faults.first >= 0 else ""
         _refuse_first(table, position, pa.array(bad), plain(array), first, expected, cure)
         n_rows += len(values)

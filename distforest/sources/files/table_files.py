@@ -14,6 +14,7 @@ from distforest.sources.files.cells import MISSING_WORDS, CellFormat
 from distforest.sources.files.csv_dialect import Dialect
 from distforest.sources.files.csv_table import CsvTable
 from distforest.sources.files.roles import position_of
+from distforest.sources.schema import is_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,7 @@ class TextOptions:
     date_format: str | Sequence[str] | None = None
     missing: tuple[str, ...] | None = None
     unit: str | Sequence[str] | None = None
+    skip_rows: int | None = None
 
     def given(self) -> dict[str, object]:
         """The options that are given, by name."""
@@ -82,11 +84,11 @@ class TextOptions:
 
 def _checked_units(given: str | Sequence[str], marks: str) -> tuple[str, ...]:
     """Units of numbers; raises InputError for one that could be a part of a number."""
-    units = (given,) if isinstance(given, str) else tuple(given)
+    units = tuple(unit.strip() for unit in ((given,) if isinstance(given, str) else given))
     for unit in units:
-        if not unit.strip() or any(own.isdigit() or own in marks + "+-" for own in unit) or unit in ("e", "E"):
+        if not is_unit(unit) or any(mark in unit for mark in marks):
             raise InputError(f"unit must be what stands beside a number, such as '%' or 'kg', found {unit!r}")
-    return tuple(unit.strip() for unit in units)
+    return units
 
 
 def _date_formats(given: Sequence[str]) -> dict[str, str]:
@@ -167,5 +169,5 @@ def open_table(
     """Open a file or folder as a table; raises InputError."""
     if kind != "csv":
         return ArrowTable.open(source, kind, max_bytes)
-    dialect = Dialect.of(source, text.separator, text.quote, text.encoding)
+    dialect = Dialect.of(source, text.separator, text.quote, text.encoding, text.skip_rows)
     return CsvTable.open(source, dialect, label, text.header, max_bytes)

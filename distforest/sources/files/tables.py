@@ -105,15 +105,17 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Check the names of all columns: none may be repeated, and only the first, of an index, may be empty."""
+def column_names(path: str, names: Sequence[str], title: str = "") -> tuple[str, ...]:
+    """Check the names of all columns: none may be repeated, and only the first, of an index, may be empty.
+
+    ``title`` is what may help if they are the title of the table.
+    """
     seen, nameless = set(), [re.fullmatch(r"|Unnamed: \d+", name) is not None for name in names]
     for position, name in enumerate(names):
         if position and nameless[position]:
             expected = f"{path}: a name was expected in column {position}, found {quoted(name)}"
             is_title = len(names) > 2 and 2 * sum(nameless) >= len(names)
-            title = "; if it is a title, leave out the rows above the one that names all columns" if is_title else ""
-            raise InputError(f"{expected}; name it, or leave it out{title}")
+            raise InputError(f"{expected}; name it, or leave it out{title if is_title else ''}")
         if name in seen:
             raise InputError(f"{path}: different column names were expected, found {quoted(name)} twice; rename one")
         seen.add(name)

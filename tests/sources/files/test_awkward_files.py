@@ -268,7 +268,10 @@ REFUSED = {
     "another separator": ("a;b\n1;2\n", "cells are read as separated by commas; if they are by semicolons"),
     "an empty file": ("", "a csv file with rows was expected, found an empty file"),
     "only a header": ("a,b\n", "rows were expected, found none below the first, a,b"),
-    "a line above the table": ("made by hand\na,b\n1,2\n", "if the first line is above the table, leave it out"),
+    "a line above the table": (
+        "made by hand\na,b\n1,2\n",
+        "if what stands above line 2 is a title, give `skip_rows=1`",
+    ),
     "names of rows without a name, of R": ('"a","b"\n"r1",1,2\n', "if the first one names the row, as R writes it"),
     "infinity": ("a,b\n1,2\ninf,3\n", "found 1 that is not, the first inf in row 1 (line 3), column 0 (a)"),
     "a number too large": (

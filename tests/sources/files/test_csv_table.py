@@ -17,6 +17,7 @@ import zarr
 from sklearn.datasets import load_iris
 
 from distforest import read_ids
+from distforest.errors import FaultsError, InputError
 from distforest.sources.files import bounds, table_arrays
 from distforest.sources.files.ingest import ingest
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
         (
             "Sales,,,\nshop,kind,size,age\nx,y,1,2\n",
             None,
-            "if it is a title, leave out the rows above the one that names",
+            "if what stands above line 2 is a title, give `skip_rows=1`",
         ),
         ("0.1;0.2\n5.1;3.5\n", None, "columns were expected, found '0.1;0.2'; cells are read as separated by commas"),
         ("1.0 2.0\n3.0 4.0\n", None, "columns were expected, found '1.0 2.0'; cells are read as separated by commas"),
@@ -160,7 +161,7 @@ BY_COMMAS = "cells are read as separated by commas; if they are by {}, give `sep
         ),
         ("1,5;2,5\n", None, "found '5;2'", BY_COMMAS.format("semicolons", ";")),
         ("1;2;3\n", None, "found none below the first, 1;2;3,", BY_COMMAS.format("semicolons", ";")),
-        ("made by hand\na,b\n1,2\n", None, "were expected, found 2", "if the first line is above the table, leave"),
+        ("made by hand\na,b\n1,2\n", None, "were expected, found 2", "if what stands above line 2 is a title, give"),
         (
             '"a","b"\n"r1",1,2\n',
             None,
@@ -333,3 +334,79 @@ def test_labels_of_words_and_whole_numbers_are_classes_without_a_word(
 ) -> None:
     source = write("a.csv", "a,y\n" + "".join(f"{row}.5,{label}\n" for row, label in enumerate(labels)))
     ingest(source, str(tmp_path / "a.zarr"), label="y")
+
+
+TITLES = {
+    "a line": "Sales of 2024\n",
+    "a line and an empty one": "Sales of 2024\n\n",
+    "lines with separators": "Sales,2024\n,\n",
+    "a quote that does not end": 'Sales, in "\n',
+    "empty lines before and after": "\nSales\n\n\n",
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("title", TITLES.values(), ids=TITLES)
+def test_lines_above_the_table_are_skipped(title: str, end: str, encoding: str, tmp_path: Path) -> None:
+    path, table = tmp_path / "sheet.csv", 'size,shop\n1,"x\ny"\n\n2,z\n'
+    path.write_bytes((title + table).replace("\n", end).encode(encoding))
+    form = {"skip_rows": title.count("\n"), "encoding": encoding, "overwrite": True}
+    written = ingest(str(path), str(tmp_path / "sheet.zarr"), **form)  # type: ignore[arg-type]
+    path.write_bytes(table.replace("\n", end).encode(encoding))
+    assert ingest(str(path), str(tmp_path / "plain.zarr"), encoding=encoding, overwrite=True) == written
+    path.write_bytes(f"{title}size,shop\n1,x\nfew,y\n3,z\n".replace("\n", end).encode(encoding))
+    with pytest.raises(InputError, match=rf"row 1 \(line {title.count(chr(10)) + 3}\), column 'size': a number was"):
+        ingest(str(path), str(tmp_path / "sheet.zarr"), **form)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("title", ["Sales\n", "Sales\n\n", "Sales of us\nby me\n", "Sales,2024\n", "Sales,,\n,,\n"])
+def test_a_message_about_a_title_tells_how_many_lines_to_skip(title: str, write: Write, refused: Refused) -> None:
+    table, n_lines = write("sheet.csv", f"{title}shop name,size,age\nan x,1,2\na y,2,3\n"), title.count("\n")
+    assert f"if what stands above line {n_lines + 1} is a title, give `skip_rows={n_lines}`" in refused(table)
+
+
+def test_rows_to_skip_that_are_none_or_all_are_refused(write: Write, refused: Refused) -> None:
+    table = write("a.csv", "a,b\n1,2\n")
+    for n_lines, told in ((2, "2"), (1 << 62, "4,611,686,018,427,387,904")):
+        expected = f"rows were expected below the first {told} lines, found none; give a smaller `skip_rows`"
+        assert expected in refused(table, skip_rows=n_lines)
+    assert "skip_rows must be" in refused(table, skip_rows=-1)
+    assert "`skip_rows` is for the lines above the table in a csv file" in refused(
+        write("a.libsvm", "1 1:2\n"), skip_rows=1
+    )
+
+
+DIRTY = """shop,size,rate,seen,sold,kind,price
+a,1,5 %,2024-01-01,3,x,"1,5"
+b,few,6 %,01/02/2024,4,,"2,5"
+c,3,0.07,2024-01-03,many,y,"3,5"
+"""
+
+
+def test_the_first_faults_of_all_columns_are_told_at_once(write: Write, tmp_path: Path) -> None:
+    with pytest.raises(FaultsError) as caught:
+        ingest(write("dirty.csv", DIRTY), f"{tmp_path}/d.zarr", label="kind", weight="sold", unit="%")
+    expected = {"size": "few", "rate": "0.07", "seen": "01/02/2024", "price": "1,5", "kind": "", "sold": "many"}
+    assert [re.findall(r"column '(\w+)': .* found '(.*?)'", fault) for fault in caught.value.faults] == [
+        [pair] for pair in expected.items()
+    ]
+    assert not Path(f"{tmp_path}/d.zarr").exists()
+
+
+def test_faults_of_many_columns_are_few_lines(write: Write, tmp_path: Path) -> None:
+    """What one option mends is told once; no more than ten columns are looked at, as each is found by reading."""
+    for n_columns, told in ((9, ["a0 (and so in 8 other columns)"]), (12, ["a0 (and so in 9 other columns)", "more"])):
+        rows = [";".join(f"a{k}" for k in range(n_columns)), *[";".join(["1,5"] * n_columns)] * 2]
+        with pytest.raises(FaultsError) as caught:
+            ingest(write("points.csv", "\n".join(rows)), f"{tmp_path}/d.zarr", separator=";")
+        assert [re.sub(r"^.*(a0)'.*(?= \(and)|^.* may be ", r"\1", own) for own in caught.value.faults] == told
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_a_title_above_columns_of_another_separator_is_told(mark: str, write: Write, tmp_path: Path) -> None:
+    """All of the table was one column of categories under its title, without a word."""
+    rows = "shop;kind;size\nx;y;1\nz;y;3\n".replace(";", mark)
+    with pytest.warns(UserWarning, match=r"'Sales': each value has 2 of the \w+ that may separate columns; if they do"):
+        ingest(write("sheet.csv", f"Sales\n{rows}"), f"{tmp_path}/sheet.zarr")
+    ingest(write("texts.csv", "text\nred; blue\ngreen\n"), f"{tmp_path}/texts.zarr")

@@ -53,10 +53,11 @@ def test_each_pair_is_the_mean_of_its_rows(measured: list[tuple[int, int, int | 
 
 
 def test_measured_pairs_become_a_sparse_matrix(write: Write, things: str, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"no value|repeats") as told:
+    with pytest.warns(UserWarning, match=r"no value|repeats|note") as told:
         ingest(write("measured.csv", MEASURED), f"{tmp_path}/apart.zarr", rows=things, **OPTIONS)  # type: ignore[arg-type]
     assert "1 pair has no value and is left out" in str(told[0].message)
     assert "1 row repeats a pair, in this or the other direction" in str(told[1].message)
+    assert "'note' is left out, as `value` alone is kept of each pair; give `drop`" in str(told[2].message)
     matrix = open_matrix(f"{tmp_path}/apart.zarr").whole()  # type: ignore[union-attr]
     assert matrix.shape == (4, 4)
     np.testing.assert_array_equal(matrix.toarray(), [[0, 2, 0, 0], [2, 0, 4, 0], [0, 4, 0, 0], [0, 0, 0, 0]])

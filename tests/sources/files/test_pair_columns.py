@@ -32,7 +32,7 @@ def things(write: Write, tmp_path: Path) -> str:
 
 def test_pairs_of_names_become_row_numbers(write: Write, things: str, tmp_path: Path) -> None:
     group = str(tmp_path / "links.zarr")
-    options = {"pairs": ["left,right"], "rows": things, "label": "same", "weight": "sure"}
+    options = {"pairs": ["left,right"], "rows": things, "label": "same", "weight": "sure", "drop": ["note"]}
     written = ingest(write("links.csv", NAMED), group, **options)  # type: ignore[arg-type]
     found = zarr.open_group(group, mode="r")
     assert list(written) == ["pairs", "y", "weights"]
@@ -52,6 +52,18 @@ def test_numbers_of_rows_are_read_as_they_are(write: Write, tmp_path: Path, rows
     assert sorted(found) == ["pairs", "y"]
     assert found["pairs"][:].tolist() == [[0, 1], [2, 1]]
     assert str(found["pairs"].attrs["rows"]).endswith("by number, from 0")
+
+
+def test_columns_that_are_left_out_beside_pairs_are_told(write: Write, things: str, tmp_path: Path) -> None:
+    """They were left out without a word, such as the distance in a table without the role value."""
+    table, group = write("links.csv", NAMED), f"{tmp_path}/links.zarr"
+    expected = "csv: 'same', 'sure', 'note' are left out, as a row is a pair; give `value` if .* `label`, `target` or `"
+    with pytest.warns(UserWarning, match=expected):
+        ingest(table, group, pairs=["left,right"], rows=things)
+    with pytest.warns(
+        UserWarning, match="'note' is left out, as a row is a pair; give `value` if .* pair, `columns` if"
+    ):
+        ingest(table, group, pairs=["left,right"], rows=things, label="same", weight="sure", overwrite=True)
 
 
 def test_columns_of_features_stand_beside_pairs_if_they_are_named(write: Write, things: str, tmp_path: Path) -> None:

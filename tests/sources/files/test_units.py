@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distforest import SMERF, load
+from distforest.command_line.reports import inspected
 from distforest.errors import InputError
+from distforest.forest.sealed.artifact import read_manifest
+from distforest.sources.arrays import open_array
 from distforest.sources.files.cells import CellFormat, texts_of
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.queries import QueryOptions, ReadColumns, open_queries
@@ -79,3 +85,70 @@ def test_files_that_are_scored_have_units_too(write: Write) -> None:
     mixed = open_queries(write("mixed.csv", ROWS.replace("7 %", "7")), wanted, QueryOptions(text=text))
     with pytest.raises(InputError, match=r"line 4.*found '\+7'"):
         next(iter(mixed.features()))
+
+
+LEARNED = ReadColumns(Schema((FeatureColumn("rate", unit="%"), FeatureColumn("size"))), 2)
+
+
+def test_a_forest_keeps_the_units_of_its_columns(write: Write, tmp_path: Path) -> None:
+    address, rows = f"{tmp_path}/rates.zarr", "".join(f"{k / 10} %,{k}\n" for k in range(12))
+    assert ingest(write("rates.csv", f"rate,size\n{rows}"), address, unit="%")["X"].columns[0].contents == "0 to 1.1 %"
+    forest = SMERF(1, random_state=0).fit(f"{address}/X", np.arange(12) % 2)
+    forest.save(f"{tmp_path}/f.zarr")
+    assert Schema.of_array(address, open_array(f"{address}/X")) == LEARNED.schema
+    assert load(f"{tmp_path}/f.zarr")._schema() == LEARNED.schema
+    lines = dict(inspected("f.zarr", read_manifest(f"{tmp_path}/f.zarr"), None, None, None).lines)
+    assert lines["names"] == "rate (%), size"
+    ingest(write("plain.csv", "rate,size\n5.2,1\n"), f"{tmp_path}/named.zarr")
+    with pytest.warns(UserWarning, match="column 'rate' has the unit '%' in the forest and none here"):
+        forest.predict(f"{tmp_path}/named.zarr/X")
+    with pytest.warns(UserWarning, match="X: column 'rate' has the unit '%' in the forest and none here"):
+        forest.predict(pd.DataFrame({"rate": [0.052], "size": [1]}))
+
+
+def test_files_that_are_scored_have_the_units_of_the_forest(write: Write) -> None:
+    """A file is read by the forest's unit, named or not; a cell without it, or with another, is refused by line."""
+    queries = open_queries(write("new.csv", "size,rate\n1,5.2 %\n2,NA\n"), LEARNED, QueryOptions())
+    assert queries.told == ()
+    np.testing.assert_array_equal(next(iter(queries.features())), np.float32([[5.2, 1], [np.nan, 2]]))
+    expected = r"line 3\), column 'rate': a number with the unit '%' was expected, found '{}'; write it as in training"
+    for cell, units in (("0.052", ()), ("0.052", ("%",)), ("5 ‰", ("%", "‰"))):
+        path, text = write("other.csv", f"size,rate\n1,5.2 %\n2,{cell}\n"), TextOptions(unit=units)
+        with pytest.raises(InputError, match=expected.format(cell)):
+            next(iter(open_queries(path, LEARNED, QueryOptions(text=text)).features()))
+
+
+def test_units_that_only_the_forest_or_the_table_knows_are_told(write: Write, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"size": [1.0], "rate": [5.2]}), tmp_path / "new.parquet")
+    [told] = open_queries(str(tmp_path / "new.parquet"), LEARNED, QueryOptions()).told
+    assert told.startswith("column 'rate' has the unit '%' in the forest and none here; its numbers are taken as they")
+    text = TextOptions(unit=("kg", "%"))
+    path = write("new.csv", "size,rate\n1 kg,5.2 %\n")
+    [told] = open_queries(path, LEARNED, QueryOptions(text=text)).told
+    assert told.startswith("column 'size' has the unit 'kg' here and none in the forest")
+
+
+def test_units_are_the_same_in_all_blocks(write: Write, tmp_path: Path) -> None:
+    """The unit of a column is that of its first number, also where another one begins with a block of 1 MiB."""
+    n_rows = 1023
+    path = write("long.csv", f"rate\n{('5 %'.ljust(1023) + chr(10)) * n_rows}{'0.05'.ljust(1023)}\n")
+    expected = rf"line {n_rows + 2}\).*with the unit '%'.* was expected, found '0.05"
+    with pytest.raises(InputError, match=expected):
+        ingest(path, f"{tmp_path}/long.zarr", target="rate", unit="%")
+    wanted = ReadColumns(Schema((FeatureColumn("rate"),)), 1)
+    queries = open_queries(path, wanted, QueryOptions(text=TextOptions(unit="%")))
+    with pytest.raises(InputError, match=expected):
+        list(queries.features())
+
+
+@pytest.mark.parametrize("unit", ["", "5", 5, "e", " %"])
+def test_an_entry_with_no_unit_is_refused(unit: object) -> None:
+    entry = {"names": ["rate"], "encodings": {"0": {"kind": "number", "unit": unit}}}
+    with pytest.raises(InputError, match=r"encodings\.0\.unit: what stands beside a number, such as '%', was expected"):
+        Schema.of_entry(entry, 1)
+
+
+def test_columns_with_two_units_are_not_the_same() -> None:
+    own = Schema((FeatureColumn("rate", unit="%"),))
+    with pytest.raises(InputError, match="column 'rate': numbers with the unit '%' were expected, found the unit '‰'"):
+        own.reordering(Schema((FeatureColumn("rate", unit="‰"),)), "new.zarr/X")
