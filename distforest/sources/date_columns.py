@@ -88,8 +88,8 @@ def _warn_of_numbers(column: Any, own: FeatureColumn) -> None:
     if values.dtype.kind not in "fiub":  # objects, or texts
         held = values.tolist()
         if words := [value for value in held if isinstance(value, str)]:
-            expected = f"X: dates were expected in column {own.name!r}, as in training, found words such as {words[0]!r}"
-            raise InputError(f"{expected}; give datetime64")
+            expected = f"X: dates were expected in column {own.name!r}, as in training"
+            raise InputError(f"{expected}, found words such as {words[0]!r}; give datetime64")
         known = np.array([value for value in held if isinstance(value, Real) and value == value], np.float64)
     if len(known):
         found = f"X: column {own.name!r} held dates in training, and holds numbers here, such as {float(known[0]):g}"

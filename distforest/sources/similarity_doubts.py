@@ -77,7 +77,8 @@ def _dense_alone(matrix: np.ndarray) -> Ints:
     """The rows that have no value but on the diagonal; of most rows only the first few values are read."""
     is_known = ~np.isnan(matrix[:, :FIRST_READ])
     np.fill_diagonal(is_known, False)
-    return np.array([row for row in np.flatnonzero(~is_known.any(axis=1)) if _is_alone(matrix[row], row)], np.int64)
+    some = np.flatnonzero(~is_known.any(axis=1)).tolist()
+    return np.array([row for row in some if _is_alone(matrix[row], row)], np.int64)
 
 
 def _is_alone(values: np.ndarray, row: int) -> bool:
