@@ -19,9 +19,8 @@ from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
 from distforest.sources.files.ids import IDS, ids_beside, names_of_rows
-from distforest.sources.files.measured_pairs import measured_values
 from distforest.sources.files.queries import is_file_of_rows
-from distforest.sources.files.roles import each_name, position_of
+from distforest.sources.files.roles import each_name
 from distforest.sources.files.survey import numbers_in, texts_in
 from distforest.sources.files.table_files import TextOptions, format_of, open_table
 from distforest.stores.groups import attributes_of
@@ -587,7 +586,7 @@ def _measured_distances(answers: _Answers, known: _Known) -> dict[tuple[str, ...
             "the `label` of points"
         )
     sides = [texts_in(table, "pairs", name) for name in columns]
-    values = measured_values(table, position_of(table, "target", str(known.target)), known.text.cells())
+    values = numbers_in(table, "target", str(known.target), known.text.cells(), with_missing=True)
     found_values: dict[tuple[str, ...], list[float]] = {}
     for pair, value in zip(zip(*sides, strict=True), values.tolist(), strict=True):
         if not np.isnan(value):

@@ -73,6 +73,8 @@ class CellFormat:
         The decimal point, the character between thousands, and the words for a missing value.
     units
         What may stand before or after a number, with blanks or without, and is left out, such as ``"%"``.
+    unit
+        The one of a column, "" if its numbers have none; None before the first of them was seen.
     date_format
         The form of dates, as for `datetime.datetime.strptime`; empty: ISO 8601.
     own_formats
@@ -88,11 +90,26 @@ class CellFormat:
     own_formats: Mapping[str, str] = field(default_factory=dict)
     only_dates: bool = False
     units: tuple[str, ...] = ()
+    unit: str | None = None
 
     def of(self, column: str) -> CellFormat:
         """How the texts of one column are written."""
         own = self.own_formats.get(column)
         return self if own is None else replace(self, date_format=own, own_formats={}, only_dates=True)
+
+    def settled(self, array: pa.Array) -> CellFormat:
+        """How the next cells of a column are written after these: with the unit of its first number.
+
+        Examples
+        --------
+        >>> CellFormat(units=("%", "€")).settled(pa.array([None, "€ 5", "7 %"])).unit
+        '€'
+        """
+        if not self.units or self.unit is not None or not is_text(array.type):
+            return self
+        texts = texts_of(array)
+        first = pc.index(self.is_number(texts), True).as_py()
+        return self if first < 0 else replace(self, unit=self.units_of(texts)[first].as_py())
 
     @cached_property
     def number(self) -> str:
@@ -103,7 +120,8 @@ class CellFormat:
         if not self.units:
             return rf"^[+-]?{bare}$"
         unit = f"(?:{self.any_unit})"
-        return rf"^(?:[+-]?|{unit}{BLANKS}[+-]?|[+-]{unit}{BLANKS}){bare}(?:{BLANKS}{unit})?$"
+        before = rf"(?:{unit}{BLANKS}[+-]?|[+-]{unit}{BLANKS}){bare}"
+        return rf"^(?:{before}|[+-]?{bare}(?:{BLANKS}{unit})?)$"
 
     @cached_property
     def any_unit(self) -> str:
@@ -273,9 +291,9 @@ def _first(bad: np.ndarray) -> int:
 
 def _numbers(texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
     known = cells.is_number(texts)
-    if cells.units and pc.any(known).as_py():  # 5 % and 0.05 are no numbers of one column
-        units = cells.units_of(texts)
-        known = pc.and_(known, pc.equal(pc.fill_null(units, ""), units[pc.index(known, True).as_py()]))
+    unit = cells.settled(texts).unit
+    if unit is not None:  # 5 % and 0.05 are no numbers of one column
+        known = pc.and_(known, pc.equal(pc.fill_null(cells.units_of(texts), ""), unit))
     return known, cells.numbers(pc.if_else(known, texts, None))
 
 

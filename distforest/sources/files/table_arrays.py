@@ -185,11 +185,12 @@ def feature_blocks(
     InputError
         A value is of another kind than its column.
     """
-    first = 0
+    first, own_cells = 0, [cells] * len(schema.columns)
     for arrays in column_blocks(table, positions, n_rows):
+        own_cells = [own.settled(array) for own, array in zip(own_cells, arrays, strict=True)]
         block, unseen = np.empty((len(arrays[0]), len(arrays))), Counter[int]()
         for place, (column, array) in enumerate(zip(schema.columns, arrays, strict=True)):
-            block[:, place], faults = cell_numbers(column, array, cells)
+            block[:, place], faults = cell_numbers(column, array, own_cells[place])
             unseen[place] += faults.unseen
             if faults.first >= 0:
                 text = texts_of(array.slice(faults.first, 1))[0].as_py()
@@ -260,6 +261,7 @@ def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, wh
             yield cell_numbers(column, array, cells)[0]
 
     for first, array in _values_of(table, position):
+        cells = cells.settled(array)
         values, faults = cell_numbers(column, array, cells)
         bad = ~np.isfinite(values) | (values < 0 if what == "weight" else False)
         if faults.first >= 0:

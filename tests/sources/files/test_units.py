@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
+from distforest.sources.files import csv_table
 from distforest.sources.files.cells import CellFormat, texts_of
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.queries import QueryOptions, ReadColumns, open_queries
-from distforest.sources.files.table_files import TextOptions
+from distforest.sources.files.survey import numbers_in
+from distforest.sources.files.table_files import TextOptions, open_table
 from distforest.sources.schema import FeatureColumn, Schema
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def test_a_number_with_a_unit_is_the_number(value: float, unit: str, blank: str,
             r"line 3.*one unit, or all without, were.*found '0.05' beside '5.2 %'",
         ),
         ("fee\n€ 5\n$ 5\n", ("€", "$"), r"line 3.*found '\$ 5' beside '€ 5'"),
+        ("fee\n€ 5\n€ 5 %\n", ("€", "%"), r"line 3.*a number was expected, found '€ 5 %'"),
         ("fee\n5 kg\n5 g\n", ("kg",), r"line 3.*a number was expected, found '5 g'"),
         ("rate\n5 %\n", ("5",), "unit must be what stands beside a number"),
         ("rate\n5 %\n", ("",), "unit must be what stands beside a number"),
@@ -79,3 +82,16 @@ def test_files_that_are_scored_have_units_too(write: Write) -> None:
     mixed = open_queries(write("mixed.csv", ROWS.replace("7 %", "7")), wanted, QueryOptions(text=text))
     with pytest.raises(InputError, match=r"line 4.*found '\+7'"):
         next(iter(mixed.features()))
+
+
+@pytest.mark.parametrize("others", ["0.05", "7 €"])
+def test_all_blocks_of_a_column_have_one_unit(others: str, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 64)  # more are read at once, but for so many lines twice
+    path = write("rates.csv", "rate\n" + "5 %\n" * 9 + "n/a\n" * 50_000 + f"{others}\n" * 9)
+    text = TextOptions(unit=("%", "€"))
+    told = rf"line 50011\), column 'rate'.*found '{others}'"
+    with pytest.raises(InputError, match=told):
+        list(open_queries(path, ReadColumns(Schema((FeatureColumn("rate"),)), 1), QueryOptions(text=text)).features())
+    table = open_table(path, "csv", text)
+    with pytest.raises(InputError, match=told):
+        numbers_in(table, "target", "rate", text.cells(), with_missing=True)
