@@ -30,6 +30,7 @@ import time
 import warnings
 from contextlib import contextmanager
 from functools import cache, partial
+from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -98,7 +99,24 @@ def _fetch_nothing(_cells: object, _place: int) -> None:
     pass
 
 
-fetch: Callable[..., None] = _fetch_nothing if config.DISABLE_JIT else intrinsic(_fetch)
+def inserted(define: Callable[..., object]) -> Callable[..., Any]:
+    """Numba's `intrinsic`, with the stamp of the file that defines it, from which kernels follow that call it."""
+    made = intrinsic(define)
+    made.source_stamp = _stamp_of_file(define)
+    return made
+
+
+def _stamp_of_file(function: Callable[..., object]) -> object:
+    """The time and the size of the file of a function, of a packed one those of the pack; its code if there is none."""
+    path = Path(function.__code__.co_filename)
+    file = next((one for one in (path, *path.parents) if one.is_file()), None)
+    if file is None:
+        return function.__code__.co_code
+    found = file.stat()
+    return found.st_mtime, found.st_size
+
+
+fetch: Callable[..., None] = _fetch_nothing if config.DISABLE_JIT else inserted(_fetch)
 """``fetch(cells, place)`` prefetches the cache line of a cell; ``place`` is its index in the flat array.
 
 It has no other effect, and none at all in the interpreter. A place outside the array does no harm.
@@ -110,8 +128,11 @@ def _compiled(function: Callable[..., R], *, counting: bool) -> Callable[..., R]
     try:
         dispatcher = options(cache=True)(function)
     except RuntimeError:  # Numba found no writable folder for its cache
-        return options()(function)
+        dispatcher = options()(function)
+        dispatcher.source_stamp = _stamp_of_file(function)
+        return dispatcher
     if not config.DISABLE_JIT:
+        dispatcher.source_stamp = _stamp_of_file(function)  # now: the file may change before the first call
         kept = dispatcher._cache
         kept.save_overload = partial(_save_if_room, kept.save_overload, kept.cache_path)
         kept._cache_file._load_index = partial(_index_of_today, kept._cache_file._load_index, dispatcher)
@@ -135,19 +156,23 @@ def _index_of_today(load: Callable[[], dict[object, str]], dispatcher: Any) -> d
 def stamp_of(dispatcher: Any) -> str:
     """A stamp of all that the machine code of a kernel is made of; Numba's own is that of the kernel's file alone.
 
-    It follows from the files of the kernel and of all kernels that it calls, from the constants that these read, which
-    other files may define, and from the version of what compiles.
+    It follows from the files of the kernel and of all kernels that it calls, as they were when they were imported, from
+    how these are compiled, from the constants that they read, which other files may define, and from the version of
+    what compiles.
     """
     made_of, waiting = set[object]({llvmlite.__version__}), [dispatcher]
     while waiting:
         one = waiting.pop()
-        own = (one.py_func.__module__, one.py_func.__qualname__, one._cache._impl.locator.get_source_stamp())
+        options = tuple(sorted(map(repr, one.targetoptions.items())))
+        own = (one.py_func.__module__, one.py_func.__qualname__, one.source_stamp, options)
         if own in made_of:
             continue
         made_of.add(own)
         for name, value in _read_by(one.py_func):
             if isinstance(value, type(dispatcher)):
                 waiting.append(value)
+            elif hasattr(value, "source_stamp"):
+                made_of.add((own[0], name, value.source_stamp))
             elif isinstance(value, (bool, int, float, str, tuple, np.generic)):
                 made_of.add((own[0], name, repr(value)))
             elif hasattr(value, "_fields"):

@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,9 @@ from numba.core.errors import NumbaError
 
 from distforest import jit
 from distforest.growth.cuts.ordering import order_values
-from distforest.jit import COMPILE, Notice, borrowing, kernel
+from distforest.jit import COMPILE, Notice, borrowing, kernel, stamp_of
+from distforest.sources import lanes
+from distforest.sources.kernels import project_kernel, similarity
 
 ROOT = Path(__file__).parents[1] / "distforest"
 NUMBERS = {
@@ -241,12 +244,28 @@ def called(x):
 """
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_a_kernel_is_compiled_again_if_what_it_calls_or_reads_in_another_file_has_changed(tmp_path: Path) -> None:
+@pytest.fixture
+def told_by(tmp_path: Path) -> Callable[[str], int]:
+    """What a new process prints that runs a program beside two modules of kernels, of which one calls the other."""
     path = os.pathsep.join([str(tmp_path), str(ROOT.parent)])
     environment = {**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     (tmp_path / "outer.py").write_text(OUTER)
+    (tmp_path / "inner.py").write_text(INNER.format(added=1))
+
+    def printed(program: str) -> int:
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert not done.stderr
+        return int(done.stdout)
+
+    return printed
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_kernel_is_compiled_again_if_what_it_calls_or_reads_in_another_file_has_changed(
+    tmp_path: Path, told_by: Callable[[str], int]
+) -> None:
     answers = []
     for inner in (
         INNER.format(added=1),
@@ -254,8 +273,34 @@ def test_a_kernel_is_compiled_again_if_what_it_calls_or_reads_in_another_file_ha
         INNER.format(added=10).replace("STEP = 1", "STEP = 100"),
     ):
         (tmp_path / "inner.py").write_text(inner)
-        command = [sys.executable, "-c", "from outer import f; print(f(0))"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert not done.stderr
-        answers.append(int(done.stdout))
+        answers.append(told_by("from outer import f; print(f(0))"))
     assert answers == [2, 11, 110]
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_code_that_was_imported_before_its_file_changed_is_not_kept_as_the_new_one(
+    tmp_path: Path, told_by: Callable[[str], int]
+) -> None:
+    changed = f"from pathlib import Path; Path({str(tmp_path / 'inner.py')!r}).write_text({INNER.format(added=10)!r})"
+    assert told_by(f"from outer import f; {changed}; print(f(0))") == 2
+    assert told_by("from outer import f; print(f(0))") == 11
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_kernel_that_is_kept_may_call_one_that_no_file_holds(told_by: Callable[[str], int]) -> None:
+    held = "import sys, types; inner = sys.modules['inner'] = types.ModuleType('inner')"
+    assert told_by(f"{held}; exec({INNER.format(added=1)!r}, inner.__dict__); from outer import f; print(f(0))") == 2
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_kernel_follows_from_how_it_is_compiled_and_from_code_that_is_inserted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stamp() -> str:
+        return str(stamp_of.__wrapped__(project_kernel))
+
+    stamps = {stamp()}
+    monkeypatch.setattr(lanes.dot, "source_stamp", "another", raising=False)
+    stamps.add(stamp())
+    monkeypatch.setitem(similarity.targetoptions, "error_model", "python")
+    assert len({*stamps, stamp()}) == 3

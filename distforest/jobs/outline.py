@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.amounts import counted
-from distforest.errors import InputError
+from distforest.errors import ArtifactError, InputError
 from distforest.forest import scoring
 from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.forest.sealed.artifact import read_manifest
@@ -61,10 +61,10 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
 
 
 CELL_BYTES = 8
-"""Bytes of a cell of the queries, at most."""
+"""Bytes of a cell of an array that is read, at most."""
 
 SMALL_QUESTION = 1 << 26
-"""Bytes up to which reading a forest and the queries takes less time than starting workers for it."""
+"""Bytes up to which reading a forest and an array takes less time than starting workers for it."""
 
 
 @dataclass(frozen=True)
@@ -126,18 +126,23 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
 def is_small(question: Question) -> bool:
     """Whether workers would take longer to start than a question to answer; no function of a user's is asked then.
 
-    Raises
-    ------
-    InputError
-        There are no queries at the address.
-    ArtifactError
-        There is no sealed forest.
+    What cannot be opened is small, too: `score` says what is wrong with it, and needs no workers to do so.
     """
     if question.callback is not None:
         return False
-    queries = open_matrix(question.queries)
-    n_cells = queries.n_stored if isinstance(queries, SparseStore) else math.prod(queries.shape)
-    return max(opened_bytes(read_manifest(question.forest)), n_cells * CELL_BYTES) <= SMALL_QUESTION
+    arrays = filter(None, (question.queries, question.reference, question.pairs))
+    try:
+        n_bytes = [opened_bytes(read_manifest(question.forest)), *map(_bytes_at, arrays)]
+    except (InputError, ArtifactError, OSError):
+        return True
+    return max(n_bytes) <= SMALL_QUESTION
+
+
+def _bytes_at(address: str) -> int:
+    """Bytes of the array at an address, at most."""
+    array = open_matrix(address)
+    n_cells = array.n_stored if isinstance(array, SparseStore) else math.prod(array.shape)
+    return n_cells * CELL_BYTES
 
 
 def _query_bytes(question: Question, forest: Forest) -> int:

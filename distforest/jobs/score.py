@@ -240,13 +240,14 @@ class _Answering:
 
         ``names`` are those of the tasks that are done.
         """
-        missing = [task for task in tasks if task.name not in names]
+        earlier = _seen_earlier(self.done, sorted(names.intersection(task.name for task in tasks)))
+        missing = [task for task in tasks if task.name not in earlier]
         if len(missing) == len(tasks):
             if self.done:
                 self.done.remove()  # marks of tasks of another size
             _prepare(self.building, self.found)
         work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
-        seen = [*cluster.each(answer_rows, missing, work), *_seen_earlier(self.done, tasks, missing)]
+        seen = [*earlier.values(), *cluster.each(answer_rows, missing, work)]
         learned = told_of_learned(seen)
         for told in filter(None, [*told_of_queries(seen, self.found), learned]):
             warn_caller(f"{self.question.called}: {told}")
@@ -337,10 +338,13 @@ def _writable_once(run: str, target: str, name: str) -> ZarrArray:  # noqa: ARG0
     return writable_array(target, name)
 
 
-def _seen_earlier(done: Folder | None, tasks: Iterable[ScoreTask], missing: Iterable[ScoreTask]) -> list[SeenQueries]:
-    """What the tasks have seen that an earlier run has done: what is told is told of all queries."""
-    names = {task.name for task in tasks} - {task.name for task in missing}
-    return [] if done is None else [SeenQueries.of_content(done.read(name)) for name in sorted(names)]
+def _seen_earlier(done: Folder | None, names: Iterable[str]) -> dict[str, SeenQueries]:
+    """What each task has seen that an earlier run has done: what is told is told of all queries.
+
+    A task whose mark is damaged has not been done.
+    """
+    seen = {name: SeenQueries.of_content(done.read(name)) for name in names} if done else {}
+    return {name: one for name, one in seen.items() if one is not None}
 
 
 def answer_rows(task: ScoreTask) -> SeenQueries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -65,18 +65,27 @@ class SeenQueries(NamedTuple):
         return json.dumps(entry).encode()
 
     @classmethod
-    def of_content(cls, content: bytes) -> SeenQueries:
-        """What `content` has written; nothing was seen if it is empty, as earlier versions wrote it.
+    def of_content(cls, content: bytes) -> SeenQueries | None:
+        """What `content` has written; None if it is damaged.
+
+        Nothing was seen if it is empty, as earlier versions wrote it.
 
         Examples
         --------
         >>> seen = SeenQueries([7], {0: 2}, learned=SeenLeaves(9, 8, 7, 6))
         >>> SeenQueries.of_content(seen.content()) == seen
         True
+        >>> SeenQueries.of_content(seen.content()[:-1])
         """
         if not content:
             return cls([], {})
-        entry = json.loads(content)
+        try:
+            return cls._of_entry(json.loads(content))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    @classmethod
+    def _of_entry(cls, entry: dict[str, Any]) -> SeenQueries:
         read = {name: [np.array(values) for values in entry.get(name, [])] for name in ("ranges", "rows", "square")}
         rows = None
         if read["rows"]:

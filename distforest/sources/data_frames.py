@@ -235,14 +235,14 @@ def told_of_named_weights(names: Sequence[str], weights: object) -> str:
     >>> told_of_named_weights(["a", "b"], pd.Series([0.2, 0.8], index=["b", "a"]))
     "feature_weights are taken in their order, but the first that differs is named 'b', and the feature 'a'; give
     feature_weights[X.columns]"
-    >>> told_of_named_weights(["a", "b"], pd.Series([0.2, 0.8]))
+    >>> told_of_named_weights(["0", "1"], pd.Series([0.2, 0.8]))
     ''
     """
-    own = _index_of(weights)
-    if own == list(names) or sorted(map(str, own)) != sorted(names):
+    own = [str(name) for name in _index_of(weights)]  # pandas numbers weights from 0, and a file has the names "0", "1"
+    if own == list(names) or sorted(own) != sorted(names):
         return ""
-    place = next(place for place, (one, other) in enumerate(zip(own, names, strict=True)) if one != other)
-    found = f"the first that differs is named {own[place]!r}, and the feature {names[place]!r}"
+    one, other = next((one, other) for one, other in zip(own, names, strict=True) if one != other)
+    found = f"the first that differs is named {one!r}, and the feature {other!r}"
     return f"feature_weights are taken in their order, but {found}; give feature_weights[X.columns]"
 
 

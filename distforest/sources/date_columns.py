@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -83,13 +84,13 @@ def dates_as_numbers(frame: DataFrame, schema: Schema) -> DataFrame:
 def _warn_of_numbers(column: Any, own: FeatureColumn) -> None:
     """Warn of numbers in a column of dates, and refuse words; missing values may be of any kind."""
     values = np.asarray(column)
-    if values.dtype.kind not in "fiub":
-        held = [value for value in values.tolist() if isinstance(value, str)]
-        if held:
-            expected = f"X: dates were expected in column {own.name!r}, as in training, found words such as {held[0]!r}"
-            raise InputError(f"{expected}; give datetime64")
-        return
     known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    if values.dtype.kind not in "fiub":  # objects, or texts
+        held = values.tolist()
+        if words := [value for value in held if isinstance(value, str)]:
+            expected = f"X: dates were expected in column {own.name!r}, as in training"
+            raise InputError(f"{expected}, found words such as {words[0]!r}; give datetime64")
+        known = np.array([value for value in held if isinstance(value, Real) and value == value], np.float64)
     if len(known):
         found = f"X: column {own.name!r} held dates in training, and holds numbers here, such as {float(known[0]):g}"
         warn_caller(f"{found}, which are read as {own.unit} since {own.origin}; give dates unless they are counted so")

@@ -16,8 +16,8 @@ import numpy as np
 from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
+from distforest.jit import inserted
 from distforest.sources.source import Float32s, Floats
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def _built(term: Term) -> Sum:
     def typed(_typing: TypingContext, x: types.Array, y: types.Array) -> tuple[Signature, Generator]:
         return types.float64(x, y), generate
 
-    compiled: Sum = intrinsic(typed)
-    return compiled
+    return inserted(typed)
 
 
 def _read(builder: ir.IRBuilder, array: ir.Value, q: ir.Value, kind: ir.Type) -> ir.Value:

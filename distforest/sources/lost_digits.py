@@ -22,6 +22,9 @@ EXACT_IN_FLOAT32 = 1 << 24
 WITHOUT_MISSING = ("dropna", "drop_nulls", "drop_null")
 """Methods of pandas, Polars and Arrow that leave missing values out, beside which NumPy makes whole numbers floats."""
 
+FRACTIONS = ("float", "double", "halffloat")
+"""How libraries name columns of fractions."""
+
 
 def told_of_lost_digits(columns: Iterable[tuple[str, object]]) -> str:
     """Name columns of whole numbers that float32 makes equal, unless they are told of as float64, too; else "".
@@ -48,6 +51,8 @@ def told_of_lost_digits(columns: Iterable[tuple[str, object]]) -> str:
 
 def _told_of_column(values: object) -> tuple[str, str] | None:
     """How many values float32 leaves, and in how many rows; None if these are not whole, or float64 tells it."""
+    if str(getattr(values, "dtype", getattr(values, "type", ""))).lower().startswith(FRACTIONS):
+        return None  # at once: to leave missing values out copies a column
     without = next((way for way in WITHOUT_MISSING if hasattr(values, way)), None)
     whole = _whole_numbers(np.asarray(values if without is None else getattr(values, without)()))
     if not whole or max(map(abs, whole)) < EXACT_IN_FLOAT32:

@@ -33,6 +33,9 @@ matrices from 18 sets that are not symmetric (ranks of neighbours, shares of the
 by a number for each row or column, similarities with noise as large as they are) 3 are: inner products of positive
 features divided by the largest of their row, which say little but how large the other object is."""
 
+FIRST_READ = 64
+"""Values of each row that are read first: one of them is usually observed, and then the row is not alone."""
+
 FEWEST_MARKED, FEWEST_UNMARKED = 8, 32
 """Fewer similarities below 0 may be one number by chance; and so they may beside fewer different others."""
 
@@ -60,9 +63,8 @@ def told_of_alone(matrix: np.ndarray | SparseSource, value: str) -> str:
     'no similarity of row 2 to any other row is observed, so it goes wherever all such rows go; observe some, or leave
     it out'
     """
-    n_observed = _n_observed_of_others(matrix)
-    alone = np.flatnonzero(n_observed == 0)
-    if not 0 < len(alone) < len(n_observed):
+    alone = _dense_alone(matrix) if isinstance(matrix, np.ndarray) else _sparse_alone(matrix)
+    if not 0 < len(alone) < matrix.shape[0]:
         return ""
     if len(alone) == 1:
         found, follows = f"row {alone[0]} to any other row is observed", "so it goes wherever all such rows go"
@@ -71,14 +73,24 @@ def told_of_alone(matrix: np.ndarray | SparseSource, value: str) -> str:
     return f"no {value} of {found}, so all of them go to the same places; observe some, or leave them out"
 
 
-def _n_observed_of_others(matrix: np.ndarray | SparseSource) -> Ints:
-    """How many similarities of each row to others are observed."""
-    if isinstance(matrix, np.ndarray):
-        counts = [np.count_nonzero(~np.isnan(block), axis=1) for _, block in row_blocks(matrix)]
-        return np.concatenate(counts) - ~np.isnan(np.diagonal(matrix))
+def _dense_alone(matrix: np.ndarray) -> Ints:
+    """The rows that have no value but on the diagonal; of most rows only the first few values are read."""
+    is_known = ~np.isnan(matrix[:, :FIRST_READ])
+    np.fill_diagonal(is_known, False)
+    some = np.flatnonzero(~is_known.any(axis=1)).tolist()
+    return np.array([row for row in some if _is_alone(matrix[row], row)], np.int64)
+
+
+def _is_alone(values: np.ndarray, row: int) -> bool:
+    return bool(np.isnan(np.delete(values, row)).all())
+
+
+def _sparse_alone(matrix: SparseSource) -> Ints:
+    """The same of a sparse matrix, whose stored values are the observed ones."""
     sizes = np.diff(matrix.indptr)
     rows = np.repeat(np.arange(len(sizes)), sizes)
-    return np.asarray(sizes - np.bincount(rows[matrix.indices == rows], minlength=len(sizes)))
+    n_own = np.bincount(rows[matrix.indices == rows], minlength=len(sizes))
+    return np.flatnonzero(sizes == n_own)
 
 
 def told_of_features(matrix: np.ndarray) -> str:

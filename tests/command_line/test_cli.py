@@ -516,9 +516,27 @@ def test_a_small_question_starts_no_workers(home, tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "_cluster", started)
     question = ("score", f"{home}/forest.zarr", f"{home}/data.zarr/X", tmp_path / "near.zarr")
     assert run(*question)[0] == 0
+    pairs = np.tile([[0, 1]], (4000, 1))
+    write_array(f"{tmp_path}/pairs.zarr", "pairs", pairs.shape, pairs.dtype, [pairs])
+    with monkeypatch.context() as patch:
+        patch.setattr(outline, "opened_bytes", lambda _manifest: 0)
+        patch.setattr(outline, "SMALL_QUESTION", 8 * pairs.size - 1)
+        with pytest.raises(AssertionError, match="workers are started"):
+            run(*question, "--overwrite", "--answer", "pairs", "--pairs", f"{tmp_path}/pairs.zarr/pairs")
     monkeypatch.setattr(outline, "SMALL_QUESTION", 100)
     with pytest.raises(AssertionError, match="workers are started"):
         run(*question, "--overwrite")
+
+
+def test_a_question_about_nothing_is_refused_as_workers_refuse_it(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "_cluster", pytest.fail)
+    for forest, queries, code, told in (
+        (home / "forest.zarr", home / "nothing.zarr/X", 2, "error: queries: "),
+        (home / "nothing.zarr", home / "data.zarr/X", 7, "no sealed forest here"),
+        (home / "nothing.zarr", home / "nothing.zarr/X", 7, "no sealed forest here"),
+    ):
+        found, _, err = run("score", forest, queries, tmp_path / "near.zarr")
+        assert (found, told in err) == (code, True), err
 
 
 # --- ingest -----------------------------------------------------------------------------------------------

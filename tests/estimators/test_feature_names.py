@@ -255,6 +255,8 @@ def test_weights_of_features_named_in_another_order_are_told(make: Any) -> None:
     make(n_estimators=2, feature_weights=weights[::-1]).fit(SMALL, SMALL_Y)
     with pytest.warns(UserWarning, match=r"feature_weights are taken in their order, but .* 'd', and the feature 'a'"):
         make(n_estimators=2, feature_weights=weights[::-1]).fit(frame, SMALL_Y)
+    numbered = frame.set_axis(list("0123"), axis=1)  # as a csv file names columns that have no names
+    make(n_estimators=2, feature_weights=weights.reset_index(drop=True)).fit(numbered, SMALL_Y)
 
 
 def test_columns_that_are_numbered_have_no_names_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,6 +267,9 @@ def test_a_resumed_job_tells_of_the_rows_that_an_earlier_run_has_answered(
         patch.setattr("distforest.jobs.score.answer_rows", stops)
         with pytest.raises(JobError, match="stopped"):
             score(asked, f"{tmp_path}/answers.zarr", Here(1), folder=folder)
+    [marks] = tmp_path.glob("work/done-*")
+    damaged, *_ = sorted(marks.iterdir())
+    damaged.write_bytes(damaged.read_bytes()[:20])
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         score(asked, f"{tmp_path}/answers.zarr", Here(1), folder=folder)

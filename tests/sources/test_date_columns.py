@@ -127,6 +127,10 @@ def test_numbers_and_words_in_place_of_dates_are_told(forest: Any) -> None:
     told = r"X: column .seen. held dates in training, and holds numbers here, such as .*, which are read as days since"
     with pytest.warns(UserWarning, match=told):
         assert (forest.distance(counted) == known).all()
+    held = counted["seen"].astype(object)
+    held[::2] = None
+    with pytest.warns(UserWarning, match=told):
+        forest.distance(counted.assign(seen=held))
     forest.distance(TABLE.assign(seen=np.nan))
     with pytest.raises(InputError, match=r"dates were expected in column 'seen', .*, found words such as '2024-"):
         forest.distance(TABLE.assign(seen=TABLE["seen"].astype(str)))

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from distforest import RFD, SMERF
+from distforest.sources.data_frames import frame_columns
+from distforest.sources.lost_digits import told_of_lost_digits
 from tests.estimators.rows import SMALL, SMALL_Y
 
 N = len(SMALL)
@@ -61,3 +63,11 @@ def test_what_stays_apart_is_not_told() -> None:
     assert told_by(kinds.astype({"id": "category"})) == []
     assert told_by(kinds, SMERF(2, categorical_features=["id"], random_state=0)) == []
     assert len(told_by(kinds, RFD(2, n_constraints=20, random_state=0))) == 1
+
+
+def test_columns_of_fractions_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pd.DataFrame({"x": [0.5, np.nan], "y": pd.array([0.5, None], dtype="Float64")})
+    monkeypatch.setattr(pd.Series, "dropna", pytest.fail)
+    monkeypatch.setattr(pl.Series, "drop_nulls", pytest.fail)
+    for given in (frame, pl.DataFrame({"x": [0.5, None]}), pa.table({"x": [0.5, None]})):
+        assert told_of_lost_digits(frame_columns(given)) == ""

@@ -90,6 +90,28 @@ def test_objects_that_are_compared_with_no_other_are_told(kind: str, form: Any, 
             stage_arrays(wanted, TruthKind.LABELS, place)
 
 
+class Counted(np.ndarray):  # type: ignore[type-arg]
+    """Similarities that count what is read of them."""
+
+    n_read = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        found = np.asarray(super().__getitem__(key))
+        Counted.n_read += found.size
+        return found
+
+
+def test_whether_objects_are_alone_is_known_from_a_few_values_of_each_row() -> None:
+    for holes in (0.0, 0.9):
+        matrix = np.where(RNG.random((700, 700)) < holes, np.nan, 1.0)
+        np.fill_diagonal(matrix, 1.0)
+        matrix[5, 6:] = matrix[5, :5] = np.nan
+        matrix[7, :699], matrix[7, 699] = np.nan, 0.5
+        Counted.n_read = 0
+        assert told_of_alone(matrix.view(Counted), "similarity").startswith("no similarity of row 5 to any other row")
+        assert Counted.n_read < matrix.size / 5
+
+
 def test_similarities_that_are_not_symmetric_are_no_features() -> None:
     ranks = np.argsort(np.argsort(-S, axis=1), axis=1)
     shares = S - np.eye(90)

@@ -20,8 +20,8 @@ import numpy as np
 from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
+from distforest.jit import inserted
 from distforest.sources.source import Int32s, Ints
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _typed(
 
 
 add_earlier: Callable[[Int32s, int, Int32s, Ints, int, int, Ints], None] = (
-    _added if config.DISABLE_JIT else intrinsic(_typed)
+    _added if config.DISABLE_JIT else inserted(_typed)
 )
 """``add_earlier(rank, limit, place, terms, begin, end, sums)`` sums the terms of the links ``begin`` to ``end - 1``.
 

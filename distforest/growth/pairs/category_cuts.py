@@ -61,7 +61,7 @@ class CategoryRoom(NamedTuple):
     def of(cls, columns: PairColumns, sizes: Ints) -> Self | None:
         """Allocate room for nodes of some sizes; None if no column has categories.
 
-        A kernel that is given None is compiled without what cuts categories, a third of what forests of pairs compile.
+        A kernel that is given None is compiled without what cuts categories, which is more than a third of it.
         """
         if not columns.n_categories:
             return None
