@@ -81,7 +81,7 @@ LATE = {
     "forest.onnx_model": {"onnx"},  # an extra
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
     "jobs.on_dask": {"distforest.jit"},  # slow, and a client compiles nothing
-    "jobs.score": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
+    "jobs.routed_objects": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.service."},  # the client imports it, too
     "service.reporting": {"distforest.pictures.report"},  # a service does without pictures
