@@ -107,7 +107,7 @@ class CellFormat:
         if not self.units:
             return rf"^[+-]?{bare}$"
         unit = f"(?:{self.any_unit})"
-        return rf"^(?:[+-]?|{unit}{BLANKS}[+-]?|[+-]{unit}{BLANKS}){bare}(?:{BLANKS}{unit})?$"
+        return rf"^(?:[+-]?{bare}(?:{BLANKS}{unit})?|(?:{unit}{BLANKS}[+-]?|[+-]{unit}{BLANKS}){bare})$"
 
     @cached_property
     def any_unit(self) -> str:
