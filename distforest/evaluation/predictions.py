@@ -20,9 +20,8 @@ from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
 from distforest.sources.files.ids import IDS, WHOLE, ids_beside, names_of_rows
-from distforest.sources.files.measured_pairs import measured_values
 from distforest.sources.files.queries import is_file_of_rows
-from distforest.sources.files.roles import each_name, position_of
+from distforest.sources.files.roles import each_name
 from distforest.sources.files.survey import numbers_in, texts_in
 from distforest.sources.files.table_files import TextOptions, format_of, open_table
 from distforest.stores.groups import attributes_of
@@ -612,7 +611,7 @@ def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], 
         )
     sides = [text for name in columns for text in texts_in(table, "pairs", name)]
     names, wanted = _written_alike(sides, [name for side in answers.pairs[1:] for name in side])
-    values = measured_values(table, position_of(table, "target", str(known.target)), known.text.cells())
+    values = numbers_in(table, "target", str(known.target), known.text.cells(), with_missing=True)
     found_values: dict[_Pair, list[float]] = {}
     for pair, value in zip(_pairs_in_order(names), values.tolist(), strict=True):
         if not np.isnan(value):

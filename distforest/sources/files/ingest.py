@@ -15,9 +15,10 @@ from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, write_array
 from distforest.sources.files.bounds import brief, check_unfolded, out_of_memory, quoted
-from distforest.sources.files.measured_pairs import matrix_of_measured, measured_values
+from distforest.sources.files.measured_pairs import matrix_of_measured
 from distforest.sources.files.npz import StoredArray, check_archive, is_of_sparse_matrix, stored_arrays, stored_sparse
 from distforest.sources.files.roles import RoleOptions, Roles
+from distforest.sources.files.survey import numbers_in
 from distforest.sources.files.table_arrays import (
     PlannedArray,
     arrays_of_table,
@@ -338,7 +339,8 @@ def _read_measured(
     """The three arrays of the matrix of measured pairs, and the attribute by which they are recognised."""
     assert roles.value is not None  # noqa: S101  (the caller has looked)
     pairs, n_rows = pairs_of_rows_at(table, roles.pairs, rows)
-    matrix = matrix_of_measured(table, pairs, measured_values(table, roles.value, cells), n_rows)
+    values = numbers_in(table, "value", table.columns[roles.value], cells, with_missing=True)
+    matrix = matrix_of_measured(table, pairs, values, n_rows)
     arrays, attributes = csr_arrays(matrix)
     first, *others = (_held(name, part) for name, part in arrays.items())
     return [replace(first, warning=roles.told), *others], attributes

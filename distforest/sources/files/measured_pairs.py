@@ -9,33 +9,12 @@ import scipy
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.sources.files.bounds import quoted
-from distforest.sources.files.cells import cell_numbers, texts_of
-from distforest.sources.files.survey import number_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.arguments import Floats
-    from distforest.sources.files.cells import CellFormat
     from distforest.sources.files.tables import Table
-
-
-def measured_values(table: Table, position: int, cells: CellFormat) -> Floats:
-    """What was measured of each pair, NaN where a cell is missing; raises InputError for what is no finite number."""
-    column, blocks, n_rows = number_column(table, position, cells), [np.empty(0)], 0
-    for [array] in table.batches([position]):
-        values, faults = cell_numbers(column, array, cells)
-        endless = np.isinf(values)
-        first = faults.first if faults.first >= 0 else int(endless.argmax()) if endless.any() else -1
-        if first >= 0:
-            found = quoted(str(texts_of(array)[first].as_py()))
-            where = f"{table.place(n_rows + first, position)}, column {quoted(column.name)}"
-            expected = f"{where}: a finite number{column.told_unit} was expected"
-            raise InputError(f"{expected}, found {found}; correct it, or leave its row out")
-        blocks.append(values)
-        n_rows += len(values)
-    return np.concatenate(blocks)
 
 
 def mean_of_pairs(pairs: NDArray[np.int64], values: Floats, n_rows: int) -> scipy.sparse.csr_array:

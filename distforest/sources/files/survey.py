@@ -616,14 +616,19 @@ def texts_in(table: Table, role: str, name: str) -> list[str]:
     return texts
 
 
-def numbers_in(table: Table, role: str, name: str, cells: CellFormat | None = None) -> Floats:
-    """The numbers of a column, all of them in memory; raises InputError for what is no finite number."""
+def numbers_in(
+    table: Table, role: str, name: str, cells: CellFormat | None = None, with_missing: bool = False
+) -> Floats:
+    """The numbers of a column, all of them in memory; raises InputError for what is no finite number.
+
+    NaN stands for missing ones, which are refused, too, unless they may be there.
+    """
     position, n_rows = position_of(table, role, name), 0
     blocks, form = [np.empty(0)], cells or CellFormat()
     column = number_column(table, position, form)
     for [array] in table.batches([position]):
         values, faults = cell_numbers(column, array, form)
-        bad = ~np.isfinite(values)
+        bad = np.isinf(values) if with_missing else ~np.isfinite(values)
         first = faults.first if faults.first >= 0 else int(bad.argmax()) if bad.any() else -1
         if first >= 0:
             found = quoted(str(texts_of(array)[first].as_py()))
