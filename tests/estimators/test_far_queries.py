@@ -134,7 +134,10 @@ def test_columns_are_told_by_their_names_and_categories_are_not_judged() -> None
     assert forest.forest_.ranges is not None
     assert np.isnan(forest.forest_.ranges.greatest[3])
     queries = frame.assign(size=frame["size"] * 1000 + 5000, seen=frame["seen"].astype("int64"))
-    with pytest.warns(UserWarning, match=r"in 'size' \(.* here, .* in training\), 'seen' \(.*, 0 to \d+\), where"):
+    with (
+        pytest.warns(UserWarning, match="column 'seen' held dates in training, and holds numbers here"),
+        pytest.warns(UserWarning, match=r"in 'size' \(.* here, .* in training\), 'seen' \(.*, 0 to \d+\), where"),
+    ):
         forest.apply(queries)
 
 

@@ -372,7 +372,7 @@ def test_labels_and_points_that_cannot_be_used_are_refused(rows: Any, labels: An
         (PAIRS.astype(str), SIMILAR, r"found words such as '\d+'; pandas.Index\(names\).get_indexer"),
         (PAIRS, SIMILAR.astype(str).astype(object), "similar: True or False .* found words such as '(True|False)'"),
         (PAIRS, SIMILAR.astype(float) / 2, "similar: True or False"),
-        ([[0, 1], [2, 2]], [True, False], "found point 2 twice in one"),
+        ([[0, 1], [2, 2]], [True, False], "found point 2 twice in pair 1"),
         ([], [], "pairs: row numbers of shape"),
     ],
 )

@@ -223,10 +223,12 @@ def test_forests_in_which_objects_go_on_say_nothing(observed: float, rule: str) 
 
 def test_a_score_out_of_bag_that_is_no_better_than_one_answer_is_told_of() -> None:
     noise, truth = np.random.default_rng(0).normal(size=(60, 60)), np.repeat([0, 0, 1], 20)
+    noise += noise.T
+    np.fill_diagonal(noise, 9.0)
     with pytest.warns(UserWarning, match=r"no more than by answering the largest class always \(0.67\)"):
         SimForestClassifier(oob_score=True, random_state=0).fit(noise, truth)
     with pytest.warns(UserWarning, match=r"R2 is -\d.\d\d out of bag, no better than always answering the mean"):
-        SimForestRegressor(oob_score=True, random_state=0).fit(noise, noise[0] + 1)
+        SimForestRegressor(oob_score=True, random_state=0).fit(noise, np.random.default_rng(1).normal(size=60))
 
 
 def test_jobs_and_workers_tell_of_objects_that_stay(tmp_path: Path) -> None:

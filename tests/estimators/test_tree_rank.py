@@ -290,7 +290,7 @@ def test_labels_of_one_kind_of_pair_are_refused(labels: np.ndarray, message: str
         ([[0, 1], [2, 3]], [True, True], "pairs of both kinds were expected, found only similar ones"),
         ([[0, 1], [2, 3]], [0, 0], "pairs of both kinds were expected, found only dissimilar ones"),
         ([[0, 1], [2, 3]], [1], "found 2 pairs and 1 entry of similar; give one for each pair"),
-        ([[0, 1], [2, 2]], [1, 0], "found point 2 twice in one"),
+        ([[0, 1], [2, 2]], [1, 0], "found point 2 twice in pair 1"),
         ([[0, 1], [2, 38]], [1, 0], r"numbers must be in 0\.\.37, found 38 in pair 1"),
         ([[0, 1], [2, 3]], [1, 2], r"True or False \(1 or 0, 1 or -1\) for each pair was expected, found \[1, 2\]"),
         ([0, 1], [1, 0], r"row numbers of shape \(n_pairs, 2\) were expected"),

@@ -342,7 +342,7 @@ def test_constant_points_and_duplicates_make_trees_of_one_node() -> None:
         (np.empty((0, 2)), [], "found none"),
         ([[0, 1], [1, 2]], [0, 1, 0], "found 2 pairs and 3 classes of pairs; one for each"),
         ([[0, 1], [1, 30]], [0, 1], r"numbers must be in 0\.\.29, found 30 in pair 1"),
-        ([[0, 1], [1, 1]], [0, 1], "found point 1 twice in one"),
+        ([[0, 1], [1, 1]], [0, 1], "found point 1 twice in pair 1"),
     ],
 )
 def test_pairs_that_cannot_be_used_are_refused(pairs: Any, codes: list[int], message: str) -> None:
