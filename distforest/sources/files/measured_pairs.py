@@ -65,9 +65,9 @@ def matrix_of_measured(table: Table, pairs: NDArray[np.int64], values: Floats, n
     if n_missing:
         has, be = ("has", "is") if n_missing == 1 else ("have", "are")
         warn_caller(f"{table.path}: {counted(n_missing, 'pair')} {has} no value and {be} left out")
-    low, high = np.sort(pairs[np.isfinite(values)], axis=1).T
-    n_repeated = len(low) - len(np.unique(low * n_rows + high))
+    matrix = mean_of_pairs(pairs, values, n_rows)
+    n_repeated = len(values) - n_missing - scipy.sparse.triu(matrix).nnz
     if n_repeated:
         found = counted(n_repeated, "row repeats a pair", "rows repeat a pair")
         warn_caller(f"{table.path}: {found}, in this or the other direction; the mean of each pair is taken")
-    return mean_of_pairs(pairs, values, n_rows)
+    return matrix

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.queries import QueryOptions, ReadColumns, open_queries
@@ -38,6 +39,7 @@ def test_other_last_rows_are_not_told(rows: str, write: Write, tmp_path: Path) -
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ingest(write("sheet.csv", HEAD + rows), f"{tmp_path}/sheet.zarr", id="name")
+    assert open_array(f"{tmp_path}/sheet.zarr/X").shape[0] == rows.count("\n")
 
 
 def test_a_row_of_totals_is_told_when_it_is_scored(write: Write) -> None:
