@@ -42,7 +42,7 @@ SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
 ONLY_IN = {
-    "distributed": {"jobs.on_dask", *SERVICE},
+    "distributed": {"jobs.forked_from", "jobs.on_dask", "jobs.worker_start", *SERVICE},
     "zarr": {
         "sources.arrays",
         "sources.guarded",

@@ -8,14 +8,12 @@ import logging
 import math
 import os
 import time
-import warnings
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
-import dask
 from distributed import Client, LocalCluster, Nanny, as_completed, get_worker
 from distributed.comm import parse_address
 from distributed.comm.registry import get_backend
@@ -27,6 +25,7 @@ from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
+from distforest.jobs.worker_start import check_room, embedded, quiet_start
 from distforest.process_end import end_sooner
 from distforest.sources.lazy.own_process import in_own_processes
 
@@ -44,38 +43,6 @@ R = TypeVar("R")
 
 COMPILING = "distforest-compiling"
 """The topic under which a worker says that it compiles kernels."""
-
-BUSY = "Creating scratch directories is taking a surprisingly long time"
-"""The beginning of a warning by Dask after one second. It blames a network file system and suggests a setting that this
-package does not expose. Usually the machine is just busy, and very little is written there."""
-
-WORKER_START = """
-import logging, signal
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-logging.getLogger("distributed.worker").addFilter(lambda record: "during heartbeat" not in str(record.msg))
-"""
-"""What each worker of the embedded cluster does first. A terminal sends Ctrl-C to all its processes; this process stops
-the workers, so they ignore it. A heartbeat that is on its way when the cluster is closed is lost, and Dask logs that
-with a traceback; a worker that has lost its scheduler ends in any case."""
-
-DASK_SETTINGS = {
-    "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
-    "distributed.scheduler.allowed-failures": 10,
-    "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
-    # Filters that this process was given by -W or by this variable reach its workers as -W, which goes first.
-    "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": f"ignore:{BUSY}:UserWarning",
-    "distributed.worker.preload": [WORKER_START],
-    # By default each process samples itself 50 to 100 times a second. That takes a twentieth of a core for an idle
-    # worker, and more for the scheduler, from the cores on which trees grow.
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "500ms",
-    "distributed.admin.system-monitor.interval": "2s",
-    # A worker that died and was replaced is looked for when this has passed, and not replaced any more if it happens to
-    # have died again. Nannies replace workers, so nobody need be looked for.
-    "distributed.deploy.lost-worker-timeout": "10000 days",
-}
-"""Dask settings of the embedded cluster: many deaths of workers before a task is given up, one thread for each kernel,
-no statistics that nobody reads, and workers that are always replaced."""
 
 WORKER_PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
 """Seconds without a worker after which a run ends, between two looks at the workers, and of one wait."""
@@ -591,9 +558,10 @@ def local_cluster(
         The processes could not be started, for example because the disk is full.
     """
     check_worker_memory(memory_limit)
+    check_room(folder)
     workers = workers or min(os.cpu_count() or 1, 4)
     limit = memory_limit if memory_limit is not None else "auto"
-    with dask.config.set(DASK_SETTINGS):
+    with embedded():
         try:
             with quiet_start():
                 cluster = LocalCluster(
@@ -615,14 +583,6 @@ def local_cluster(
                 client.subscribe_topic(COMPILING, lambda event: once(event[1]))
                 client.run(_say_of_compiling)
             yield OnDask(client)
-
-
-@contextmanager
-def quiet_start() -> Iterator[None]:
-    """Suppress the warning `BUSY` of a cluster that starts in the block."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", BUSY, UserWarning)
-        yield
 
 
 @contextmanager

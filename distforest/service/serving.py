@@ -13,8 +13,8 @@ import dask
 from distributed import LocalCluster, Nanny
 
 from distforest.errors import JobError
-from distforest.jobs.on_dask import DASK_SETTINGS, quiet_start
 from distforest.jobs.plan import check_worker_memory
+from distforest.jobs.worker_start import embedded, quiet_start
 from distforest.service import dask_teardown
 from distforest.service.calls import first_cause
 
@@ -97,7 +97,7 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddres
             loop.remove_signal_handler(number)
         end.set()
 
-    with dask.config.set(DASK_SETTINGS):
+    with embedded():
         async with await _start_cluster(job_root, machine) as cluster:
             for number in signals:
                 loop.add_signal_handler(number, stop)

@@ -18,7 +18,8 @@ from sklearn.model_selection import cross_val_score
 
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
 from distforest.errors import InputError, JobError
-from distforest.jobs.on_dask import DASK_SETTINGS, OnDask, local_cluster
+from distforest.jobs.on_dask import OnDask, local_cluster
+from distforest.jobs.worker_start import DASK_SETTINGS
 from distforest.sources.lazy.source import opened_ledger
 from tests.forked_workers import run_forked
 from tests.sources.lazy.asked_apart import kills_its_worker

@@ -17,13 +17,14 @@ from distforest.errors import InputError, SpecError
 from distforest.growth import packs, parts
 from distforest.jobs import on_dask, rounds
 from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.on_dask import OnDask, local_cluster, quiet_start
+from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.preview import faults_of_metadata, preview
 from distforest.jobs.scratch_room import SMALL_BYTES, HostWorkers
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.jobs.tune_spec import TuneSpec
+from distforest.jobs.worker_start import quiet_start
 from distforest.sources.arrays import open_array, write_array
 from distforest.stores.folder import Folder
 from tests.jobs.faults import die_once

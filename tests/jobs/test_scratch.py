@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import pytest
 
@@ -31,7 +30,6 @@ from distforest.sources import array_files
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import write_array
 from distforest.sources.scratch import lock_of
-from tests.forked_workers import METHOD
 from tests.jobs.iris_jobs import N_TREES, X, Y, Z, run, spec_in
 
 SPEC = """
@@ -376,9 +374,8 @@ def test_who_leads_a_job_lets_go_of_its_inputs_too(cluster: OnDask) -> None:
 def test_workers_without_room_for_their_own_files_are_refused_in_words(small_disk: Path) -> None:
     with (small_disk / "filler").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, 4 << 20)
-    fresh = dask.config.set({METHOD: "spawn"})  # as users' workers are, of which a nanny tells why they do not start
     told = r"workers could not be started on this machine: .*No space left on device"
-    with fresh, pytest.raises(JobError, match=told):
+    with pytest.raises(JobError, match=told):
         local_cluster(1, folder=small_disk).__enter__()
 
 

@@ -15,7 +15,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import dask
 import distributed
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from distforest.forest.leaf_kinds import KeepsLeafDistances
 from distforest.forest.scoring import apply, distance
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
-from distforest.jobs import merge, on_dask, train
+from distforest.jobs import merge, on_dask, train, worker_start
 from distforest.jobs.cluster import Here, Work
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
@@ -38,7 +37,6 @@ from distforest.jobs.stop import SIGN
 from distforest.jobs.train import GrowTask, Options, fit, fit_here
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
-from tests.forked_workers import METHOD
 from tests.jobs.faults import POINTS, Faults, faulty, growths
 
 N_TREES = 50
@@ -203,8 +201,8 @@ def test_a_cluster_starts_without_a_word_on_a_machine_that_is_busy(
         return distributed.utils.warn_on_duration(timedelta(seconds=-1), message)
 
     monkeypatch.setattr(distributed.core, "warn_on_duration", always)
-    fresh = {METHOD: "spawn"}  # as users' workers are, which take the environment that Dask is told to start them in
-    with dask.config.set(fresh), local_cluster(1, folder=tmp_path) as cluster:
+    monkeypatch.setattr(worker_start, "start_method", lambda: "spawn")  # for the environment that they are started in
+    with local_cluster(1, folder=tmp_path) as cluster:
         assert times
         (told,) = cluster.client.run(told_of_slow_folders).values()
         assert told == []

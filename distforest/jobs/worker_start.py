@@ -1,0 +1,126 @@
+"""How the workers of an embedded cluster start: forked from one process that has imported what each would import.
+
+::
+
+    this process -> the one that has imported -> worker 0
+                                              -> worker 1, and whoever replaces one that has died
+
+A fresh interpreter imports for a second or two before it can do anything, and each worker would be one. The process
+that has imported has a single thread, so a fork leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import tempfile
+import warnings
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver
+from typing import TYPE_CHECKING, Any
+
+import dask
+import distributed.utils
+
+from distforest.errors import JobError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+BUSY = "Creating scratch directories is taking a surprisingly long time"
+"""The beginning of a warning by Dask after one second. It blames a network file system and suggests a setting that this
+package does not expose. Usually the machine is just busy, and very little is written there."""
+
+WORKER_START = """
+import logging, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+logging.getLogger("distributed.worker").addFilter(lambda record: "during heartbeat" not in str(record.msg))
+"""
+"""What each worker of the embedded cluster does first. A terminal sends Ctrl-C to all its processes; this process stops
+the workers, so they ignore it. A heartbeat that is on its way when the cluster is closed is lost, and Dask logs that
+with a traceback; a worker that has lost its scheduler ends in any case."""
+
+WORKER_FILES_BYTES = 1 << 16
+"""More than a worker writes when it starts."""
+
+METHOD, ENVIRONMENT = "distributed.worker.multiprocessing-method", "distributed.nanny.pre-spawn-environ"
+"""Dask's settings of how workers start, and in which environment."""
+
+DASK_SETTINGS = {
+    "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
+    "distributed.scheduler.allowed-failures": 10,
+    f"{ENVIRONMENT}.NUMBA_NUM_THREADS": 1,
+    # Filters that this process was given by -W or by this variable reach its workers as -W, which goes first.
+    f"{ENVIRONMENT}.PYTHONWARNINGS": f"ignore:{BUSY}:UserWarning",
+    "distributed.worker.preload": [WORKER_START],
+    # By default each process samples itself 50 to 100 times a second. That takes a twentieth of a core for an idle
+    # worker, and more for the scheduler, from the cores on which trees grow.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "2s",
+    # A worker that died and was replaced is looked for when this has passed, and not replaced any more if it happens to
+    # have died again. Nannies replace workers, so nobody need be looked for.
+    "distributed.deploy.lost-worker-timeout": "10000 days",
+}
+"""Dask settings of the embedded cluster: many deaths of workers before a task is given up, one thread for each kernel,
+no statistics that nobody reads, and workers that are always replaced."""
+
+IMPORTED = "distforest.jobs.forked_from"
+"""The module that the process imports from which workers are forked."""
+
+
+@contextmanager
+def embedded() -> Iterator[None]:
+    """Let an embedded cluster be started in the block with `DASK_SETTINGS`, by the quickest way that there is."""
+    with dask.config.set(DASK_SETTINGS), dask.config.set({METHOD: start_method()}):
+        yield
+
+
+def start_method(imported: str = IMPORTED) -> str:
+    """How workers of this process start: "forkserver" where they can be forked, "spawn" elsewhere.
+
+    Other systems than Linux have libraries that do not survive a fork. The process that is forked listens at a socket
+    among the temporary files, so a full disk, or a folder with a long name, leaves fresh interpreters.
+    """
+    if sys.platform != "linux":
+        return "spawn"
+    distributed.utils._forkserver_preload_set = True  # or Dask imports into this process what it would preload there
+    multiprocessing.set_forkserver_preload([imported])
+    with suppress(OSError), _started_in(dask.config.get(ENVIRONMENT)):
+        forkserver.ensure_running()
+        return "forkserver"
+    return "spawn"
+
+
+@contextmanager
+def _started_in(environment: Mapping[str, Any]) -> Iterator[None]:
+    """Let a process start in the block with these variables, too, unless they are set: as Dask does it."""
+    added = {name: str(value) for name, value in environment.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
+
+
+def check_room(folder: Path | None) -> None:
+    """Raise JobError if workers could not write their files into a folder; they die of it too soon to say why."""
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder or dask.config.get("temporary-directory")) as file:
+            file.write(bytes(WORKER_FILES_BYTES))
+            file.flush()
+    except OSError as error:
+        raise JobError(f"workers could not be started on this machine: {error}") from error
+
+
+@contextmanager
+def quiet_start() -> Iterator[None]:
+    """Suppress the warning `BUSY` of a cluster that starts in the block."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", BUSY, UserWarning)
+        yield

@@ -1,0 +1,94 @@
+"""How the workers of an embedded cluster start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from multiprocessing import forkserver
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from distforest.errors import JobError
+from distforest.jobs import worker_start
+from distforest.jobs.worker_start import ENVIRONMENT, check_room, start_method
+from distforest.sources.arrays import write_array
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+A_JOB = """
+import json, os, sys
+import psutil
+from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
+from distforest.jobs.train import Options, fit
+from distforest.stores.folder import Folder
+
+def seen():
+    import os, sys
+    names = [name for name in sys.modules if name.split(".")[0] in ("distforest", "numba", "distributed")]
+    return os.getppid(), os.environ["OMP_NUM_THREADS"], names
+
+if __name__ == "__main__":
+    spec = Spec.from_dict(json.loads(sys.argv[1]))
+    with local_cluster(2) as cluster:
+        first = list(cluster.client.run(seen).values())
+        parents = {psutil.Process(parent) for parent, _, _ in first}
+        told = [[parent.ppid() == os.getpid(), parent.num_threads()] for parent in parents]
+        fit(stage_inputs(spec, "job"), "forest.zarr", Folder("job"), cluster, Options())
+        last = list(cluster.client.run(seen).values())
+    new = set().union(*(names for _, _, names in last)).difference(*(names for _, _, names in first))
+    print(json.dumps({"parents": told, "threads": sorted({threads for _, threads, _ in first}), "new": sorted(new)}))
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
+def test_workers_are_forked_from_a_process_that_has_imported_all_that_they_need(tmp_path: Path) -> None:
+    (tmp_path / "a_job.py").write_text(A_JOB)
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    write_array(str(tmp_path / "data.zarr"), "X", X.shape, X.dtype, [X])
+    write_array(str(tmp_path / "data.zarr"), "y", (40,), np.int64, [(X[:, 0] > 0).astype(np.int64)])
+    labels = {"kind": "labels", "values": "data.zarr/y"}
+    spec = {"format": 1, "method": "smerf", "seed": 0, "output": "forest.zarr", "params": {"n_estimators": 4}}
+    spec |= {"input": {"features": "data.zarr/X", "distances": labels}, "run": {"scratch": str(tmp_path / "scratch")}}
+    command = [sys.executable, "a_job.py", json.dumps(spec)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"parents": [[True, 1]], "threads": ["1"], "new": []}
+
+
+def test_where_nothing_can_be_forked_interpreters_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> NoReturn:
+        raise OSError("AF_UNIX path too long")
+
+    monkeypatch.setattr(forkserver, "ensure_running", refuse)
+    assert start_method() == "spawn"
+    monkeypatch.setattr(worker_start.sys, "platform", "darwin")
+    monkeypatch.setattr(forkserver, "ensure_running", lambda: None)
+    assert start_method() == "spawn"
+
+
+def test_what_workers_start_in_is_left_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Mapping[str, str]] = []
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setattr(forkserver, "ensure_running", lambda: found.append(dict(os.environ)))
+    with worker_start.dask.config.set({ENVIRONMENT: {"OMP_NUM_THREADS": 1, "OF_OURS": 7}}):
+        start_method()
+    assert found[0]["OMP_NUM_THREADS"] == "3"  # a user's own
+    assert found[0]["OF_OURS"] == "7"
+    assert "OF_OURS" not in os.environ
+
+
+def test_a_folder_that_takes_no_files_is_told_before_workers_start(tmp_path: Path) -> None:
+    check_room(tmp_path / "not" / "yet")
+    (tmp_path / "a file").touch()
+    with pytest.raises(JobError, match=r"^workers could not be started on this machine: .*a file"):
+        check_room(tmp_path / "a file" / "in it")
