@@ -17,7 +17,7 @@ from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.sources.fading_similarities import told_of_fading
 from distforest.sources.kernels import KERNELS
-from distforest.sources.row_kinds import Several
+from distforest.sources.row_kinds import Dense, Kernel
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -169,7 +169,9 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
 
     def _warn_of_fading(self, training: TrainingMatrix | None, scores: Floats) -> None:
         """Warn of a dense similarity that fades, so that what is far from all others counts as usual."""
-        if training is None or not isinstance(training.values, np.ndarray) or isinstance(training.rows, Several):
+        if training is None or not isinstance(training.values, np.ndarray):
+            return
+        if not isinstance(training.rows, (Dense, Kernel)):
             return
         if told := told_of_fading(training.rows.source(training.values, training.values), scores):
             cure = "the similarity fades; give distances, or a similarity that goes on to fall, such as 'manhattan'"

@@ -17,6 +17,7 @@ from distforest.sources.binned import quantile_rows
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given, told_of_one_side
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, told_of_gamma, told_of_rounding
 from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
+from distforest.sources.exchanged_links import told_of_exchanged
 from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
 from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.graph_distances import read_graph
@@ -443,4 +444,6 @@ def _stage_pairs(
     present = slice(None) if weights is None else weights > 0.0
     if told := warning_of_contradictions(pairs[present], codes[present]):
         warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
+    if told := told_of_exchanged(pairs[present], codes[present]):
+        warn_caller(f"similar: {told}")
     return place.array("pairs", pairs)

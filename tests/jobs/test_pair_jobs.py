@@ -70,6 +70,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "both": np.concatenate([PAIRS, PAIRS[:3, ::-1]]),
         "or_not": np.concatenate([SIMILAR, ~SIMILAR[:3]]),
         "signs": np.where(SIMILAR, 1, -1),
+        "dissimilar": ~SIMILAR,
         "short": SIMILAR[:-1],
         "maybe": np.arange(len(PAIRS)) % 3,
         "ones": np.ones(len(PAIRS), bool),
@@ -212,6 +213,13 @@ def test_pairs_that_are_alike_and_unlike_are_told(store: Path, tmp_path: Path, m
         f"^pairs: 3 of 300 pairs of points are given both as similar and as dissimilar, {first}, or leave it as noise$"
     )
     with pytest.warns(UserWarning, match=told):
+        stage_inputs(spec, str(tmp_path / "job"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_kinds_of_pairs_that_are_exchanged_are_told(store: Path, tmp_path: Path, method: str) -> None:
+    spec = spec_of(store, tmp_path, "links", method, input={"similar": "dissimilar"})
+    with pytest.warns(UserWarning, match="^similar: two points .* seem to be exchanged"):
         stage_inputs(spec, str(tmp_path / "job"))
 
 
