@@ -22,7 +22,7 @@ from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
-from distforest.growth.pairs.methods import check_n_points, pair_columns
+from distforest.growth.pairs.methods import check_n_points, pair_columns, told_of_rare_kind
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
@@ -162,6 +162,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         if warning := warning_of_contradictions(numbers[present], codes[present]):
             warn_caller(f"pairs: {warning}; drop what is wrong, or leave it as noise")
         if warning := told_of_exchanged(numbers[present], codes[present]):
+            warn_caller(f"similar: {warning}")
+        if counts is None and (warning := told_of_rare_kind(params, codes)):
             warn_caller(f"similar: {warning}")
         truth = Truth(TruthKind.LINKS, codes)
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
