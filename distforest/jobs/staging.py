@@ -25,6 +25,7 @@ from distforest.jobs.inputs import Inputs
 from distforest.jobs.spec import LAZY_KIND
 from distforest.jobs.wanted import truth_of, wanted_inputs
 from distforest.sources.binned import edges_of_sample
+from distforest.sources.copied_columns import told_of_copies
 from distforest.sources.parted import StagedParts, present_before
 from distforest.sources.point_pairs import PairColumns, told_of_unpaired
 from distforest.sources.row_kinds import Dense, Several
@@ -143,9 +144,15 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
 
 
 def _check_values(spec: Spec, arrays: StagedArrays, place: StagingPlace) -> None:
-    """Refuse feature weights of no use, and warn of targets or vectors far from the others, and of a rare kind."""
+    """Refuse feature weights of no use, and warn of copies, of targets far from the others, and of a rare kind."""
     if arrays.feature_weights:
         ColumnWeights.of(arrays.feature_weights.open(place.scratch))
+    is_screened = spec.params.get("feature_weights") == "dependence" and arrays.feature_weights is None
+    if is_screened and isinstance(arrays.matrix.staged, Staged):
+        with arrays.matrix.staged.watched(place.scratch) as features:
+            copies = told_of_copies(features, arrays.matrix.schema)
+        if copies:
+            warn_caller(f"{arrays.matrix.address}: {copies}")
     truth = arrays.truth
     if truth.kind.is_of_amounts and (told := told_of_far(truth.staged.open(place.scratch), truth.kind)):
         warn_caller(told)
