@@ -28,7 +28,7 @@ from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIM
 from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.schema import Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST, ScratchFolder
-from distforest.sources.similarity_doubts import told_of_alone, told_of_similarity_doubts
+from distforest.sources.similarity_doubts import told_of_alone, told_of_far_mark, told_of_similarity_doubts
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
@@ -364,7 +364,9 @@ def _told_of_similarities(similarities: Staged, place: StagingPlace) -> tuple[st
         told = told_of_distances(values) if is_similarity else ""
         doubt = told_of_similarity_doubts(values) if is_similarity and not told else ""
         one_sided = told_of_one_side(values)
-        alone = told_of_alone(values, "similarity" if is_similarity else "distance")
+        value = "similarity" if is_similarity else "distance"
+        alone = told_of_alone(values, value)
+        doubt = doubt or (told_of_far_mark(values, value) if len(values) == values.shape[1] else "")
     if doubt:
         warn_caller(f"{similarities.address}: {doubt}")
     if told:
