@@ -16,6 +16,7 @@ from distforest.forest import explanations, importances, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.jobs.passes_chosen import exceeds
+from distforest.sources.copied_columns import told_of_copies
 from distforest.sources.data_frames import told_of_named_weights
 from distforest.sources.doubts import Sample
 from distforest.sources.given import is_stored, unmasked
@@ -58,12 +59,16 @@ class OnFeatures(OnTables, OnRows):
         if told := told_of_named_weights(self._feature_names(), self.feature_weights):
             warn_caller(told)
         if not scipy.sparse.issparse(rows):
-            return self._features_on_disk(rows) if self._is_too_large(rows) else self._read_features(rows)
+            features = self._features_on_disk(rows) if self._is_too_large(rows) else self._read_features(rows)
+            is_screened = isinstance(self.feature_weights, str)  # by their dependence
+            if is_screened and (told := told_of_copies(features, self._schema())):
+                warn_caller(f"X: {told}")
+            return features
         check_sparse(self._params())
         sample = Sample()
-        features = read_sparse_features(rows, sample)
+        sparse = read_sparse_features(rows, sample)
         self._warn_of_rounding(sample)
-        return features
+        return sparse
 
     def _is_too_large(self, rows: object) -> bool:
         """Whether rows lie on disk, and not even one tree over them fits into memory."""

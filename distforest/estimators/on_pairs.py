@@ -22,12 +22,13 @@ from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
-from distforest.growth.pairs.methods import check_n_points, pair_columns
+from distforest.growth.pairs.methods import check_n_points, pair_columns, told_of_rare_kind
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
 from distforest.sources.data_frames import told_of_row_numbers, told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
+from distforest.sources.exchanged_links import told_of_exchanged
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.files.bounds import quoted
 from distforest.sources.given import in_memory
@@ -146,8 +147,9 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         Warns
         -----
         UserWarning
-            A pair is both similar and dissimilar; it counts on both sides. Or row numbers may be meant as names, as the
-            index of ``X`` has the same integers at other places.
+            A pair is both similar and dissimilar; it counts on both sides. Similar and dissimilar pairs seem to be
+            exchanged, or, of RFD, one kind is rare. Or row numbers may be meant as names, as the index of ``X`` has the
+            same integers at other places.
         """
         params, seed = self._checked_params(similar), self._seed()
         self._warn_of_order(X, sample_weight=sample_weight)
@@ -159,6 +161,10 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         present = slice(None) if counts is None else counts > 0.0
         if warning := warning_of_contradictions(numbers[present], codes[present]):
             warn_caller(f"pairs: {warning}; drop what is wrong, or leave it as noise")
+        if warning := told_of_exchanged(numbers[present], codes[present]):
+            warn_caller(f"similar: {warning}")
+        if counts is None and (warning := told_of_rare_kind(params, codes)):
+            warn_caller(f"similar: {warning}")
         truth = Truth(TruthKind.LINKS, codes)
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
         of_pairs = None if counts is None else integers_of_pairs(counts, weights)

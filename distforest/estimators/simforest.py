@@ -69,7 +69,7 @@ from distforest.sources.lazy.source import Objects, items_of
 from distforest.sources.opening import opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
-from distforest.sources.similarity_doubts import told_of_alone, told_of_similarity_doubts
+from distforest.sources.similarity_doubts import told_of_alone, told_of_far_mark, told_of_similarity_doubts
 from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.addresses import naming
@@ -177,6 +177,8 @@ class OnSimilarities(OnRows):
             warn_caller(f"{self.kind}: {warning}")
         if warning := told_of_alone(matrix, self.kind):
             warn_caller(f"X: {warning}")
+        if isinstance(matrix, np.ndarray) and (warning := told_of_far_mark(matrix, self.kind)):
+            warn_caller(f"{self.kind}: {warning}")
         return TrainingMatrix(rows, matrix)
 
     def _distances(self, values: Matrix | scipy.sparse.spmatrix) -> np.ndarray | SparseSource:

@@ -33,6 +33,7 @@ from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import untouched
+from distforest.sources.lazy.asked_again import told_of_other_answers
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
 from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import answers_apart
@@ -202,6 +203,7 @@ def fit_lazily(
         bound = problem(method, data, params if chosen is None else chosen.into(params), seed)
         arrays, costs = grow_in_lockstep(bound, sources, watch)
         _warn_of_returned(sources)
+        costs = _with_pairs_asked_again(costs, sources)
         origins = [origin_of(own.lazy, own.objects) for own in sources]
         if len(origins) > 1:
             paid = [own.n_evaluations for own in sources]
@@ -243,6 +245,14 @@ def _warn_of_returned(sources: tuple[LazySource, ...]) -> None:
     for own in sources:
         if told := own.told():
             warn_caller(told)
+
+
+def _with_pairs_asked_again(costs: Costs, sources: tuple[LazySource, ...]) -> Costs:
+    """The costs with those of a few pairs in the other order; warns of functions that then answer otherwise."""
+    before = sum(own.n_evaluations for own in sources)
+    for doubt in filter(None, map(told_of_other_answers, sources)):
+        warn_caller(doubt)
+    return replace(costs, evaluations=costs.evaluations + sum(own.n_evaluations for own in sources) - before)
 
 
 def evaluations_of(problem: Bound) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from distforest.amounts import are
+from distforest.amounts import are, counted
 from distforest.sources.arrays import diagonal_of, row_blocks
 from distforest.sources.sparse import told_of_one_direction
 from distforest.sources.zero_distances import told_of_zeros
@@ -179,7 +179,7 @@ class SeenDistances:
     """
 
     def __init__(self) -> None:
-        self._n_below, self._n_off, self._n_rows = 0, 0, 0
+        self._n_below, self._n_off, self._n_unknown, self._n_rows = 0, 0, 0, 0
         self._least, self._largest, self._unit = 0.0, 0.0, 0.0
         self._first_below: Entry | None = None
         self._first_off: Entry | None = None
@@ -199,6 +199,8 @@ class SeenDistances:
         rows = np.arange(len(values))
         rows = rows[first_row + rows < values.shape[1]]  # a matrix that is not square is refused elsewhere
         diagonal = values[rows, first_row + rows].astype(np.float64)
+        lacking = values[rows[np.isnan(diagonal)]]
+        self._n_unknown += int((~np.isnan(lacking)).any(axis=1).sum())  # a row without any distance is told elsewhere
         rows = rows[np.abs(diagonal) > 0.0]
         largest_of_row = np.fmax.reduce(np.abs(values[rows]), axis=1, initial=0.0)
         self._see_diagonal(first_row + rows, diagonal[rows], largest_of_row)
@@ -236,6 +238,9 @@ class SeenDistances:
         -1.
         """
         doubts = []
+        if self._n_unknown:
+            unknown = f"of {self._n_unknown:,} of {counted(self._n_rows, 'row')} the distance to itself is NaN"
+            doubts.append(f"{unknown}, so that it stays where it is compared with itself; put 0 there")
         if self._first_off is not None:
             off = f"{_not_at_0(self._n_off, self._n_rows)}, the first {self._first_off}"
             doubts.append(f"{off}; put 0 there, or give {similarity} if these are similarities")

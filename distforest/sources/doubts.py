@@ -608,9 +608,10 @@ def unit_beside(word: str) -> str:
 
 
 def told_of_classes(classes: Sequence[object], codes: NDArray[np.integer]) -> str:
-    """Say that each row has a class of its own, or that one class may be a missing label; else "".
+    """Say that each row has a class of its own, or that one class may be a missing label, or all amounts; else "".
 
-    Whole numbers are left to `told_of_amounts`.
+    Numbers are left to `told_of_amounts`, but not a number such as -1 or -999 that no other one is below, and not words
+    that are fractions.
 
     Parameters
     ----------
@@ -623,15 +624,20 @@ def told_of_classes(classes: Sequence[object], codes: NDArray[np.integer]) -> st
     --------
     >>> told_of_classes(["a", "nan"], np.array([0, 0, 1]))
     "the label 'nan' of 1 row is a class like any other; leave those rows out if it stands for a missing label"
+    >>> told_of_classes([-1, 0, 1, 2], np.arange(40) % 4)
+    'the label -1 of 10 rows is a class like any other; leave those rows out if it stands for a missing label'
     >>> told_of_classes([f"plant {k}" for k in range(30)], np.arange(30))
     'each of the 30 rows has a label of its own, so that no two rows are alike; labels that name rows teach nothing, so
     give what rows have in common'
     """
     words = [place for place, word in enumerate(classes) if isinstance(word, str)]
+    fractions = _fractions(classes) if len(words) == len(classes) else None
+    if fractions is not None and (amounts := told_of_amounts(fractions[codes])):
+        return f"labels are words that are {amounts}, each a class of its own; give numbers if they are amounts"
     if len(words) == len(classes) == len(codes) > FEWEST_NAMES:
         found = f"each of the {len(codes):,} rows has a label of its own, so that no two rows are alike"
         return f"{found}; labels that name rows teach nothing, so give what rows have in common"
-    unknown = [place for place in words if str(classes[place]).strip().casefold() in NO_LABELS]
+    unknown = [place for place in words if str(classes[place]).strip().casefold() in NO_LABELS] or _marks(classes)
     if not unknown:
         return ""
     rows = counted(int(np.isin(codes, unknown).sum()), "row")
@@ -641,6 +647,27 @@ def told_of_classes(classes: Sequence[object], codes: NDArray[np.integer]) -> st
         return f"{found}; leave those rows out if they stand for missing labels"
     found = f"the label {named} of {rows} is a class like any other"
     return f"{found}; leave those rows out if it stands for a missing label"
+
+
+def _fractions(words: Sequence[object]) -> Floats | None:
+    """Words as numbers, if all are and one has a decimal point; else None."""
+    try:
+        numbers = np.array([float(str(word)) for word in words])
+    except ValueError:
+        return None
+    return numbers if np.isfinite(numbers).all() and (numbers % 1.0).any() else None
+
+
+def _marks(classes: Sequence[object]) -> list[int]:
+    """The place of a whole number that may mark a missing label: -1 beside three classes from 0 on, or -9, -99, ..."""
+    if not classes or not all(isinstance(one, Number) and not isinstance(one, (bool, np.bool_)) for one in classes):
+        return []
+    numbers = np.array(classes, np.float64)
+    least, others = int(numbers.argmin()), np.delete(numbers, numbers.argmin())
+    if numbers[least] >= 0.0 or not len(others) or others.min() < 0.0:
+        return []
+    is_unlabelled = numbers[least] == -1.0 and len(others) > 2
+    return [least] if is_unlabelled or set(f"{-numbers[least]:.15g}") == {"9"} else []
 
 
 def told_of_amounts(vector: np.ndarray, columns: np.ndarray | None = None, schema: Schema | None = None) -> str:

@@ -36,6 +36,9 @@ features divided by the largest of their row, which say little but how large the
 FIRST_READ = 64
 """Values of each row that are read first: one of them is usually observed, and then the row is not alone."""
 
+FAR_FROM_OTHERS = 10.0
+"""By how many times the range of all other values a mark lies beyond them."""
+
 FEWEST_MARKED, FEWEST_UNMARKED = 8, 32
 """Fewer similarities below 0 may be one number by chance; and so they may beside fewer different others."""
 
@@ -236,3 +239,49 @@ def told_of_marked_similarities(matrix: np.ndarray) -> str:
         return ""
     found = f"all {n_below:,} similarities below 0 are {mark:g}, the first at row {place[0]}, column {place[1]}"
     return f"{found}; if it marks what is unknown, put NaN in their place"
+
+
+def told_of_far_mark(matrix: np.ndarray, value: str) -> str:
+    """Say that one whole number stands in several places, far from all others, or that all values are the same.
+
+    Parameters
+    ----------
+    matrix
+        Square, similarities or -d^2/2 of distances d, NaN where nothing is observed.
+    value
+        What is given: similarity, or distance.
+
+    Examples
+    --------
+    >>> D = np.abs(np.subtract.outer(np.arange(40.0), np.arange(40.0)))
+    >>> D[1, 20:] = D[20:, 1] = 9999
+    >>> told_of_far_mark(-(D**2) / 2, "distance")
+    '2.6% of the distances between different objects are 9999, far from all others, which are 1 to 39; if it marks what
+    is unknown, put NaN in its place'
+    >>> told_of_far_mark(1 - np.eye(9), "similarity")
+    'all similarities between different objects are 1, so that there is hardly anything to learn from; check how they
+    were worked out'
+    """
+    chosen = _spaced(len(matrix), SAMPLED_ROWS)
+    sample = matrix[np.ix_(chosen, chosen)].astype(np.float64)
+    own = np.diag(sample).copy()
+    np.fill_diagonal(sample, np.nan)
+    values = sample[~np.isnan(sample)]
+    if value == "distance":
+        values = np.sqrt(np.maximum(0.0, -2.0 * values))
+    plural = f"{value[:-1]}ies" if value.endswith("y") else f"{value}s"
+    if len(values) >= FEWEST_UNMARKED and values.min() == values.max():
+        if values[0] == 0.0 or not (own != sample[0, 1]).all():  # which is told, or no tree has a split
+            return ""
+        found = f"all {plural} between different objects are {values[0]:g}"
+        return f"{found}, so that there is hardly anything to learn from; check how they were worked out"
+    for mark in (values.min(), values.max()) if len(values) else ():
+        is_mark = np.abs(values - mark) <= UNEQUAL * abs(mark)
+        others, n_marked = values[~is_mark], int(is_mark.sum())
+        if n_marked < FEWEST_MARKED or len(np.unique(others)) < FEWEST_UNMARKED or abs(mark - round(mark)) > UNEQUAL:
+            continue
+        if max(others.min() - mark, mark - others.max()) > FAR_FROM_OTHERS * (others.max() - others.min()):
+            share = f"{100.0 * n_marked / len(values):.2g}% of the {plural} between different objects are {mark:g}"
+            range_of = f"far from all others, which are {others.min():.3g} to {others.max():.3g}"
+            return f"{share}, {range_of}; if it marks what is unknown, put NaN in its place"
+    return ""

@@ -17,6 +17,7 @@ from distforest.sources.binned import quantile_rows
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given, told_of_one_side
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, told_of_gamma, told_of_rounding
 from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
+from distforest.sources.exchanged_links import told_of_exchanged
 from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
 from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.graph_distances import read_graph
@@ -27,7 +28,7 @@ from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIM
 from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.schema import Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST, ScratchFolder
-from distforest.sources.similarity_doubts import told_of_alone, told_of_similarity_doubts
+from distforest.sources.similarity_doubts import told_of_alone, told_of_far_mark, told_of_similarity_doubts
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
@@ -363,7 +364,9 @@ def _told_of_similarities(similarities: Staged, place: StagingPlace) -> tuple[st
         told = told_of_distances(values) if is_similarity else ""
         doubt = told_of_similarity_doubts(values) if is_similarity and not told else ""
         one_sided = told_of_one_side(values)
-        alone = told_of_alone(values, "similarity" if is_similarity else "distance")
+        value = "similarity" if is_similarity else "distance"
+        alone = told_of_alone(values, value)
+        doubt = doubt or (told_of_far_mark(values, value) if len(values) == values.shape[1] else "")
     if doubt:
         warn_caller(f"{similarities.address}: {doubt}")
     if told:
@@ -443,4 +446,6 @@ def _stage_pairs(
     present = slice(None) if weights is None else weights > 0.0
     if told := warning_of_contradictions(pairs[present], codes[present]):
         warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
+    if told := told_of_exchanged(pairs[present], codes[present]):
+        warn_caller(f"similar: {told}")
     return place.array("pairs", pairs)

@@ -63,7 +63,7 @@ def predicted(forest: Any) -> tuple[np.ndarray, np.ndarray]:
 def score_beside(name: str, value: float) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "targets: .* lies so far from the others")
+        warnings.filterwarnings("ignore", "(targets|column . of the embedding): .* lies so far from the others")
         found, true = predicted(FORESTS[name](with_far(value)))
     return float(r2_score(true, found))
 

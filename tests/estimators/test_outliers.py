@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
@@ -19,7 +20,8 @@ from distforest import SMERF, Lazy, SimForestOutlier, load
 from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
-from distforest.sources.arrays import write_array
+from distforest.sources.arrays import ArraySource, write_array
+from distforest.sources.fading_similarities import told_of_fading
 from tests import samples
 from tests.forest.sealed.damage import manifest_of, refusal, reseal, rewrite, with_value
 from tests.reference import naive_isolation, naive_simforest
@@ -113,17 +115,31 @@ def test_outliers_are_found(similarity: str) -> None:
 
 def test_a_similarity_that_fades_hides_outliers() -> None:
     """Far from both objects of a pair its difference is 0, in the midst of the others."""
-    near, far = (SimForestOutlier("rbf", gamma=gamma, random_state=0).fit(POINTS) for gamma in (0.2, 0.002))
+    with pytest.warns(UserWarning, match="the 10 objects .* usual than most, .* the similarity fades; .* gamma$"):
+        near = SimForestOutlier("rbf", gamma=0.2, random_state=0).fit(POINTS)
+    far = SimForestOutlier("rbf", gamma=0.002, random_state=0).fit(POINTS)
     found = [roc_auc_score(IS_STRANGE, -forest.score_samples(POINTS)) for forest in (near, far)]
     assert found[0] < 0.5 < found[1]
+    squares = cdist(POINTS, POINTS, "sqeuclidean")
+    with pytest.warns(UserWarning, match="similarity: .* the similarity fades; .* 'manhattan'$"):
+        SimForestOutlier(contamination=0.1, random_state=0).fit(np.exp(-squares / 5))
+    with pytest.warns(UserWarning, match="distance: .* the distances end at a largest one"):
+        SimForestOutlier(kind="distance", random_state=0).fit(1 - np.exp(-squares))
+
+
+def test_what_goes_on_to_fall_is_not_told_to_fade() -> None:
+    for metric in ("euclidean", "cityblock", "cosine", "chebyshev"):
+        apart = cdist(POINTS, POINTS, metric)
+        scores = SimForestOutlier(kind="distance", contamination=0.1, random_state=0).fit(apart).score_samples(apart)
+        assert not told_of_fading(ArraySource.of(-(apart**2) / 2), scores)
 
 
 def test_contamination_is_the_share_of_training_rows_that_are_outliers() -> None:
     for share in (0.0, 0.05, 0.3):
-        forest = SimForestOutlier("rbf", contamination=share, random_state=1).fit(POINTS)
+        forest = SimForestOutlier("linear", contamination=share, random_state=1).fit(POINTS)
         assert abs((forest.predict(POINTS) == -1).sum() - share * len(POINTS)) <= 1
         np.testing.assert_array_equal(forest.decision_function(POINTS), forest.score_samples(POINTS) - forest.offset_)
-    assert SimForestOutlier("rbf", random_state=1).fit(POINTS).offset_ == -0.5
+    assert SimForestOutlier("linear", random_state=1).fit(POINTS).offset_ == -0.5
 
 
 def test_equal_objects_are_all_usual() -> None:

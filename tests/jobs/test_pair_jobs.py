@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "both": np.concatenate([PAIRS, PAIRS[:3, ::-1]]),
         "or_not": np.concatenate([SIMILAR, ~SIMILAR[:3]]),
         "signs": np.where(SIMILAR, 1, -1),
+        "dissimilar": ~SIMILAR,
+        "rare": SIMILAR & (np.cumsum(SIMILAR) <= 6),
         "short": SIMILAR[:-1],
         "maybe": np.arange(len(PAIRS)) % 3,
         "ones": np.ones(len(PAIRS), bool),
@@ -213,6 +216,28 @@ def test_pairs_that_are_alike_and_unlike_are_told(store: Path, tmp_path: Path, m
     )
     with pytest.warns(UserWarning, match=told):
         stage_inputs(spec, str(tmp_path / "job"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_kinds_of_pairs_that_are_exchanged_are_told(store: Path, tmp_path: Path, method: str) -> None:
+    spec = spec_of(store, tmp_path, "links", method, input={"similar": "dissimilar"})
+    with pytest.warns(UserWarning, match="^similar: two points .* seem to be exchanged"):
+        stage_inputs(spec, str(tmp_path / "job"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_rare_kind_of_pairs_is_told_where_it_is_outvoted(store: Path, tmp_path: Path, method: str) -> None:
+    """And the weights that are proposed let both kinds count the same."""
+    spec = spec_of(store, tmp_path, "links", method, input={"similar": "rare"})
+    rare = SIMILAR & (np.cumsum(SIMILAR) <= 6)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        stage_inputs(spec, str(tmp_path / "job"))
+        clone(METHODS[method]).fit_pairs(X, PAIRS, rare)
+        clone(METHODS[method]).fit_pairs(X, PAIRS, rare, pair_weight=np.where(rare, 49, 1))
+    expected = "similar: 6 of 300 pairs are similar, so that trees vote for the other kind wherever they are not sure"
+    cure = "to let both kinds count the same, give a pair_weight: 49 for these pairs, and 1 for the others"
+    assert [str(one.message) for one in told] == (2 * [f"{expected}; {cure}"] if method == "rfd" else [])
 
 
 def test_other_pairs_are_another_job(store: Path, tmp_path: Path) -> None:

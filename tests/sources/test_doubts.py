@@ -435,7 +435,7 @@ def test_what_no_distance_is_is_told_by_simforest(D: np.ndarray, told: str, tmp_
 
 def test_distances_that_are_unknown_by_nan_are_read_in_silence() -> None:
     D = np.where(UNKNOWN < 0, np.nan, UNKNOWN)
-    np.fill_diagonal(D, np.nan)
+    np.fill_diagonal(D, 0.0)
     SimForestClassifier(kind="distance", **FOREST).fit(D, TAUGHT)
     SimForestClassifier(kind="distance", **FOREST).fit(scipy.sparse.csr_array(TRUE * (TRUE < 2)), TAUGHT)
     seen = SeenDistances()

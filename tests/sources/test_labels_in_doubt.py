@@ -48,6 +48,35 @@ def test_labels_that_name_rows_are_told(name: str) -> None:
         FITS[name](NAMES)
 
 
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("mark", [-1, -999])
+def test_a_number_of_missing_labels_is_told(name: str, mark: int) -> None:
+    lacking = np.where(np.arange(N) % 9 > 0, Y, mark)
+    with pytest.warns(
+        UserWarning, match=f"the label {mark} of 20 rows is a class like any other; leave those rows out"
+    ):
+        FITS[name](lacking)
+    with pytest.warns(UserWarning, match=f"the label {mark}.0 of 20 rows"):
+        FITS[name](lacking.astype(float))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_words_that_are_fractions_are_told(name: str) -> None:
+    with pytest.warns(
+        UserWarning, match="^labels are words that are [0-9]+ different numbers in 178 rows, .* amounts$"
+    ):
+        FITS[name](X[:, 0].astype(str))
+
+
+@pytest.mark.parametrize(
+    "classes", [[-1, 1], [-1, 0, 1], [-2, -1, 0, 1, 2], [-5, 0, 1, 2], [9, 99], [-1, "a"], [True, False]]
+)
+def test_numbers_below_0_that_may_be_classes_are_not_told(classes: list[object]) -> None:
+    assert told_of_classes(classes, np.arange(30) % len(classes)) == ""
+    versions = ["1.0", "1.1", "2.0"]
+    assert told_of_classes(versions, np.arange(30) % 3) == ""
+
+
 def test_what_may_be_meant_is_not_told() -> None:
     codes = np.arange(30)
     assert told_of_classes(list(range(30)), codes) == ""

@@ -19,6 +19,7 @@ from distforest.sources.similarity_doubts import (
     SAMPLED_ROWS,
     told_of_alone,
     told_of_columns_order,
+    told_of_far_mark,
     told_of_features,
     told_of_marked_similarities,
     told_of_similarity_doubts,
@@ -177,3 +178,52 @@ def test_fits_and_jobs_tell(tmp_path: object) -> None:
         spec = Spec.from_dict({"format": 1, "method": "simforest", "output": f"{tmp_path}/f.zarr", "input": inputs})
         with pytest.warns(UserWarning, match=f"{name}: .*{told}"):
             check_and_stage(spec, f"{tmp_path}/job")
+
+
+@pytest.mark.parametrize("mark", [9999.0, -9999.0, 1e6, 99.0])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.8])
+def test_a_number_far_from_all_others_is_told(mark: float, share: float) -> None:
+    chosen = np.triu(RNG.random(S.shape) < share, 1)
+    chosen |= chosen.T
+    apart = np.linalg.norm(X[:, None] - X, axis=2)
+    found = f"are {mark:g}, far from all others"
+    assert found in told_of_far_mark(np.where(chosen, mark, S), "similarity")
+    distances = np.where(chosen, abs(mark), apart)
+    assert f"are {abs(mark):g}, far from all others" in told_of_far_mark(-(distances**2) / 2, "distance")
+    for estimator in (SimForestClassifier, SimForestOutlier):
+        with pytest.warns(
+            UserWarning, match=f"distance: .* are {abs(mark):g}, far from all others".replace("+", r"\+")
+        ):
+            estimator(kind="distance", n_estimators=2, random_state=0).fit(distances, Y)
+
+
+def test_far_numbers_that_differ_and_few_of_them_are_not_told() -> None:
+    apart = np.linalg.norm(X[:, None] - X, axis=2)
+    assert not told_of_far_mark(S, "similarity") + told_of_far_mark(-(apart**2) / 2, "distance")
+    apart[3], apart[:, 3] = 1000 * apart[3], 1000 * apart[:, 3]
+    assert not told_of_far_mark(-(apart**2) / 2, "distance")
+    some = S.copy()
+    some[2, 7:10] = some[7:10, 2] = 9999
+    assert not told_of_far_mark(some, "similarity")
+    assert not told_of_far_mark(np.where(RNG.random(S.shape) < 0.5, 0.0, 1.0), "similarity")
+    assert not told_of_far_mark(np.full((20, 20), np.nan), "similarity")
+
+
+def test_values_that_are_all_the_same_and_unknown_distances_to_oneself_are_told() -> None:
+    same = 1.0 - np.eye(90)
+    with pytest.warns(UserWarning, match="all distances between different objects are 1, so that there is hardly"):
+        SimForestClassifier(kind="distance", n_estimators=2, random_state=0).fit(same, Y)
+    assert not told_of_far_mark(np.ones((90, 90)), "similarity") + told_of_far_mark(np.eye(90), "similarity")
+    apart = np.linalg.norm(X[:, None] - X, axis=2)
+    apart[[3, 5], [3, 5]] = np.nan
+    with pytest.warns(UserWarning, match="distances: of 2 of 90 rows the distance to itself is NaN, .* put 0 there"):
+        SimForestOutlier(kind="distance", random_state=0).fit(apart)
+
+
+def test_a_job_tells_of_a_far_number(tmp_path: Path) -> None:
+    apart = np.where(S < 0.01, 9999.0, -np.log(S))
+    write_array(f"{tmp_path}/t.zarr", "D", apart.shape, apart.dtype, [apart])
+    place = StagingPlace(str(tmp_path / "job"), ScratchFolder(str(tmp_path / "scratch")))
+    wanted = [Wanted("similarity", f"{tmp_path}/t.zarr/D", Role.MATRIX, DISSIMILARITIES)]
+    with pytest.warns(UserWarning, match=r"t.zarr/D: .* of the distances between different objects are 9999"):
+        stage_arrays(wanted, TruthKind.NOTHING, place)

@@ -188,7 +188,12 @@ def told_of_far(vectors: Floats, truth_kind: str) -> str:
     """
     if truth_kind == "differences":
         return told_of_stray(vectors[:, 0], absolute=True)
-    return told_of_alike(vectors, truth_kind) or (told_of_stray(vectors[:, 0]) if truth_kind == "targets" else "")
+    if (alike := told_of_alike(vectors, truth_kind)) or truth_kind not in ("targets", "embedding") or not vectors.size:
+        return alike
+    with np.errstate(over="ignore"):
+        widest = int(np.argmax(np.std(vectors, axis=0)))  # which decides cuts
+    told = told_of_stray(vectors[:, widest])
+    return told if truth_kind == "targets" else told.replace("targets:", f"column {widest} of the embedding:", 1)
 
 
 def told_of_alike(vectors: Floats, name: str) -> str:

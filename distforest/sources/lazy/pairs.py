@@ -163,6 +163,14 @@ class Pairs:
         both = ~np.isnan(own + least)
         return own[both], least[both]
 
+    def of_two(self) -> tuple[Ints, Floats]:
+        """The pairs of two different objects of which a value is observed, in ascending order, and their values."""
+        known = (self.table.state == KNOWN) & ~np.isnan(self.table.value)
+        codes, values = self.table.code[known], self.table.value[known]
+        left, right = divmod(codes, self.naming.n_objects)
+        order = np.argsort(codes[left != right], kind="stable")
+        return codes[left != right][order], values[left != right][order]
+
     def codes(self, rows: Ints, columns: Ints) -> Ints:
         """The codes of coordinates, shape (m,)."""
         a, b = self.naming.row_object[rows], self.naming.column_object[columns]

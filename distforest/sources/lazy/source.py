@@ -225,6 +225,11 @@ class LazySource:
         return len(self.objects.row), len(self.objects.column)
 
     @property
+    def squares(self) -> bool:
+        """Whether distances d are held as similarities, -d^2/2."""
+        return self._returned is not None
+
+    @property
     def nbytes(self) -> int:
         """Size of the values that are remembered."""
         return self.pairs.nbytes
@@ -252,6 +257,14 @@ class LazySource:
             self._charge(int(again.sum()))
             self._ask(codes[~again])
             return self.pairs.project(rows, starts, projections, refused)
+
+    def in_other_order(self, codes: Ints) -> Floats | None:
+        """Ask for pairs once more in one call, with the second object first, and pay; None if the function fails."""
+        b, a = divmod(codes, self.pairs.naming.n_objects)
+        batch = Batch(self.objects.take(a), self.objects.take(b), self.objects.names(a, b))
+        [(_, answer)] = self.supply.ask(iter([batch]))
+        self._charge(len(answer.values))
+        return answer.values if answer.error is None else None
 
     def _ask(self, codes: Ints) -> None:
         size = max(1, min(self.lazy.batch_size, -(-len(codes) // self.supply.at_once)))

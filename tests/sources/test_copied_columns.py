@@ -1,0 +1,62 @@
+"""Copies of a column are told where features are screened by their dependence; series, bits and categories are not."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
+
+from distforest import SMERF, URerF
+from distforest.jobs.spec import Spec
+from distforest.jobs.staging import stage_inputs
+from distforest.sources.arrays import write_array
+from distforest.sources.copied_columns import told_of_copies
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(80, 4)).astype(np.float32)
+COPIES = "column 1, column 4 and column 5 are copies of each other, or one amount in two units, .* give feature_weights"
+
+
+def with_copies() -> np.ndarray:
+    """Features of which the second stands there thrice, once in degrees Fahrenheit, and lacks values."""
+    features = X.copy()
+    features[::9, 1] = np.nan
+    return np.column_stack([features, features[:, 1], 32 - 1.8 * features[:, 1]])
+
+
+def test_copies_are_told_where_features_are_screened() -> None:
+    for estimator in (URerF(2, random_state=0), SMERF(2, feature_weights="dependence", random_state=0)):
+        with pytest.warns(UserWarning, match=f"^X: {COPIES}"):
+            estimator.fit(with_copies(), X[:, 0])
+    named = pd.DataFrame(with_copies(), columns=list("abcdef"))
+    with pytest.warns(UserWarning, match="^X: column 'b', column 'e' and column 'f' are copies"):
+        URerF(2, random_state=0).fit(named)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        URerF(2, feature_weights=None, random_state=0).fit(with_copies())
+
+
+def test_a_job_tells_of_them(tmp_path: Path) -> None:
+    for name, values in (("one", X), ("copies", with_copies())):
+        write_array(f"{tmp_path}/t.zarr", name, values.shape, values.dtype, [values])
+    job = {"format": 1, "method": "urerf", "seed": 0, "output": f"{tmp_path}/f.forest.zarr"}
+    with pytest.warns(UserWarning, match=COPIES):
+        stage_inputs(Spec.from_dict({**job, "input": {"features": f"{tmp_path}/t.zarr/copies"}}), str(tmp_path / "job"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stage_inputs(Spec.from_dict({**job, "input": {"features": f"{tmp_path}/t.zarr/one"}}), str(tmp_path / "job"))
+
+
+def test_what_is_no_copy_is_not_told() -> None:
+    answers = RNG.random(80) < 0.5
+    series = np.cumsum(np.arange(1.0, 81.0)[:, None] ** np.array([1.0, 1.5]), axis=0)  # in the same order, on no line
+    for features in (X, np.column_stack([answers, ~answers, X]), series, np.ones((80, 3)), np.full((80, 2), np.nan)):
+        assert not told_of_copies(features.astype(np.float32))
+    for to_read in (load_digits, load_wine, load_breast_cancer, load_iris, load_diabetes):
+        assert not told_of_copies(to_read().data.astype(np.float32))
+    assert told_of_copies(with_copies())
+    assert not told_of_copies(np.empty((0, 3), np.float32))
