@@ -39,6 +39,21 @@ def _program(method: str, rows: str, truth: str) -> str:
     return DATA + BOUND.format(method=method, parameters=names[method], rows=rows, truth=truth) + GROWN
 
 
+WORKERS = """
+from distforest.jobs import worker_start
+from distforest.jobs.on_dask import local_cluster
+
+def grown(program):
+    exec(program, {{"print": lambda *words, **how: None}})
+
+if __name__ == "__main__":
+    {how}
+    with local_cluster(2) as cluster:
+        cluster.client.run(grown, {program!r})
+        print("grown", flush=True)
+"""
+"""Two workers of an embedded cluster, which both grow a tree."""
+
 FEATURES = "Features(10)"
 LINEAR = 'Kernel("linear", 500, 10, 1.0)'
 DENSE = "TruthKind.DISTANCES, np.abs(X[:, :1] - X[:, 0]), None, 1.0"
@@ -58,6 +73,12 @@ PROGRAMS = {
     "distforest.SimForestClassifier(1).fit": DATA
     + "from distforest import SimForestClassifier as F\nF(n_estimators=1, similarity='linear').fit(X, y)"
     + GROWN,
+    "two workers, forked, SMERF, labels, first trees": WORKERS.format(
+        how="pass", program=_program("smerf", FEATURES, LABELS)
+    ),
+    "two workers, fresh interpreters, SMERF, labels, first trees": WORKERS.format(
+        how="worker_start.start_method = lambda: 'spawn'", program=_program("smerf", FEATURES, LABELS)
+    ),
 }
 """What is started, by name; each says when it is done."""
 HELP = "distforest --help"
