@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.category_sets import CategorySets, side_of_category
+from distforest.forest.category_sets import CategoryCodes, CategorySets, side_of_category
 from distforest.forest.frontier import RIGHT
 from distforest.forest.walk_nodes import CHILD, COLUMN, IS_LEAF, THRESHOLD
 from distforest.jit import borrowing, kernel
 from distforest.sources.schema import MAX_CATEGORIES
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets, runs
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
     from distforest.forest.tree_tops import TreeTops
@@ -106,18 +106,24 @@ def write_sets(nodes: WalkNodes, place: Children, numbers: Ints, lists: Category
     room = np.where(has_words, n_words + 2, 1)  # a mask is made here, too
     start = offsets(room)
     words = np.repeat(of_others, room)
-    node = np.repeat(np.arange(len(numbers)), end - first)
-    codes = lists.codes[runs(lists.start, numbers)[1]].astype(np.int64)
-    is_kept = ~has_list[node]
-    at = start[node] + np.where(has_words[node], 1 + codes // MASK_BITS, 0)
-    bit = np.uint32(1) << (codes % MASK_BITS).astype(np.uint32)
-    np.bitwise_xor.at(words, at[is_kept], bit[is_kept])
+    flip_bits(np.flatnonzero(~has_list), first, end, start + np.append(has_words, False), lists.codes, words)
     word = np.where(n_words > 1, start[:-1], words[start[:-1]])
     nodes[place + THRESHOLD] = np.where(has_list, numbers, word)
     words[start[:-1][has_words]] = n_words[has_words]
     way = np.where(has_list, HAS_LIST, np.where(has_words, HAS_WORDS, HAS_MASK))
     nodes[place + COLUMN] |= way | (of_others & OTHERS_GO_RIGHT)
     return WalkSets(words, lists)
+
+
+@kernel
+def flip_bits(
+    which: Ints, first: Ints, end: Ints, start: Ints, codes: CategoryCodes, words: NDArray[np.uint32]
+) -> None:
+    """Flip the bit of each of codes[first[n]:end[n]] in the words from start[n] on, for each n of ``which``."""
+    for n in which:
+        for e in range(first[n], end[n]):
+            code = np.uint32(codes[e])
+            words[start[n] + np.int64(code // np.uint32(MASK_BITS))] ^= np.uint32(1) << (code % np.uint32(MASK_BITS))
 
 
 def rounded_down(thresholds: Floats) -> Float32s:

@@ -34,7 +34,7 @@ FRONTIER_BYTES = 16
 """Bytes of a row of a node that is searched: its number and weight, in two levels."""
 
 PICKED_BYTES = 16
-"""Bytes of a row for the values of the chosen candidates, of numbers and of categories."""
+"""Bytes of a row for the values of the chosen candidates, of numbers and of categories, in bins beside categories."""
 
 MERGED_BYTES = 120
 """Bytes of a merged row while it is made, put in order and judged, and while the best column so far is kept."""
@@ -196,7 +196,7 @@ class TableRoom:
     --------
     >>> room = TableRoom(50, 4, 7, CategorySizes(n_columns=10, most=1000, n_classes=2))
     >>> room.bytes_on_disk, room.bytes_in_memory, room.held(1 << 20, 10**6), room.n_readings(1 << 20, 10**6)
-    (102, 238, 7, 2)
+    (102, 209, 7, 2)
     """
 
     n_columns: int
@@ -216,10 +216,11 @@ class TableRoom:
 
     @property
     def bytes_in_memory(self) -> int:
-        """All of it while its node is searched in memory, or while rows of leaves are left out in a copy."""
-        ranks = FLOAT_BYTES * self._most_candidates + PICKED_BYTES
-        searched = self.bytes_on_disk + FRONTIER_BYTES + SORTING_BYTES + ranks
-        return max(searched, self.bytes_on_disk * 3 // 2 + FINISHING_BYTES)
+        """All of it while rows of leaves are left out in a copy.
+
+        The search takes less: it merges rows, and holds one value of each (`distforest.growth.cuts.merged_rows`).
+        """
+        return self.bytes_on_disk * 3 // 2 + FINISHING_BYTES
 
     @property
     def _most_candidates(self) -> int:

@@ -15,7 +15,6 @@ from distforest.growth.row_room import (
     BLOCK_SHARE,
     FINISHING_BYTES,
     FLOAT32_BYTES,
-    FLOAT_BYTES,
     NUMBER_BYTES,
     PICKED_BYTES,
     WEIGHT_BYTES,
@@ -219,11 +218,9 @@ class Size:
         return BYTES_OF_PASSES + batch * of_tree
 
     @property
-    def ranks_bytes(self) -> int:
-        """Bytes of an in-bag row while the categories of its node are put in order, beside what numbers take."""
-        if self.categories is None:
-            return 0
-        return FLOAT_BYTES * min(self.width, self.categories.n_columns) + PICKED_BYTES
+    def picked_bytes(self) -> int:
+        """Bytes of an in-bag row for its values on the chosen candidates, beside what numbers alone take."""
+        return 0 if self.categories is None else PICKED_BYTES
 
     @property
     def answered_bytes(self) -> int:
@@ -437,7 +434,7 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
 def _parted_bytes(size: Size, at_once: int) -> int:
     """The peak memory of a worker on which some parts lie; one tree may be sealed there while others grow."""
     n_rows, of_row = size.share_of_worker * size.n_rows, (size.matrix_bytes + size.truth_bytes) / size.n_rows
-    packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW + size.ranks_bytes)
+    packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW + size.picked_bytes)
     growing = at_once * int(n_rows * BYTES_PER_PARTED_ROW + packed + size.answered_bytes)
     sealing = max(size.walked_bytes(1), 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES)) + (
         size.held_bytes if size.of_vectors else 0

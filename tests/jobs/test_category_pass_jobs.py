@@ -214,6 +214,20 @@ def test_sums_that_do_not_fit_are_refused() -> None:
         check_memory(projected_bytes(replace(refused, rows_budget=400 << 20), 1, 1), 1 << 30)
 
 
+def test_no_rank_of_each_candidate_is_planned_for_rows_in_bins(tmp_path: Path) -> None:
+    """Rows are merged before categories are put in order, so more candidates take no more bytes of a row."""
+    sizes = CategorySizes(25, 40, 2)
+    few, many = (TableRoom(50, 4, width, sizes) for width in (7, 50))
+    assert few.bytes_in_memory == many.bytes_in_memory == 299
+    large_arrays(tmp_path, (0, 30))
+    run = {"parts": 4, "workers": 4, "memory_limit": "40GiB"}
+    by_width = [
+        preview(spec_in(tmp_path, "forest", max_bins=256, max_features=width, run=run)).plan.projected_bytes
+        for width in (7, 50)
+    ]
+    assert by_width[1] - by_width[0] < N_LARGE  # sums over more columns, less than a byte of a row
+
+
 def test_more_columns_are_summed_at_once_with_a_larger_budget() -> None:
     room = TableRoom(50, 4, 7, CategorySizes(10, 1 << 16, 10))
     held = [room.held(budget << 20, 1_000_000) for budget in (16, 90, 100, 200)]
