@@ -45,8 +45,8 @@ FEWEST_MARKED, FEWEST_UNMARKED = 8, 32
 
 def told_of_similarity_doubts(matrix: np.ndarray) -> str:
     """What is to be doubted about a square matrix of given similarities, NaN where one is unobserved; else ""."""
-    ordered = told_of_columns_order(matrix)
-    marked = ordered or told_of_marked_similarities(matrix) or told_of_zero_similarities(matrix)
+    marked = told_of_columns_order(matrix) or told_of_marked_similarities(matrix)
+    marked = marked or told_of_far_mark(matrix, "similarity") or told_of_zero_similarities(matrix)
     return marked or told_of_features(matrix)
 
 
@@ -242,7 +242,9 @@ def told_of_marked_similarities(matrix: np.ndarray) -> str:
 
 
 def told_of_far_mark(matrix: np.ndarray, value: str) -> str:
-    """Say that one whole number stands in several places, far from all others, or that all values are the same.
+    """Say that one whole number stands in several places, far from all others, or that all values are the same; else "".
+
+    A 0 is left to `distforest.sources.zero_similarities` and `distforest.sources.zero_distances`.
 
     Parameters
     ----------
@@ -267,21 +269,46 @@ def told_of_far_mark(matrix: np.ndarray, value: str) -> str:
     own = np.diag(sample).copy()
     np.fill_diagonal(sample, np.nan)
     values = sample[~np.isnan(sample)]
-    if value == "distance":
-        values = np.sqrt(np.maximum(0.0, -2.0 * values))
     plural = f"{value[:-1]}ies" if value.endswith("y") else f"{value}s"
     if len(values) >= FEWEST_UNMARKED and values.min() == values.max():
-        if values[0] == 0.0 or not (own != sample[0, 1]).all():  # which is told, or no tree has a split
+        same = values[0]
+        if same == 0.0 or (own == same).any() or not _are_all(matrix, same):  # 0 is told, or no tree has a split
             return ""
-        found = f"all {plural} between different objects are {values[0]:g}"
+        found = f"all {plural} between different objects are {_as_given(same, value):g}"
         return f"{found}, so that there is hardly anything to learn from; check how they were worked out"
+    return _told_of_far_number(_as_given(values, value), f"{plural} between different objects")
+
+
+def _as_given(values: Floats, value: str) -> Floats:
+    """Similarities as they are; distances in place of -d^2/2."""
+    return np.sqrt(np.maximum(0.0, -2.0 * values)) if value == "distance" else values
+
+
+def _are_all(matrix: np.ndarray, same: float) -> bool:
+    """Whether all values beside the diagonal are the same or NaN; reads no further than to the first other one.
+
+    A sample does not tell: of many small groups it may have no two objects of one.
+    """
+    for first, block in row_blocks(matrix):
+        is_other = (block != same) & ~np.isnan(block)
+        rows = np.arange(len(block))
+        is_other[rows, first + rows] = False
+        if is_other.any():
+            return False
+    return True
+
+
+def _told_of_far_number(values: Floats, what: str) -> str:
+    """Say that the least or the largest value is a whole number but 0 that stands far from all others; else ""."""
     for mark in (values.min(), values.max()) if len(values) else ():
         is_mark = np.abs(values - mark) <= UNEQUAL * abs(mark)
         others, n_marked = values[~is_mark], int(is_mark.sum())
-        if n_marked < FEWEST_MARKED or len(np.unique(others)) < FEWEST_UNMARKED or abs(mark - round(mark)) > UNEQUAL:
+        if mark == 0.0 or abs(mark - round(mark)) > UNEQUAL:
+            continue
+        if n_marked < FEWEST_MARKED or len(np.unique(others)) < FEWEST_UNMARKED:
             continue
         if max(others.min() - mark, mark - others.max()) > FAR_FROM_OTHERS * (others.max() - others.min()):
-            share = f"{100.0 * n_marked / len(values):.2g}% of the {plural} between different objects are {mark:g}"
+            share = f"{100.0 * n_marked / len(values):.2g}% of the {what} are {mark:g}"
             range_of = f"far from all others, which are {others.min():.3g} to {others.max():.3g}"
             return f"{share}, {range_of}; if it marks what is unknown, put NaN in its place"
     return ""

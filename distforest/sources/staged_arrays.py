@@ -364,9 +364,9 @@ def _told_of_similarities(similarities: Staged, place: StagingPlace) -> tuple[st
         told = told_of_distances(values) if is_similarity else ""
         doubt = told_of_similarity_doubts(values) if is_similarity and not told else ""
         one_sided = told_of_one_side(values)
-        value = "similarity" if is_similarity else "distance"
-        alone = told_of_alone(values, value)
-        doubt = doubt or (told_of_far_mark(values, value) if len(values) == values.shape[1] else "")
+        alone = told_of_alone(values, "similarity" if is_similarity else "distance")
+        if not is_similarity and len(values) == values.shape[1]:
+            doubt = told_of_far_mark(values, "distance")
     if doubt:
         warn_caller(f"{similarities.address}: {doubt}")
     if told:

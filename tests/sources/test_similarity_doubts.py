@@ -220,6 +220,30 @@ def test_values_that_are_all_the_same_and_unknown_distances_to_oneself_are_told(
         SimForestOutlier(kind="distance", random_state=0).fit(apart)
 
 
+def test_what_a_sample_of_rows_does_not_see_is_not_told_of_all() -> None:
+    group = np.arange(1000) // 4  # no two of the rows that are read belong to one
+    apart = np.where(group[:, None] == group, 0.5, 1.0)
+    np.fill_diagonal(apart, 0.0)
+    assert not told_of_far_mark(-(apart**2) / 2, "distance")
+    assert not told_of_far_mark((2 * (1 - apart)).astype(np.int32) + 1, "similarity")
+    assert "are 1, so that" in told_of_far_mark(np.ones((1000, 1000), np.int32) + np.eye(1000, dtype=np.int32), "similarity")
+
+
+def test_similarities_beyond_a_threshold_that_are_0_are_no_mark() -> None:
+    near = 1 - np.abs(np.subtract.outer(np.arange(300) / 300, np.arange(300) / 300))
+    assert not told_of_far_mark(np.where(near < 0.92, 0.0, near), "similarity")
+
+
+def test_a_mark_is_told_once(recwarn: pytest.WarningsRecorder) -> None:
+    SimForestClassifier(n_estimators=20, random_state=0).fit(marked(-9999), Y)
+    assert sum("what is unknown" in str(warning.message) for warning in recwarn) == 1
+
+
+def test_a_far_similarity_is_told() -> None:
+    with pytest.warns(UserWarning, match="similarity: .* are 9999, far from all others"):
+        SimForestClassifier(n_estimators=20, random_state=0).fit(marked(9999), Y)
+
+
 def test_a_job_tells_of_a_far_number(tmp_path: Path) -> None:
     apart = np.where(S < 0.01, 9999.0, -np.log(S))
     write_array(f"{tmp_path}/t.zarr", "D", apart.shape, apart.dtype, [apart])
