@@ -239,8 +239,9 @@ class SeenDistances:
         """
         doubts = []
         if self._n_unknown:
-            unknown = f"of {self._n_unknown:,} of {counted(self._n_rows, 'row')} the distance to itself is NaN"
-            doubts.append(f"{unknown}, so that it stays where it is compared with itself; put 0 there")
+            have = "has" if self._n_unknown == 1 else "have"
+            unknown = f"{self._n_unknown:,} of {counted(self._n_rows, 'row')} {have} NaN as the distance to itself"
+            doubts.append(f"{unknown}, and so no side at a split between it and another row; put 0 there")
         if self._first_off is not None:
             off = f"{_not_at_0(self._n_off, self._n_rows)}, the first {self._first_off}"
             doubts.append(f"{off}; put 0 there, or give {similarity} if these are similarities")

@@ -216,7 +216,7 @@ def test_values_that_are_all_the_same_and_unknown_distances_to_oneself_are_told(
     assert not told_of_far_mark(np.ones((90, 90)), "similarity") + told_of_far_mark(np.eye(90), "similarity")
     apart = np.linalg.norm(X[:, None] - X, axis=2)
     apart[[3, 5], [3, 5]] = np.nan
-    with pytest.warns(UserWarning, match="distances: of 2 of 90 rows the distance to itself is NaN, .* put 0 there"):
+    with pytest.warns(UserWarning, match="distances: 2 of 90 rows have NaN as the distance to itself, .* put 0 there"):
         SimForestOutlier(kind="distance", random_state=0).fit(apart)
 
 

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 MOST_AGAIN, ONE_IN = 8, 100
 """At most so many pairs are asked for again, and at most one in so many."""
 
+CHOSEN_FROM = 1 << 14
+"""From about so many known pairs at most they are chosen: to put all in order would take a tenth of a quick fit."""
+
 ROUNDED_ANSWER = 1e-5
-"""Share of the largest value by which two answers for a pair may differ."""
+"""Share of the largest value among them by which two answers for a pair may differ."""
 
 
 def told_of_other_answers(source: LazySource) -> str:
@@ -42,13 +45,13 @@ def told_of_other_answers(source: LazySource) -> str:
     the same for both orders and at any time, and a value for each pair in their order; where order matters, give
     Lazy(..., symmetric=False)'
     """
-    codes, known = source.pairs.of_two()
     n_again = min(MOST_AGAIN, source.n_evaluations // ONE_IN)
     budget, lazy = source.supply.budget, source.lazy
     may_ask = lazy.asks_again and lazy.symmetric and source.supply.ledger is None
-    if not may_ask or not 0 < n_again <= len(codes):
+    if not may_ask or (budget is not None and source.n_evaluations + n_again > budget):
         return ""
-    if budget is not None and source.n_evaluations + n_again > budget:
+    codes, known = source.pairs.of_two(CHOSEN_FROM)
+    if not 0 < n_again <= len(codes):
         return ""
     chosen = np.linspace(len(codes) - 1, 0, n_again).astype(np.int64)  # in another order than they were asked
     a, b = divmod(codes[chosen], source.pairs.naming.n_objects)

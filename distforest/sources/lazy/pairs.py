@@ -163,13 +163,19 @@ class Pairs:
         both = ~np.isnan(own + least)
         return own[both], least[both]
 
-    def of_two(self) -> tuple[Ints, Floats]:
-        """The pairs of two different objects of which a value is observed, in ascending order, and their values."""
-        known = (self.table.state == KNOWN) & ~np.isnan(self.table.value)
-        codes, values = self.table.code[known], self.table.value[known]
+    def of_two(self, most: int) -> tuple[Ints, Floats]:
+        """Pairs of two different objects of which a value is observed, in ascending order, and their values.
+
+        Of more than ``most`` pairs some ``most`` are taken, by their codes alone.
+        """
+        scattered = self.table.code.view(np.uint64) * _GOLDEN >> np.uint64(32)
+        is_taken = scattered <= np.uint64(min(1.0, most / max(1, self.filled)) * (1 << 32))
+        taken = np.flatnonzero(is_taken & (self.table.state == KNOWN))
+        codes, values = self.table.code[taken], self.table.value[taken]
         left, right = divmod(codes, self.naming.n_objects)
-        order = np.argsort(codes[left != right], kind="stable")
-        return codes[left != right][order], values[left != right][order]
+        of_two = np.flatnonzero((left != right) & ~np.isnan(values))
+        order = of_two[np.argsort(codes[of_two], kind="stable")]
+        return codes[order], values[order]
 
     def codes(self, rows: Ints, columns: Ints) -> Ints:
         """The codes of coordinates, shape (m,)."""

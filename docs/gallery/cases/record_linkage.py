@@ -163,7 +163,7 @@ other_part = np.where(truth >= 0, part[truth], rng.integers(4, size=len(second))
 of_first, of_second = part[pairs[:, 0]], other_part[pairs[:, 1]]
 known = (of_first < 2) & (of_second < 2)
 new = (of_first >= 2) & (of_second >= 2)
-# One candidate in 60 is a true pair; RFD lets both kinds count the same.
+# One candidate in 60 is a true pair. With this weight both kinds count the same in RFD.
 weight = np.where(same, 60, 1)
 rfd = RFD(200, voting="mean", random_state=0)
 rfd.fit_pairs(X, shifted[known], same[known], pair_weight=weight[known])

@@ -14,6 +14,7 @@ from sklearn.datasets import load_wine
 
 from distforest import Lazy, SimForestClassifier, SimForestOutlier, SimForestRegressor, pairwise
 from distforest.errors import InputError
+from distforest.sources.lazy.pairs import PairCodes, Pairs
 
 X, Y = load_wine(return_X_y=True)
 X = X / X.std(axis=0)
@@ -86,3 +87,18 @@ def test_only_a_few_are_asked_for_again_and_none_that_cost(tmp_path: Path) -> No
     assert max(fit(symmetric=False)[1].values()) <= 2  # both orders are pairs of their own
     with pytest.raises(InputError, match="asks_again must be True or False"):
         Lazy(in_batches, asks_again="no")  # type: ignore[arg-type]
+
+
+def test_of_many_pairs_some_are_taken_by_their_codes_alone() -> None:
+    n = 600
+    codes = np.flatnonzero(np.triu(np.ones((n, n), np.bool_)).ravel())
+    taken = []
+    for order in (np.arange(len(codes)), RNG.permutation(len(codes))):
+        pairs = Pairs(PairCodes(np.arange(n), np.arange(n), n, True, False))
+        pairs.put(codes[order], codes[order] + 0.5)
+        all_codes, _ = pairs.of_two(len(codes))
+        assert (all_codes == codes[codes // n != codes % n]).all()
+        some, values = pairs.of_two(1000)
+        assert (values == some + 0.5).all() and (np.diff(some) > 0).all()
+        taken.append(some)
+    assert (taken[0] == taken[1]).all() and 850 < len(taken[0]) < 1150
