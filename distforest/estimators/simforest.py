@@ -177,9 +177,12 @@ class OnSimilarities(OnRows):
             warn_caller(f"{self.kind}: {warning}")
         if warning := told_of_alone(matrix, self.kind):
             warn_caller(f"X: {warning}")
-        is_distance = self.kind == "distance" and isinstance(matrix, np.ndarray)
-        if is_distance and (warning := told_of_far_mark(matrix, "distance")):
-            warn_caller(f"distance: {warning}")
+        if (
+            self.kind == "distance"
+            and isinstance(matrix, np.ndarray)
+            and (told := told_of_far_mark(matrix, "distance"))
+        ):
+            warn_caller(f"distance: {told}")
         return TrainingMatrix(rows, matrix)
 
     def _distances(self, values: Matrix | scipy.sparse.spmatrix) -> np.ndarray | SparseSource:

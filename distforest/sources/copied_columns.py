@@ -10,10 +10,18 @@ from distforest.sources.doubts import column_name
 
 if TYPE_CHECKING:
     from distforest.sources.schema import Schema
-    from distforest.sources.source import Float32s
+    from distforest.sources.source import Float32s, Floats
 
 OFF_A_LINE = 1e-9
 """By how much the correlation of two columns on one line may be less than 1, as float32 rounds them."""
+
+OFF_BY_ROUNDING, ALIKE_PRINTS, MOST_NEIGHBOURS = 4 * 2.0**-24, 2e-4, 4
+"""By which share of the amounts in its equation a value may be off a line, so that marks such as -9999 in both columns
+do not make one; by how much fingerprints of copies may differ, which is four standard errors at `OFF_A_LINE`; and with
+how many columns of nearly the same fingerprint one is compared."""
+
+PRINTED, PRINTED_AT_ONCE = 4, 64
+"""Of one row in so many fingerprints are made, and of so many columns at once."""
 
 FEWEST_DIFFERENT, MOST_COPY_ROWS, MOST_NAMED = 10, 2000, 5
 """Columns of fewer different numbers are not judged, as the two halves of a yes and a no say the same, too; by how many
@@ -23,7 +31,7 @@ evenly spaced rows columns are compared; and how many columns a message names.""
 def told_of_copies(features: Float32s, schema: Schema | None = None) -> str:
     """Name columns of numbers that are copies of each other, or one amount in two units; else "".
 
-    They put all rows in the same order, or in the reverse, and lie on a line. Neighbours in a series may do the first.
+    They are missing in the same rows, and lie on a line but for the rounding of float32.
 
     Parameters
     ----------
@@ -41,15 +49,11 @@ def told_of_copies(features: Float32s, schema: Schema | None = None) -> str:
     each other more than any other features; leave out all but one, or give feature_weights'
     """
     rows = np.asarray(features[:: -(-max(1, len(features)) // MOST_COPY_ROWS)], np.float32)
-    groups: dict[bytes, list[int]] = {}
-    for column in range(features.shape[1]):
-        values, places = np.unique(rows[:, column], return_inverse=True)
-        n_different = len(values) - int(np.isnan(values).sum())
-        if n_different >= FEWEST_DIFFERENT and not (schema and schema.n_categories and schema.n_categories[column]):
-            groups.setdefault(_order_of(places, n_different), []).append(column)
-    lines = (_on_a_line(rows, group) for group in groups.values() if len(group) > 1)
-    alike = next((group for group in lines if len(group) > 1), None)
-    if alike is None:
+    is_category = np.zeros(rows.shape[1], np.bool_)
+    if schema and schema.n_categories:
+        is_category[:] = np.array(schema.n_categories) > 0
+    alike = _first_copies(rows, np.where(is_category, np.nan, _fingerprints(rows[::PRINTED])))
+    if not alike:
         return ""
     names = [column_name(column, schema) for column in alike[:MOST_NAMED]]
     more = [f"{len(alike) - MOST_NAMED:,} more"] if len(alike) > MOST_NAMED else []
@@ -59,19 +63,59 @@ def told_of_copies(features: Float32s, schema: Schema | None = None) -> str:
     return f"{found}, so that {follows}; leave out all but one, or give feature_weights"
 
 
-def _on_a_line(rows: Float32s, columns: list[int]) -> list[int]:
-    """The first column, and those whose numbers are those of the first times a factor, plus a constant."""
-    known = rows[~np.isnan(rows[:, columns[0]])][:, columns].astype(np.float64)
-    known -= known.mean(axis=0)
-    known /= np.abs(known).max(axis=0)
-    cosines = known[:, 0] @ known / np.sqrt((known[:, 0] ** 2).sum() * (known**2).sum(axis=0))
-    return [column for column, cosine in zip(columns, cosines, strict=True) if abs(cosine) > 1.0 - OFF_A_LINE]
+def _is_varied(values: Float32s) -> bool:
+    """Whether a column has enough different numbers to be judged; the first few rows tell it of most."""
+    some = (np.unique(part) for part in (values[: 4 * FEWEST_DIFFERENT], values))
+    return any(len(part) - int(np.isnan(part).sum()) >= FEWEST_DIFFERENT for part in some)
 
 
-def _order_of(places: np.ndarray, n_different: int) -> bytes:
-    """The order of the rows by a column, the same for the reverse; rows without a value come last in both.
+def _fingerprints(rows: Float32s) -> Floats:
+    """Two numbers of each column that a factor and a constant leave as they are, shape (2, n_columns).
 
-    ``places`` are the numbers of the values in ascending order, NaN last.
+    They are random sums of its values in units of their spread; NaN of a column that has none.
     """
-    turned = np.where(places < n_different, n_different - 1 - places, places)
-    return min(places.astype(np.int32).tobytes(), turned.astype(np.int32).tobytes())
+    weights = np.random.default_rng(0).normal(size=(2, len(rows)))
+    prints = np.full((2, rows.shape[1]), np.nan)
+    for first in range(0, rows.shape[1], PRINTED_AT_ONCE):
+        apart = rows[:, first : first + PRINTED_AT_ONCE].astype(np.float64)
+        known = ~np.isnan(apart)
+        apart[~known] = 0.0
+        apart -= apart.sum(axis=0) / np.maximum(1, known.sum(axis=0))
+        apart[~known] = 0.0
+        spread = np.sqrt((apart**2).sum(axis=0))
+        spread[spread == 0.0] = np.nan
+        prints[:, first : first + PRINTED_AT_ONCE] = np.abs(weights @ apart) / spread
+    return prints
+
+
+def _first_copies(rows: Float32s, prints: Floats) -> list[int]:
+    """The first column that has copies, and all of these; none if there is none."""
+    columns = np.flatnonzero(~np.isnan(prints[0]))
+    columns = columns[np.argsort(prints[0, columns], kind="stable")]
+    first = rows.shape[1]
+    for further in range(1, MOST_NEIGHBOURS + 1):
+        one, other = columns[:-further], columns[further:]
+        is_near = (np.abs(prints[:, one] - prints[:, other]) <= ALIKE_PRINTS).all(axis=0)
+        for pair in np.sort(np.stack([one[is_near], other[is_near]], axis=1), axis=1).tolist():
+            if pair[0] < first and _are_copies(rows[:, pair[0]], rows[:, pair[1]]):
+                first = pair[0]
+    if first == rows.shape[1]:
+        return []
+    near = np.flatnonzero((np.abs(prints - prints[:, [first]]) <= ALIKE_PRINTS).all(axis=0)).tolist()
+    return [first, *(other for other in near if other != first and _are_copies(rows[:, first], rows[:, other]))]
+
+
+def _are_copies(one: Float32s, other: Float32s) -> bool:
+    """Whether the numbers of a column are those of another one times a factor, plus a constant."""
+    known = ~np.isnan(one)
+    if not np.array_equal(known, ~np.isnan(other)) or not _is_varied(one):
+        return False
+    x, y = one[known].astype(np.float64), other[known].astype(np.float64)
+    from_x, from_y = x - x.mean(), y - y.mean()
+    product = from_x @ from_y
+    if abs(product) <= (1.0 - OFF_A_LINE) * np.linalg.norm(from_x) * np.linalg.norm(from_y):
+        return False
+    factor = product / (from_x @ from_x)
+    constant = y.mean() - factor * x.mean()  # the factor and it are rounded, too, which shows at values near 0
+    amounts = np.abs(y) + np.abs(factor * x) + abs(constant) + np.median(np.abs(y))
+    return bool((np.abs(y - factor * x - constant) <= OFF_BY_ROUNDING * amounts).all())

@@ -242,7 +242,7 @@ def told_of_marked_similarities(matrix: np.ndarray) -> str:
 
 
 def told_of_far_mark(matrix: np.ndarray, value: str) -> str:
-    """Say that one whole number stands in several places, far from all others, or that all values are the same; else "".
+    """Say that one whole number stands in several places, far from all others, or that all are the same; else "".
 
     A 0 is left to `distforest.sources.zero_similarities` and `distforest.sources.zero_distances`.
 

@@ -60,3 +60,23 @@ def test_what_is_no_copy_is_not_told() -> None:
         assert not told_of_copies(to_read().data.astype(np.float32))
     assert told_of_copies(with_copies())
     assert not told_of_copies(np.empty((0, 3), np.float32))
+
+
+def test_rounding_of_another_unit_hides_no_copy() -> None:
+    for seed in range(10):
+        celsius = np.random.default_rng(seed).normal(15, 8, (2000, 3)).astype(np.float32)
+        for other in (celsius[:, 0] + 273.15, 32 + 1.8 * celsius[:, 0], 2.54 * celsius[:, 0]):
+            told = told_of_copies(np.column_stack([celsius, other]).astype(np.float32))
+            assert told.startswith("column 0 and column 3 are copies")
+
+
+def test_marks_in_the_same_rows_make_no_copies() -> None:
+    for mark in (-9999, -1e6, 1e9):
+        marked = X.copy()
+        marked[::7] = mark
+        assert not told_of_copies(marked)
+
+
+def test_the_first_of_many_copies_is_named_first() -> None:
+    many = np.column_stack([X[:, ::-1], RNG.normal(size=(80, 300)), X, X]).astype(np.float32)
+    assert told_of_copies(many).startswith("column 0, column 307 and column 311 are")

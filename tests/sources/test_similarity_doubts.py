@@ -226,7 +226,8 @@ def test_what_a_sample_of_rows_does_not_see_is_not_told_of_all() -> None:
     np.fill_diagonal(apart, 0.0)
     assert not told_of_far_mark(-(apart**2) / 2, "distance")
     assert not told_of_far_mark((2 * (1 - apart)).astype(np.int32) + 1, "similarity")
-    assert "are 1, so that" in told_of_far_mark(np.ones((1000, 1000), np.int32) + np.eye(1000, dtype=np.int32), "similarity")
+    same = np.ones((1000, 1000), np.int32) + np.eye(1000, dtype=np.int32)
+    assert "are 1, so that" in told_of_far_mark(same, "similarity")
 
 
 def test_similarities_beyond_a_threshold_that_are_0_are_no_mark() -> None:

@@ -99,6 +99,8 @@ def test_of_many_pairs_some_are_taken_by_their_codes_alone() -> None:
         all_codes, _ = pairs.of_two(len(codes))
         assert (all_codes == codes[codes // n != codes % n]).all()
         some, values = pairs.of_two(1000)
-        assert (values == some + 0.5).all() and (np.diff(some) > 0).all()
+        assert (values == some + 0.5).all()
+        assert (np.diff(some) > 0).all()
         taken.append(some)
-    assert (taken[0] == taken[1]).all() and 850 < len(taken[0]) < 1150
+    assert (taken[0] == taken[1]).all()
+    assert 850 < len(taken[0]) < 1150
