@@ -10,5 +10,7 @@ import numpy as np
 
 from distforest.growth.rng import unit
 from distforest.jobs import on_dask, score, train, tune  # noqa: F401
+from distforest.jobs.worker_start import put_back
 
+put_back()
 unit(np.uint64(0), 0)

@@ -11,6 +11,7 @@ that has imported has a single thread, so a fork leaves nothing half done.
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import sys
@@ -18,7 +19,7 @@ import tempfile
 import warnings
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dask
 import distributed.utils
@@ -70,6 +71,9 @@ no statistics that nobody reads, and workers that are always replaced."""
 IMPORTED = "distforest.jobs.forked_from"
 """The module that the process imports from which workers are forked."""
 
+REPLACED = "DISTFOREST_REPLACED"
+"""The variable that tells that process which others it puts back: their own values, or null, as JSON."""
+
 
 @contextmanager
 def embedded() -> Iterator[None]:
@@ -88,22 +92,47 @@ def start_method(imported: str = IMPORTED) -> str:
         return "spawn"
     distributed.utils._forkserver_preload_set = True  # or Dask imports into this process what it would preload there
     multiprocessing.set_forkserver_preload([imported])
-    with suppress(OSError), _started_in(dask.config.get(ENVIRONMENT)):
+    added = {name: str(value) for name, value in dask.config.get(ENVIRONMENT).items() if name not in os.environ}
+    with suppress(OSError), _started_in(added | _import_path()):
         forkserver.ensure_running()
         return "forkserver"
     return "spawn"
 
 
+def _import_path() -> dict[str, str]:
+    """Variables with which a process imports what this one would, until it calls `put_back`.
+
+    It is started by ``python -c``, which would import from the current directory first: there a user's file may be
+    called dask.py.
+    """
+    path = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)  # "" is the current directory
+    variables = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    return variables | {REPLACED: json.dumps({name: os.environ.get(name) for name in variables})}
+
+
+def put_back() -> None:
+    """Give this process, and so all that are forked from it, the variables of the one that started it."""
+    _set(json.loads(os.environ.pop(REPLACED, "{}")))
+
+
 @contextmanager
-def _started_in(environment: Mapping[str, Any]) -> Iterator[None]:
-    """Let a process start in the block with these variables, too, unless they are set: as Dask does it."""
-    added = {name: str(value) for name, value in environment.items() if name not in os.environ}
-    os.environ.update(added)
+def _started_in(variables: Mapping[str, str]) -> Iterator[None]:
+    """Let a process start in the block with these variables, too: as Dask does it."""
+    before = {name: os.environ.get(name) for name in variables}
+    _set(variables)
     try:
         yield
     finally:
-        for name in added:
-            del os.environ[name]
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    """Set variables of this process; None deletes one."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def check_room(folder: Path | None) -> None:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def is_dask_array(values: object) -> TypeGuard[dask.array.Array]:
     """Whether ``values`` is a Dask array."""
-    return is_collection(values) and hasattr(values, "chunks") and hasattr(values, "to_delayed")
+    return is_collection(values) and isinstance(getattr(values, "chunks", None), tuple)  # a Delayed has any attribute
 
 
 def gathered(values: Any) -> Any:
-    """Compute a collection: an array one block of rows at a time into its place, anything else at once.
+    """Compute a collection: an array of known shape one block of rows at a time into its place, else at once.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def gathered(values: Any) -> Any:
     if not is_dask_array(values) or not isinstance(values._meta, np.ndarray):
         return values.compute()
     if any(np.isnan(size) for size in values.shape):
-        values = values.compute_chunk_sizes()
+        return values.compute()  # to ask for the lengths first would compute all twice, and can fail on a cluster
     whole, first = np.empty(values.shape, values.dtype), 0
     for n_rows in values.chunks[0]:
         whole[first : first + n_rows] = values[first : first + n_rows].compute()

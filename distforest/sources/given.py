@@ -71,7 +71,8 @@ def is_collection(values: object) -> bool:
 
 def is_data_frame(values: object) -> TypeGuard[DataFrame]:
     """Whether ``values`` is a table of named columns."""
-    return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
+    shape = getattr(values, "shape", None)  # of a Delayed of Dask another Delayed, as any attribute
+    return hasattr(values, "columns") and isinstance(shape, tuple) and len(shape) == 2
 
 
 def is_of_pandas(values: object) -> bool:

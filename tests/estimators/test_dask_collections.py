@@ -13,6 +13,7 @@ from sklearn.datasets import load_wine
 
 from distforest import RFD, SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, Targets, TreeRank
 from distforest.errors import InputError
+from distforest.sources.collections import gathered
 
 X, y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -43,11 +44,29 @@ def test_a_fit_gathers_what_it_is_given(name: str) -> None:
     assert fit(in_blocks(X, 50, 4), in_blocks(y, 70)).digest_ == fit(X, y).digest_
 
 
-def test_a_fit_gathers_blocks_of_unknown_length_and_data_frames() -> None:
+@pytest.mark.parametrize("name", ["smerf", "targets", "rfd", "treerank"])
+def test_a_fit_computes_what_is_delayed(name: str) -> None:
+    fit = FORESTS[name]
+    assert fit(dask.delayed(X), y).digest_ == fit(X, y).digest_
+
+
+def test_a_fit_gathers_blocks_of_unknown_length() -> None:
     some = X[:, 0] > 0.0
     unknown = in_blocks(X, 50, 13)[in_blocks(X, 50, 13)[:, 0] > 0.0]
     assert np.isnan(unknown.shape[0])
     assert SMERF(**SMALL).fit(unknown, y[some]).digest_ == SMERF(**SMALL).fit(X[some], y[some]).digest_
+
+
+def test_blocks_of_unknown_length_that_are_parted_by_columns_are_gathered_on_a_cluster() -> None:
+    distributed = pytest.importorskip("distributed")
+    alone = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.Client(**alone), dask.config.set(scheduler="distributed"):
+        unknown = in_blocks(X, 50, 5)[in_blocks(X, 50, 5)[:, 0] > 0.0]
+        found = gathered(unknown)
+    assert np.array_equal(found, X[X[:, 0] > 0.0])
+
+
+def test_a_fit_gathers_data_frames() -> None:
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     frame = pd.DataFrame({"width": X[:, 0], "kind": pd.Categorical(np.where(X[:, 1] > 0.0, "a", "b"))})
     of_parts = SMERF(**SMALL).fit(dd.from_pandas(frame, npartitions=3), y)

@@ -65,6 +65,41 @@ def test_workers_are_forked_from_a_process_that_has_imported_all_that_they_need(
     assert json.loads(done.stdout) == {"parents": [[True, 1]], "threads": ["1"], "new": []}
 
 
+A_FORK = """
+import json, multiprocessing, os, sys
+from distforest.jobs.worker_start import start_method
+
+def seen():
+    import distributed
+    print(json.dumps({"distributed": distributed.__file__, "variables": dict(os.environ)}))
+
+if __name__ == "__main__":
+    assert start_method() == "forkserver"
+    process = multiprocessing.get_context("forkserver").Process(target=seen)
+    process.start()
+    process.join()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
+def test_workers_import_nothing_from_the_current_directory(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "distributed.py").write_text("raise SystemExit('a file of the user')")
+    (tmp_path / "a_fork.py").write_text(A_FORK)
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    given["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command = [sys.executable, str(tmp_path / "a_fork.py")]
+    done = subprocess.run(command, cwd=tmp_path / "data", env=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    found = json.loads(done.stdout)
+    assert found["distributed"] == worker_start.distributed.__file__
+    assert {name for name in found["variables"] if "PATH" in name or "DISTFOREST" in name} == {
+        name for name in given if "PATH" in name or "DISTFOREST" in name
+    }
+    assert found["variables"]["PYTHONPATH"] == given["PYTHONPATH"]
+
+
 def test_where_nothing_can_be_forked_interpreters_are_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> NoReturn:
         raise OSError("AF_UNIX path too long")
