@@ -21,7 +21,7 @@ from distforest.command_line.exits import exit_code
 from distforest.errors import DistforestError, FaultsError, InterruptedJobError, MemoryLimitError, NotDoneError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import TextIO
 
     from distforest.command_line.reports import Report
@@ -73,9 +73,14 @@ class CommandGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; a known error ends it with its message and exit code."""
+        as_json = "--json" in ctx.args  # of the command, which cannot have read it if it is called wrongly
         try:
             with _plain_warnings(ctx):
                 return super().invoke(ctx)
+        except click.UsageError as error:
+            if as_json:
+                _print_error("UsageError", [error.format_message()], error.exit_code, {})
+            raise
         except (DistforestError, KeyboardInterrupt) as error:
             fail(ctx, error)
         except MemoryError as error:
@@ -98,10 +103,15 @@ def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
         click.echo(f"{'interrupted' if interrupted else 'error'}: {printable(fault)}", err=True)
     code = exit_code(error)
     if ctx.meta.get(JSON):
-        described = {"kind": type(error).__name__, "message": "\n".join(faults), "faults": faults}
         job = error.job if isinstance(error, NotDoneError) else {}
-        click.echo(json.dumps({**job, **more, "error": job.get("error") or described, "exit_code": code}))
+        _print_error(type(error).__name__, faults, code, {**job, **more})
     ctx.exit(code)
+
+
+def _print_error(kind: str, faults: list[str], code: int, beside: Mapping[str, object]) -> None:
+    """Print an error as JSON, and what is known ``beside`` it; a job's own words of its error stand in its place."""
+    described = {"kind": kind, "message": "\n".join(faults), "faults": faults}
+    click.echo(json.dumps({**beside, "error": beside.get("error") or described, "exit_code": code}))
 
 
 def as_typed(text: str, command: click.Command) -> str:

@@ -1,7 +1,11 @@
 """Which exit code an error leads to."""
 
-import pytest
+import json
 
+import pytest
+from click.testing import CliRunner
+
+from distforest.command_line.cli import main
 from distforest.command_line.exits import exit_code
 from distforest.errors import (
     ArtifactError,
@@ -43,3 +47,22 @@ from distforest.errors import (
 )
 def test_exit_codes(error, code):
     assert exit_code(error) == code
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["fit"], "Missing argument 'SPEC'."),
+        (["fit", "job.toml", "--nope"], "No such option"),
+        (["score", "f", "q", "o", "--answer", "nothing"], "'nothing' is not one of"),
+        (["nothing"], "No such command 'nothing'."),
+    ],
+)
+def test_a_wrong_call_is_told_as_json_too(command, told):
+    done = CliRunner().invoke(main, [*command, "--json"])
+    assert done.exit_code == 2
+    answer = json.loads(done.stdout)
+    assert (answer["error"]["kind"], answer["exit_code"]) == ("UsageError", 2)
+    assert told in answer["error"]["message"]
+    assert told in done.stderr
+    assert CliRunner().invoke(main, command).stdout == ""
