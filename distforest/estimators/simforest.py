@@ -359,7 +359,8 @@ def _refuse_other_kinds(X: object) -> None:
     if isinstance(X, (Distances, ObservedDistances, Graph)):
         cure = "give the matrix itself, with kind='distance' if it holds distances"
         raise InputError(f"{expected}, found `{type(X).__name__}`, which teaches SMERF; {cure}")
-    is_flat = isinstance(X, (list, tuple)) or getattr(X, "ndim", None) == 1
+    n_axes = getattr(X, "ndim", None)  # of a Delayed of Dask another Delayed, as any attribute
+    is_flat = isinstance(X, (list, tuple)) or (isinstance(n_axes, int) and n_axes == 1)
     if is_flat and isinstance(X, Iterable) and isinstance(word := next(iter(X), None), str):
         cure = "a function that compares two of them is given as similarity=Lazy(pairwise(f))"
         raise InputError(f"{expected}, found words such as {quoted(str(word))}; {cure}")

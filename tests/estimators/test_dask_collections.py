@@ -44,7 +44,7 @@ def test_a_fit_gathers_what_it_is_given(name: str) -> None:
     assert fit(in_blocks(X, 50, 4), in_blocks(y, 70)).digest_ == fit(X, y).digest_
 
 
-@pytest.mark.parametrize("name", ["smerf", "targets", "rfd", "treerank"])
+@pytest.mark.parametrize("name", FORESTS)
 def test_a_fit_computes_what_is_delayed(name: str) -> None:
     fit = FORESTS[name]
     assert fit(dask.delayed(X), y).digest_ == fit(X, y).digest_
