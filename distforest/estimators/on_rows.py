@@ -82,7 +82,7 @@ class OnRows(FindsNeighbors, ForestEstimator):
         Examples
         --------
         >>> from distforest import URerF
-        >>> forest = URerF(5, random_state=0).fit(np.arange(300.0).reshape(100, 3))
+        >>> forest = URerF(5, random_state=0).fit(np.random.default_rng(0).normal(size=(100, 3)))
         >>> near = forest.sparse_proximity()
         >>> near.shape, bool((near.toarray() == forest.proximity()).all())
         ((100, 100), True)

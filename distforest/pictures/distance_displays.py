@@ -219,8 +219,8 @@ class GeodesicPrecisionDisplay(Display):
     Examples
     --------
     >>> from distforest import URerF
-    >>> from distforest.evaluation.manifolds import manifold_line
-    >>> data = manifold_line(100, random_state=0)
+    >>> from distforest.evaluation.manifolds import manifold_helix
+    >>> data = manifold_helix(100, random_state=0)
     >>> forest = URerF(20, random_state=0).fit(data.X)
     >>> display = GeodesicPrecisionDisplay.from_estimator(forest, data.X, data.geodesic(), ks=[5, 20])
     >>> display.precisions.ks.tolist(), display.precisions.chance.round(2).tolist()

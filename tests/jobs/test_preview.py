@@ -160,7 +160,7 @@ def test_names_of_rows_as_bytes_are_no_features(data, tmp_path, method, inputs, 
     assert len(faults_of_metadata(spec)) == 1
     with pytest.raises(InputError, match="ids: numbers were expected, found the names of rows"):
         URerF(2).fit(f"{data}/ids")
-    forest, rows = str(tmp_path / "f.zarr"), np.arange(144.0).reshape(24, 6)
+    forest, rows = str(tmp_path / "f.zarr"), np.random.default_rng(0).normal(size=(24, 6))
     URerF(2, min_samples_split=4, random_state=0).fit(rows).save(forest)
     with pytest.raises(InputError, match="ids: numbers were expected, found the names of rows"):
         outline(Question(forest, f"{data}/ids", "apply"))

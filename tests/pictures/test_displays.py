@@ -20,7 +20,7 @@ from distforest import (
 )
 from distforest.errors import InputError
 from distforest.evaluation.geodesics import geodesic_precision
-from distforest.evaluation.manifolds import manifold_line
+from distforest.evaluation.manifolds import manifold_helix
 from distforest.forest.forest import Forest
 from distforest.pictures.curves import operating_points
 from distforest.sources.arrays import write_array
@@ -223,7 +223,7 @@ def test_proximities_are_drawn_by_cluster(forests, wines):
 
 
 def test_geodesic_precision_is_the_metric_at_each_k():
-    data = manifold_line(60, random_state=0)
+    data = manifold_helix(60, random_state=0)
     forest = URerF(10, min_samples_split=9, random_state=0).fit(data.X)
     display = displays.GeodesicPrecisionDisplay.from_estimator(forest, None, data.geodesic())
     assert display.precisions.ks.tolist() == [1, 2, 5, 10, 20]
