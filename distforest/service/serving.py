@@ -14,7 +14,7 @@ from distributed import LocalCluster, Nanny
 
 from distforest.errors import JobError
 from distforest.jobs.plan import check_worker_memory
-from distforest.jobs.worker_start import embedded, quiet_start
+from distforest.jobs.worker_start import check_room, embedded, quiet_start
 from distforest.service import dask_teardown
 from distforest.service.calls import first_cause
 
@@ -77,11 +77,13 @@ def serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddresses], N
     Raises
     ------
     JobError
-        A port is taken; or the service could not start, or its scheduler has ended it and says why on stderr.
+        A port is taken, or workers could not write their files; or the service could not start, or its scheduler has
+        ended it and says why on stderr.
     MemoryLimitError
         A worker cannot start with so little memory.
     """
     check_worker_memory(machine.memory_limit)
+    check_room(None)
     try:
         asyncio.run(_serve(job_root, machine, ready))
     except SystemExit:  # the service raises it to end a scheduler that must not run without it

@@ -12,11 +12,13 @@ import urllib.request
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+import dask
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from distforest.command_line import cli
+from distforest.errors import JobError
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
@@ -190,3 +192,13 @@ def test_workers_that_could_not_start_are_no_service(tmp_path):
 @pytest.mark.parametrize("flags", [["--memory-limit", "much"], ["--workers", "0"], ["--port", "70000"]])
 def test_what_no_machine_has_is_a_usage_error(tmp_path, flags):
     assert CliRunner().invoke(cli.main, ["serve", "--job-root", str(tmp_path), *flags]).exit_code == 2
+
+
+def test_a_folder_that_takes_no_files_of_workers_is_told_before_anything_starts(tmp_path):
+    (tmp_path / "a file").touch()
+    with (
+        dask.config.set({"temporary-directory": str(tmp_path / "a file")}),
+        pytest.raises(JobError, match=r"^workers could not be started on this machine: .*a file"),
+    ):
+        serving.serve(str(tmp_path / "jobs"), serving.Machine(), lambda _: None)
+    assert not (tmp_path / "jobs").exists()
