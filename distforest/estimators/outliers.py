@@ -137,7 +137,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         self._grow_from_similarities(training, None, params, weights)
         self._set_offset()
         few = min(self.forest_.n_trees, self.forest_.n_training) < FEWEST
-        if not (few or self.forest_.leaves is None or self.forest_.has_unrouted):
+        if not (few or self.forest_.leaves is None or self.forest_.has_unrouted):  # paths of all may cost similarities
             scores = self._scores(self.forest_.training_nodes)
             self._warn_of_many(scores)
             self._warn_of_fading(training, scores)
@@ -171,9 +171,10 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         """Warn of a dense similarity that fades, so that what is far from all others counts as usual."""
         if training is None or not isinstance(training.values, np.ndarray):
             return
-        if not isinstance(training.rows, (Dense, Kernel)):
+        rows = self.forest_.meaning.rows  # as it was grown: a default gamma follows from the weights, too
+        if not isinstance(rows, (Dense, Kernel)):
             return
-        if told := told_of_fading(training.rows.source(training.values, training.values), scores):
+        if told := told_of_fading(rows.source(training.values, training.values), scores):
             cure = "the similarity fades; give distances, or a similarity that goes on to fall, such as 'manhattan'"
             if self.kind == "distance":
                 cure = "the distances end at a largest one; give some that go on to grow"

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distforest import SMERF, Lazy, SimForestOutlier, load
 from distforest.errors import InputError
+from distforest.estimators import outliers
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.sources.arrays import ArraySource, write_array
@@ -125,6 +126,16 @@ def test_a_similarity_that_fades_hides_outliers() -> None:
         SimForestOutlier(contamination=0.1, random_state=0).fit(np.exp(-squares / 5))
     with pytest.warns(UserWarning, match="distance: .* the distances end at a largest one"):
         SimForestOutlier(kind="distance", random_state=0).fit(1 - np.exp(-squares))
+
+
+def test_it_is_judged_by_the_kernel_by_which_the_forest_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default gamma follows from the weights."""
+    seen = []
+    monkeypatch.setattr(outliers, "told_of_fading", lambda source, _scores: seen.append(source.gamma) or "")
+    for weights in (None, np.where(IS_STRANGE, 1, 9)):
+        forest = SimForestOutlier("rbf", random_state=0).fit(POINTS, sample_weight=weights)
+        assert seen[-1] == forest.forest_.meaning.rows.gamma
+    assert seen[0] != seen[1]
 
 
 def test_what_goes_on_to_fall_is_not_told_to_fade() -> None:
