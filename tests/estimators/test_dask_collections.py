@@ -9,6 +9,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from distributed import Client
 from sklearn.datasets import load_wine
 
 from distforest import RFD, SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, Targets, TreeRank
@@ -58,9 +59,8 @@ def test_a_fit_gathers_blocks_of_unknown_length() -> None:
 
 
 def test_blocks_of_unknown_length_that_are_parted_by_columns_are_gathered_on_a_cluster() -> None:
-    distributed = pytest.importorskip("distributed")
     alone = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.Client(**alone), dask.config.set(scheduler="distributed"):
+    with Client(**alone), dask.config.set(scheduler="distributed"):
         unknown = in_blocks(X, 50, 5)[in_blocks(X, 50, 5)[:, 0] > 0.0]
         found = gathered(unknown)
     assert np.array_equal(found, X[X[:, 0] > 0.0])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from distributed import Client
 
 from distforest import SMERF, Graph, load
 from distforest.errors import InputError, SpecError
@@ -95,9 +96,8 @@ def test_a_cluster_grows_the_same_forest(place: str) -> None:
 
 
 def test_a_fit_on_a_cluster_of_the_callers_own(place: str) -> None:
-    distributed = pytest.importorskip("distributed")
     graph = Graph(scipy.sparse.csr_array(A), **OPTIONS)
-    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
         forest = SMERF(6, random_state=3, client=client).fit(X, graph)
     assert forest.digest_ == SMERF(6, random_state=3).fit(X, graph).digest_
 
