@@ -177,16 +177,10 @@ class OnSimilarities(OnRows):
             warn_caller(f"{self.kind}: {warning}")
         if warning := told_of_alone(matrix, self.kind):
             warn_caller(f"X: {warning}")
-        if (
-            self.kind == "distance"
-            and isinstance(matrix, np.ndarray)
-            and (told := told_of_far_mark(matrix, "distance"))
-        ):
-            warn_caller(f"distance: {told}")
         return TrainingMatrix(rows, matrix)
 
     def _distances(self, values: Matrix | scipy.sparse.spmatrix) -> np.ndarray | SparseSource:
-        """Read distances; warns of negative ones, and of objects whose distance to themselves is not 0."""
+        """Read distances; warns of negative and far ones, and of objects whose distance to themselves is not 0."""
         seen = SeenDistances()
         matrix: np.ndarray | SparseSource
         if is_sparse(values):
@@ -198,6 +192,8 @@ class OnSimilarities(OnRows):
         Dense.of(matrix.shape, self.kind)  # a matrix that is refused needs no warning
         if warning := seen.told("kind='similarity'"):
             warn_caller(f"distances: {warning}")
+        if isinstance(matrix, np.ndarray) and (warning := told_of_far_mark(matrix, "distance")):
+            warn_caller(f"distance: {warning}")
         return matrix
 
     def _warn_of_columns(self, features: Float32s, similarity: str) -> None:

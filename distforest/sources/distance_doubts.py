@@ -15,6 +15,7 @@ import numpy as np
 
 from distforest.amounts import are, counted
 from distforest.sources.arrays import diagonal_of, row_blocks
+from distforest.sources.source import spaced
 from distforest.sources.sparse import told_of_one_direction
 from distforest.sources.zero_distances import told_of_zeros
 
@@ -563,7 +564,7 @@ def told_of_far_distances(matrix: Float32s, offset: float = 0.0) -> str:
     """
     if len(matrix) < FEWEST_JUDGED:
         return ""
-    columns = _spaced_rows(len(matrix))
+    columns = spaced(len(matrix), MOST_COMPARED)
     sample = _of_others(matrix[np.ix_(columns, columns)], columns, columns)
     middles = np.concatenate([_medians(block, first, columns) for first, block in row_blocks(matrix)])
     if np.isnan(sample).all() or np.isnan(middles).all():
@@ -575,11 +576,6 @@ def told_of_far_distances(matrix: Float32s, offset: float = 0.0) -> str:
         return ""
     found = _Usual(usual, float(np.median(deviations)))
     return _told_of_rows(middles, found, offset) or _told_of_entries(sample, found, offset)
-
-
-def _spaced_rows(n: int) -> Ints:
-    """Evenly spaced row numbers, at most `MOST_COMPARED`."""
-    return np.arange(0, n, -(-n // MOST_COMPARED))
 
 
 def _of_others(values: np.ndarray, rows: Ints, columns: Ints) -> Floats:

@@ -17,6 +17,7 @@ import scipy.sparse
 
 from distforest.amounts import counted
 from distforest.sources.rank_correlation import rank_correlation
+from distforest.sources.source import spaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -724,7 +725,7 @@ def _in_order_of(labels: np.ndarray, columns: np.ndarray) -> tuple[int, float] |
     n_columns = columns.shape[1]
     if not n_columns or len(columns) != len(labels):  # too many or too few rows are refused elsewhere
         return None
-    chosen = np.arange(0, n_columns, -(-n_columns // MOST_COLUMNS))
+    chosen = spaced(n_columns, MOST_COLUMNS)
     step = -(-len(labels) * len(chosen) // MOST_CELLS)
     order = np.argsort(labels, kind="stable")[::step]
     values, starts = np.unique(labels[order], return_index=True)

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.sources.rank_correlation import share_above
+from distforest.sources.source import spaced
+
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats, Source
+    from distforest.sources.source import Floats, Int32s, Source
 
 MOST_JUDGED, MOST_OTHERS = 2048, 256
 """At most so many evenly spaced objects are judged, by their similarities to at most so many."""
@@ -47,7 +50,7 @@ def told_of_fading(source: Source, scores: Floats) -> str:
     ''
     """
     n = len(scores)
-    judged, others = _spaced(n, MOST_JUDGED), _spaced(n, MOST_OTHERS)
+    judged, others = (spaced(n, most).astype(np.int32) for most in (MOST_JUDGED, MOST_OTHERS))
     apart = source.block(judged, others).astype(np.float64)
     apart = _own(source, judged)[:, None] + _own(source, others) - 2.0 * apart
     apart[judged[:, None] == others] = np.nan
@@ -57,21 +60,14 @@ def told_of_fading(source: Source, scores: Floats) -> str:
     apart, scores = apart[known], scores[judged[known]]
     n_far = max(FEWEST_FURTHEST, int(FURTHEST * len(known)))
     order = np.argsort(-np.nanmean(apart, axis=1), kind="stable")
-    far, rest = order[:n_far], np.sort(scores[order[n_far:]])
-    lower, not_above = np.searchsorted(rest, scores[far]), np.searchsorted(rest, scores[far], side="right")
-    odder = 1.0 - (lower + not_above).mean() / (2.0 * len(rest))  # equal scores count one half
+    far, rest = order[:n_far], order[n_far:]
     varied = np.nanstd(apart, axis=1)
-    if odder >= LESS_ODD or np.median(varied[far]) >= LESS_VARIED * np.median(varied):
+    if share_above(scores[rest], scores[far]) >= LESS_ODD or np.median(varied[far]) >= LESS_VARIED * np.median(varied):
         return ""
     found = f"the {n_far:,} objects that are least similar to all others score as more usual than most"
     return f"{found}, as they are about as unlike each of the others"
 
 
-def _spaced(n: int, most: int) -> np.ndarray:
-    """Evenly spaced numbers of objects, at most ``most``."""
-    return np.arange(0, n, -(-n // most), dtype=np.int32)
-
-
-def _own(source: Source, rows: np.ndarray) -> Floats:
+def _own(source: Source, rows: Int32s) -> Floats:
     """The similarity of each object to itself, 0 where it is unobserved."""
     return np.nan_to_num(source.entries(rows, rows))

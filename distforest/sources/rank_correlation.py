@@ -1,4 +1,4 @@
-"""The rank correlation of two vectors, by which doubts tell what belongs together."""
+"""How the ranks of two vectors go together, and which is above; by which doubts tell what belongs together."""
 
 from __future__ import annotations
 
@@ -23,6 +23,19 @@ def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
     left, right = _shared_ranks(one), _shared_ranks(other)
     size = float(np.sqrt((left**2).sum() * (right**2).sum()))
     return float((left * right).sum()) / size if size > 0.0 else 0.0
+
+
+def share_above(some: Floats, others: Floats) -> float:
+    """How often one of ``some`` is above one of ``others``, ties counting one half.
+
+    Examples
+    --------
+    >>> share_above(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
+    0.875
+    """
+    ordered = np.sort(others)
+    below = np.searchsorted(ordered, some) + np.searchsorted(ordered, some, "right")
+    return float(below.mean() / (2.0 * len(others)))
 
 
 def _shared_ranks(values: np.ndarray) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 
 from distforest.sources.arrays import row_blocks
 from distforest.sources.rank_correlation import rank_correlation
+from distforest.sources.source import spaced
 from distforest.sources.zero_similarities import told_of_zero_similarities
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def told_of_features(matrix: np.ndarray) -> str:
     similar to themselves, so these seem to be features, of which there are as many as rows; give the similarities of
     all pairs of rows, or let them be computed, by "linear" or "rbf", say'
     """
-    objects = _spaced(len(matrix), SAMPLED_ROWS)
+    objects = spaced(len(matrix), SAMPLED_ROWS)
     if len(objects) < FEWEST_COMPARABLE:
         return ""
     values = matrix[np.ix_(objects, objects)].astype(np.float64)
@@ -154,10 +155,6 @@ def _centred(values: Floats) -> Floats:
     return np.asarray(centred - np.nansum(centred, axis=0) / counts)
 
 
-def _spaced(n: int, most: int) -> np.ndarray:
-    return np.arange(0, n, -(-n // most))
-
-
 def told_of_columns_order(matrix: np.ndarray) -> str:
     """Say that the columns of similarities are in another order than the rows; else "".
 
@@ -174,7 +171,7 @@ def told_of_columns_order(matrix: np.ndarray) -> str:
     are in another order; give rows and columns of the same objects in one order, S[:, order]'
     """
     n = len(matrix)
-    sampled = _spaced(n, SAMPLED_ROWS)
+    sampled = spaced(n, SAMPLED_ROWS)
     some = matrix[sampled].astype(np.float64)
     some[np.isnan(some)] = -np.inf
     if n < 3 or (some.argmax(axis=1) == sampled).all():
@@ -190,7 +187,7 @@ def told_of_columns_order(matrix: np.ndarray) -> str:
         is_taken[found] = True
         most_similar[first : first + len(block)] = found
     moved = np.flatnonzero(most_similar != np.arange(n))
-    rows = np.unique(np.append(_spaced(n, COMPARED_ROWS), moved[:COMPARED_ROWS]))
+    rows = np.unique(np.append(spaced(n, COMPARED_ROWS), moved[:COMPARED_ROWS]))
     values = matrix[rows].astype(np.float64)
     rounding = UNEQUAL * float(values.max() - values.min())
     if _are_equal(values, matrix[:, rows].T, rounding):
@@ -220,7 +217,7 @@ def told_of_marked_similarities(matrix: np.ndarray) -> str:
     'all 76 similarities below 0 are -1, the first at row 1, column 2; if it marks what is unknown, put NaN in their
     place'
     """
-    some = matrix[_spaced(len(matrix), SAMPLED_ROWS)]
+    some = matrix[spaced(len(matrix), SAMPLED_ROWS)]
     if some.dtype.kind not in "if" or not (some < 0).any():
         return ""
     n_below, mark, place, others = 0, 0.0, (0, 0), np.empty(0)
@@ -264,7 +261,7 @@ def told_of_far_mark(matrix: np.ndarray, value: str) -> str:
     'all similarities between different objects are 1, so that there is hardly anything to learn from; check how they
     were worked out'
     """
-    chosen = _spaced(len(matrix), SAMPLED_ROWS)
+    chosen = spaced(len(matrix), SAMPLED_ROWS)
     sample = matrix[np.ix_(chosen, chosen)].astype(np.float64)
     own = np.diag(sample).copy()
     np.fill_diagonal(sample, np.nan)

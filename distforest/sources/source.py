@@ -46,6 +46,17 @@ def offsets(sizes: NDArray[np.integer] | NDArray[np.bool_]) -> Ints:
     return starts
 
 
+def spaced(n: int, most: int) -> Ints:
+    """At most ``most`` evenly spaced numbers from 0 to ``n`` - 1, beginning with 0; none if ``n`` is 0.
+
+    Examples
+    --------
+    >>> spaced(10, 4), spaced(3, 4)
+    (array([0, 3, 6, 9]), array([0, 1, 2]))
+    """
+    return np.arange(0, n, max(1, -(-n // most)))
+
+
 def runs(offset: Ints, which: Ints) -> tuple[Ints, Ints]:
     """Select runs of a ragged array: the offsets of the selection, shape (n + 1,), and its entries' places."""
     size = offset[which + 1] - offset[which]

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.sources.source import spaced
+
 if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Floats, Ints
 
@@ -96,7 +98,7 @@ class _Pairs:
     @classmethod
     def of(cls, matrix: Float32s) -> _Pairs:
         """Take evenly spaced rows of a matrix."""
-        chosen = np.arange(0, len(matrix), -(-len(matrix) // MOST_SPACED))
+        chosen = spaced(len(matrix), MOST_SPACED)
         rows = matrix[np.ix_(chosen, chosen)].astype(np.float64)
         np.fill_diagonal(rows, np.nan)
         left, right = np.triu_indices(len(rows), 1)

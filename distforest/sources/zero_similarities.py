@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.sources.rank_correlation import share_above
+from distforest.sources.source import spaced
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -65,7 +68,7 @@ def told_of_zero_similarities(matrix: np.ndarray) -> str:
     """
     if len(matrix) < FEWEST_OBJECTS_JUDGED:
         return ""
-    chosen = np.arange(0, len(matrix), -(-len(matrix) // MOST_OBJECTS_JUDGED))
+    chosen = spaced(len(matrix), MOST_OBJECTS_JUDGED)
     if _n_similar_to_none(matrix, chosen) > MOSTLY_ALONE * len(chosen):
         cure = "check how they were worked out, say the scale of a kernel"
         return f"most objects have similarity 0 to all others, so that there is hardly anything to learn from; {cure}"
@@ -136,7 +139,7 @@ class _Pairs:
         if (
             keeps < KEEP_BOUNDS
             or share < AS_USUAL * self.share
-            or _share_above(self.bounds[others], self.bounds[zeros]) > BY_CHANCE
+            or share_above(self.bounds[others], self.bounds[zeros]) > BY_CHANCE
         ):
             return ""
         found = f"{100.0 * self.share:.2g}% of the similarities between different objects are 0"
@@ -166,10 +169,3 @@ def _least_cosines(cosines: Floats) -> Floats:
         sums[among] = np.minimum(sums[among], of_third[near, None] + of_third[near])
     least: Floats = np.cos(sums)
     return least
-
-
-def _share_above(some: Floats, others: Floats) -> float:
-    """How often one of ``some`` is above one of ``others``, ties counting one half."""
-    ordered = np.sort(others)
-    below = np.searchsorted(ordered, some) + np.searchsorted(ordered, some, "right")
-    return float(below.mean() / (2.0 * len(others)))

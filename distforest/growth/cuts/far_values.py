@@ -192,8 +192,8 @@ def told_of_far(vectors: Floats, truth_kind: str) -> str:
         return alike
     with np.errstate(over="ignore"):
         widest = int(np.argmax(np.std(vectors, axis=0)))  # which decides cuts
-    told = told_of_stray(vectors[:, widest])
-    return told if truth_kind == "targets" else told.replace("targets:", f"column {widest} of the embedding:", 1)
+    what = "targets" if truth_kind == "targets" else f"column {widest} of the embedding"
+    return told_of_stray(vectors[:, widest], what)
 
 
 def told_of_alike(vectors: Floats, name: str) -> str:
@@ -226,14 +226,15 @@ def told_of_alike(vectors: Floats, name: str) -> str:
     return f"{name}: {found}, as they differ by less than 2^-{bits_of(len(vectors))} of {whole}; {cure}"
 
 
-def told_of_stray(targets: Floats, *, absolute: bool = False) -> str:
+def told_of_stray(targets: Floats, what: str = "targets", *, absolute: bool = False) -> str:
     """A warning of a few targets, shape (n,), with nearly all squared differences from the others' mean; else "".
 
     They are beyond the fences, at most the share `FEW_TARGETS` of all, and have at least the share `NEARLY_ALL`. A
     forest of means then grows only to separate them, and a leaf that holds one of them and others predicts neither. If
     most targets are equal, as amounts of something rare are, there is no warning: the few are all there is to learn.
 
-    With ``absolute`` differences the same targets are told, and what they have of these differences is said instead.
+    The warning calls them ``what``. With ``absolute`` differences the same targets are told, and what they have of
+    these differences is said instead.
 
     Examples
     --------
@@ -264,7 +265,7 @@ def told_of_stray(targets: Floats, *, absolute: bool = False) -> str:
         whole = f"{100.0 * _share_from_median(targets, stray):.3g}% of all absolute differences from their median"
         follows = f"distances to leaves that hold {one} say nothing else"
     cure = f"correct or remove {it}, or, if {'it is' if it == 'it' else 'they are'} meant, give logarithms or ranks"
-    return f"targets: {found} {whole}, and {follows}; {cure}"
+    return f"{what}: {found} {whole}, and {follows}; {cure}"
 
 
 def _share_from_median(targets: Floats, stray: Ints) -> float:
