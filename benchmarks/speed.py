@@ -325,12 +325,20 @@ def peak_memory(effort: Effort) -> None:
     print("## Memory: the peak of a fresh process that runs a job, against what the plan projects\n")
     wide = Task.made(100_000, 50, n_informative=10, n_classes=2).data("linear")
     flat = Task.made(100_000, N_COLUMNS, n_informative=8, n_classes=3).data()
+    drawn = np.random.default_rng(0)
+    X, targets = drawn.normal(size=(1_000_000, N_COLUMNS)).astype(np.float32), drawn.normal(size=(1_000_000, 1))
+    noise = Data(Features(N_COLUMNS), X, TruthKind.TARGETS, targets)
+    codes = drawn.integers(0, 1_000, 100_000).astype(np.int32)
+    named = Data(Features(N_COLUMNS), X[:100_000], TruthKind.LABELS, codes, list(range(1_000)))
     memory.section(
         {
             "Lazega, dense, n = 71": ("smerf", lazega(), {"n_estimators": 100}),
             f"dense, n = {n_rows:,}, 5 candidates": ("smerf", dense_data(n_rows), {"max_features": 5}),
             "labels, n = 100,000": ("smerf", flat, {}),
             "labels, n = 100,000, max_bins = 256": ("smerf", flat, {"max_bins": 256}),
+            "1,000 classes drawn at random, n = 100,000": ("smerf", named, {"n_estimators": 2}),
+            "targets drawn at random, n = 1,000,000": ("smerf", noise, {"n_estimators": 2}),
+            "the same, min_samples_leaf = 20": ("smerf", noise, {"n_estimators": 2, "min_samples_leaf": 20}),
             "SimForest, linear, n = 100,000": ("simforest", wide, {}),
             "RFD, 1,000,000 pairs": ("rfd", pairs_data(1_000_000), {"voting": "mean", "resample": "pairs"}),
         },

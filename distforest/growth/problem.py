@@ -134,6 +134,13 @@ class Data:
         return self.truth_kind == TruthKind.DISTANCES and self.graph is None
 
     @property
+    def told_bytes(self) -> int:
+        """Bytes of what a node tells: the weight of each class, int32, or the mean and spread of vectors, float64."""
+        if self.truth_kind == TruthKind.LABELS:
+            return 4 * len(self.classes or ())
+        return 8 * (self.truth.shape[1] + 1) if self.truth_kind.is_of_vectors else 0
+
+    @property
     def array(self) -> np.ndarray:
         """The matrix, which is an array unless it is sparse or evaluated by a function."""
         assert isinstance(self.matrix, np.ndarray)  # noqa: S101  (points always are; who reads features asks before)

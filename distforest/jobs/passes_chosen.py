@@ -132,7 +132,7 @@ def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int 
     if not isinstance(data.rows, Features) or (categories and kind == TruthKind.NOTHING):
         return None
     size = _size(params, data.matrix.shape, data.truth.nbytes)
-    size = replace(size, of_vectors=kind.is_of_vectors, of_costs=data.costs is not None)
+    size = replace(size, of_vectors=kind.is_of_vectors, of_costs=data.costs is not None, told_bytes=data.told_bytes)
     if categories:
         n_classes = len(data.classes or ()) if kind == TruthKind.LABELS and data.costs is None else None
         of_vectors = RANKED_BY_COSTS if data.costs is not None else data.truth.shape[-1] if n_classes is None else 1
@@ -145,4 +145,6 @@ def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int 
 def _size(params: Params, shape: tuple[int, ...], truth_bytes: int) -> Size:
     n_rows, n_columns = shape
     n_trees, matrix_bytes = int(params["n_estimators"] or 1), FLOAT32_BYTES * n_rows * n_columns
-    return Size(n_rows, n_trees, matrix_bytes, truth_bytes, width_of(params, n_columns), dense=False)
+    most_leaves = sampling(params, n_rows).most_leaves(params)
+    width = width_of(params, n_columns)
+    return Size(n_rows, n_trees, matrix_bytes, truth_bytes, width, dense=False, most_leaves=most_leaves)

@@ -57,8 +57,15 @@ MERGE_BYTES = 12 << 20
 """Most bytes that a merge task writes beside a chunk; it holds four times as much while it compresses."""
 
 BYTES_PER_ROW = 300
-"""Memory of a growing tree for each of its rows: frontier, levels, node and leaf table, the packed shard."""
+"""Memory of a growing tree for each of its rows: frontier, levels, node and leaf table, the packed shard. It is that of
+trees over pairs, distances and similarities, whose nodes are not counted apart."""
 
+BYTES_PER_GROWN_ROW, BYTES_PER_GROWN_NODE = 50, 190
+"""The same for a tree over features without its nodes, and for each of these."""
+
+TOLD_HELD = 2.25
+"""Copies of what the nodes of a tree tell: the array, and the packed shard, whose buffer grows by an eighth at a time
+and gets it in blocks."""
 
 BYTES_PER_DRAWN_ROW, BYTES_PER_WALKED_ROW = 5, 11
 """The same for a tree that grows by passes, without its nodes: how often each row is drawn; then its leaf and a copy in
@@ -134,7 +141,9 @@ class Size:
     of_vectors
         Whether cuts are judged by targets or an embedding.
     most_leaves
-        The most leaves that a tree can have.
+        The most leaves that a tree over features or distances can have; None: as many as rows.
+    told_bytes
+        Bytes of what a node tells beside its cut: the weight of each class, or the mean and the spread of its vectors.
     rows_budget
         Bytes of rows that a tree holds at once if it grows by passes, or of distances that a task does; None: in
         memory.
@@ -163,7 +172,8 @@ class Size:
     dense: bool
     link_bytes: int = 0
     of_vectors: bool = False
-    most_leaves: int = 1
+    most_leaves: int | None = None
+    told_bytes: int = 0
     rows_budget: int | None = None
     n_drawn: int = 1
     n_parts: int | None = None
@@ -172,6 +182,26 @@ class Size:
     n_pairs: int | None = None
     categories: CategorySizes | None = None
     of_costs: bool = False
+
+    @property
+    def n_leaves(self) -> int:
+        """The most leaves of a tree."""
+        return self.n_rows if self.most_leaves is None else self.most_leaves
+
+    @property
+    def tree_bytes(self) -> int:
+        """Memory of a tree that grows in memory, beside the values that are searched.
+
+        Examples
+        --------
+        >>> size = Size(10**6, 1, 80 << 20, 4 << 20, 4, dense=False, most_leaves=50_000, told_bytes=8)
+        >>> size.tree_bytes >> 20, replace(size, most_leaves=632_121).tree_bytes >> 20
+        (67, 298)
+        """
+        if self.most_leaves is None or self.dense or self.link_bytes:
+            return BYTES_PER_ROW * self.n_rows
+        of_node = BYTES_PER_GROWN_NODE + int(TOLD_HELD * self.told_bytes)
+        return BYTES_PER_GROWN_ROW * self.n_rows + 2 * self.most_leaves * of_node
 
     @property
     def passes_distances(self) -> bool:
@@ -205,7 +235,7 @@ class Size:
         if self.dense:
             n_sums = min(SLAB_CELLS, self.width * batch * self.n_drawn) + self.width * self.n_drawn
             return BYTES_OF_PASSES + BYTES_PER_SUM * n_sums + BYTES_PER_ROW * batch * self.n_rows
-        of_tree = BYTES_PER_DRAWN_ROW * self.n_rows + BYTES_PER_NODE * 2 * self.most_leaves + self.listed_bytes
+        of_tree = BYTES_PER_DRAWN_ROW * self.n_rows + BYTES_PER_NODE * 2 * self.n_leaves + self.listed_bytes
         return BYTES_OF_PASSES + batch * of_tree
 
     def walked_bytes(self, batch: int) -> int:
@@ -213,7 +243,8 @@ class Size:
         if self.dense:
             block = (self.rows_budget or 0) // BLOCK_SHARE
             return BYTES_OF_PASSES + block + batch * (BYTES_PER_ROW * self.n_rows + self.triangle_bytes)
-        of_tree = BYTES_PER_WALKED_ROW * self.n_rows + BYTES_PER_WALKED_NODE * 2 * self.most_leaves
+        of_node = BYTES_PER_WALKED_NODE + int(TOLD_HELD * self.told_bytes)
+        of_tree = BYTES_PER_WALKED_ROW * self.n_rows + 2 * self.n_leaves * of_node
         of_tree += LISTS_HELD * self.listed_bytes
         return BYTES_OF_PASSES + batch * of_tree
 
@@ -247,12 +278,12 @@ class Size:
         if self.categories is None:
             return 0
         most = self.categories.most
-        return sum(min(most << level, self.n_drawn) for level in range(self.most_leaves.bit_length()))
+        return sum(min(most << level, self.n_drawn) for level in range(self.n_leaves.bit_length()))
 
     @property
     def triangle_bytes(self) -> int:
         """Memory of the distances of all pairs of leaves of a tree, of which a forest keeps a part of its matrix."""
-        kept = min(4 * self.most_leaves * (self.most_leaves + 1), 4 * self.n_rows**2 // self.n_trees)
+        kept = min(4 * self.n_leaves * (self.n_leaves + 1), 4 * self.n_rows**2 // self.n_trees)
         return TRIANGLES_HELD * kept
 
     @property
@@ -273,7 +304,7 @@ class Size:
         Examples
         --------
         >>> codes = Size(4_000_000, 1, 800 << 20, 16 << 20, 7, dense=False, rows_budget=1 << 28, n_drawn=2_528_483)
-        >>> codes.read_of_tree >> 20
+        >>> replace(codes, most_leaves=1).read_of_tree >> 20
         1617
         """
         codes, budget = self.matrix_bytes // FLOAT32_BYTES, self.rows_budget or 1
@@ -288,7 +319,7 @@ class Size:
             readings += 2 if self.room is None else self.room.n_readings(budget, n_rows)
             n_rows = -(-n_rows // 2)
         if self.n_drawn > most:
-            leaf = max(1, self.n_drawn // self.most_leaves)
+            leaf = max(1, self.n_drawn // self.n_leaves)
             readings += math.ceil(LEVELS_MORE * math.log2(max(2, n_rows / leaf)))
         return begun + self.matrix_bytes + readings * on_disk * self.n_drawn
 
@@ -300,7 +331,8 @@ class Size:
         Examples
         --------
         >>> size = Size(40_000, 10, 1 << 20, 6_400_000_000, 4, dense=True, rows_budget=1 << 30, n_drawn=25_284)
-        >>> size.n_passes(1), size.n_passes(size.lockstep)
+        >>> small = replace(size, most_leaves=2_000)
+        >>> small.n_passes(1), small.n_passes(small.lockstep)
         (4, 7)
         """
         cells, packed = 4 * batch * self.n_drawn**2, max(1, (self.rows_budget or 0) * 3 // 4)
@@ -427,7 +459,7 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     search = size.n_rows * (size.width * 28 if size.dense or size.link_bytes else 24) + size.link_bytes
     packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 2) * 3 // 2 if size.dense else 0
     packed += size.link_bytes * batch * 3 // 2  # two levels, of which the second one seldom has half
-    task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
+    task = max(slab + search + packed + batch * size.tree_bytes, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
     return IMPORTED_BYTES + size.matrix_bytes + size.held_bytes + max(threads * task, size.begun_bytes)
 
 
@@ -436,9 +468,9 @@ def _parted_bytes(size: Size, at_once: int) -> int:
     n_rows, of_row = size.share_of_worker * size.n_rows, (size.matrix_bytes + size.truth_bytes) / size.n_rows
     packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW + size.picked_bytes)
     growing = at_once * int(n_rows * BYTES_PER_PARTED_ROW + packed + size.answered_bytes)
-    sealing = max(size.walked_bytes(1), 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES)) + (
-        size.held_bytes if size.of_vectors else 0
-    )
+    of_classes = 2 * size.n_leaves * size.told_bytes  # which each part counts among its rows
+    told = size.held_bytes if size.of_vectors else (size.n_parts or 1) * of_classes
+    sealing = max(size.walked_bytes(1) + told, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
     return IMPORTED_BYTES + size.part_bytes + max(growing + sealing, size.held_bytes + size.begun_bytes)
 
 
@@ -449,7 +481,7 @@ def within(size: Size, limit: int, batch: int | None, threads: int) -> Size | No
     --------
     >>> size = Size(2_000_000, 10, 400 << 20, 8 << 20, width=7, dense=False, most_leaves=100_000)
     >>> projected_bytes(size, 1, threads=1) >> 20, within(size, 600 << 20, batch=1, threads=1).rows_budget >> 20
-    (1454, 217)
+    (1014, 217)
     """
     if size.dense:
         spare = limit // SPARE_SHARE

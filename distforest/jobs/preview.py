@@ -466,7 +466,10 @@ def _n_pairs(spec: Spec, seen: list[Seen], n_points: int) -> int:
 
 
 def _size(spec: Spec, seen: list[Seen]) -> Size:
-    """The size of the growth, as `distforest.jobs.train.size_of` will compute it from the staged inputs."""
+    """The size of the growth, as `distforest.jobs.train.size_of` will compute it from the staged inputs.
+
+    Metadata do not tell the number of classes, so what nodes tell of them is not counted here.
+    """
     others = [array for array in seen if not (array.matrix or array.is_weight or array.by_class)]
     truth = next((array for array in others if not array.is_of_objects), None)
     matrix = next((array for array in seen if array.matrix), truth)  # without objects it consists of row numbers
@@ -474,6 +477,7 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
     truth_kind, _ = truth_of(spec)
     over_pairs = METHODS[spec.method].reads == "points"
     links = _bytes(truth, 4) if truth is not None and truth.n_stored is not None else 0
+    n_dimensions = truth.shape[1] if truth and len(truth.shape) > 1 else 1
     kept = 4 * matrix.shape[0] ** 2 if links and matrix.shape[0] <= MOST_KEPT_DENSE else 0
     return Size(
         _n_pairs(spec, seen, matrix.shape[0]) if over_pairs else matrix.shape[0],
@@ -486,9 +490,17 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
         truth_kind == TruthKind.DISTANCES and not links,
         links,
         truth_kind.is_of_vectors,
+        _most_leaves(spec, matrix.shape[0]),
+        8 * (n_dimensions + 1) if truth_kind.is_of_vectors else 0,
         of_costs=any(array.by_class for array in seen),
-        categories=_category_sizes(seen, truth_kind, truth.shape[1] if truth and len(truth.shape) > 1 else 1),
+        categories=_category_sizes(seen, truth_kind, n_dimensions),
     )
+
+
+def _most_leaves(spec: Spec, n_rows: int) -> int | None:
+    """The most leaves of a tree over features; None of one over something else."""
+    is_over_features = METHODS[spec.method].reads == "features"
+    return sampling(spec.params, n_rows).most_leaves(spec.params) if is_over_features else None
 
 
 def _bytes_of_links(seen: list[Seen]) -> int:

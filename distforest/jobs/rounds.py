@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -353,7 +354,7 @@ def commit_tree(
     arrays = {**on_features(table, rowless.source).arrays(), "leaves": leaves, "in_bag": in_bag}
     counts = [one.class_counts for one in walked if one.class_counts is not None]
     if counts:
-        arrays["class_counts"] = np.stack(counts).sum(axis=0, dtype=np.int32)
+        arrays["class_counts"] = reduce(np.add, counts)
     else:
         arrays |= over_rows(task.inputs.problem()).leaf_arrays(table, leaves, of_rows)
     return commit(task.folder, arrays, Receipt(task.tree, task.tree, name, 0.0))

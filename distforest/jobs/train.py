@@ -41,6 +41,7 @@ from distforest.jobs.stop import Stop
 from distforest.jobs.trial_forests import with_chosen_cut
 from distforest.jobs.versions import VERSIONS, check_growth, check_own_growth
 from distforest.sources.array_files import untouched
+from distforest.sources.row_kinds import Features
 from distforest.stores.building import Building, is_begun
 from distforest.stores.claims import CLAIM, Claim, owned
 from distforest.stores.folder import Folder
@@ -391,6 +392,7 @@ def _drawn_by(inputs: Inputs) -> str:
 def size_of(problem: Bound) -> Size:
     """The size of a problem for the plan."""
     data, passes = problem.data, problem.passes if isinstance(problem, Problem) else None
+    counts_nodes = isinstance(data.rows, Features)
     return Size(
         problem.n_rows,
         problem.n_trees,
@@ -400,7 +402,8 @@ def size_of(problem: Bound) -> Size:
         data.is_of_distances,
         0 if data.graph is None else data.graph.nbytes,
         isinstance(problem, Problem) and data.truth_kind.is_of_vectors,
-        problem.most_leaves if isinstance(problem, Problem) else 1,
+        problem.most_leaves if isinstance(problem, Problem) and counts_nodes else None,
+        data.told_bytes,
         None if passes is None else passes.budget,
         problem.sampling.n_distinct if isinstance(problem, Problem) else 1,
         room=problem.room if isinstance(problem, Problem) else None,

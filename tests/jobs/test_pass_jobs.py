@@ -26,7 +26,7 @@ from distforest.stores.folder import Folder
 if TYPE_CHECKING:
     from pathlib import Path
 
-LARGE = Size(n_rows=4_000_000, n_trees=2, matrix_bytes=800 << 20, truth_bytes=16 << 20, width=7, dense=False)
+LARGE = Size(4_000_000, 2, matrix_bytes=800 << 20, truth_bytes=16 << 20, width=7, dense=False, most_leaves=9_999)
 
 
 def spec_in(folder: Path, name: str, max_bins: object = 16, min_samples_leaf: int = 1, **run: Any) -> Spec:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest.errors import MemoryLimitError
 from distforest.growth.grower import SLAB_CELLS
+from distforest.growth.methods import METHODS
+from distforest.growth.parameters import complete
+from distforest.growth.problem import Data
 from distforest.jobs import plan as module
 from distforest.jobs.plan import IMPORTED_BYTES, Plan, Size, check_memory, plan, projected_bytes
+from distforest.jobs.staging import from_data
+from distforest.jobs.train import GrowTask, grow_shard, size_of
+from distforest.sources.row_kinds import Features
+from distforest.sources.truth import TruthKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SMALL = Size(n_rows=100, n_trees=60, matrix_bytes=4_000, truth_bytes=800, width=3, dense=False)
 SIZES = st.builds(
@@ -102,6 +115,43 @@ def test_of_pairs_those_count_that_a_tree_is_likely_to_draw() -> None:
     pairs = replace(SMALL, n_rows=module.LOCKSTEP_ROWS, n_pairs=module.LOCKSTEP_ROWS // 4)
     assert sizes_of(plan(pairs, (), 1)) == [4] * 15
     assert plan(pairs, (), 1).projected_bytes == projected_bytes(replace(pairs, n_pairs=None), 4, 1)
+
+
+def test_larger_leaves_take_less_memory() -> None:
+    full = replace(SMALL, n_rows=10**6, most_leaves=632_121, told_bytes=8)
+    large = replace(full, most_leaves=50_000)
+    assert projected_bytes(large, 1, 1) < projected_bytes(full, 1, 1)
+    assert large.tree_bytes < full.tree_bytes / 3
+    for unknown in ({"most_leaves": None}, {"dense": True}, {"link_bytes": 1}):
+        assert replace(large, **unknown).tree_bytes == module.BYTES_PER_ROW * large.n_rows
+
+
+def test_many_classes_take_the_memory_that_is_planned(tmp_path: Path) -> None:
+    rng, (n, n_classes) = np.random.default_rng(0), (2_000, 1_000)
+    X, labels = rng.normal(size=(n, 4)).astype(np.float32), rng.integers(0, n_classes, n).astype(np.int32)
+    data = Data(Features(4), X, TruthKind.LABELS, labels, list(range(n_classes)))
+    inputs = from_data(data, "smerf", complete(METHODS["smerf"].parameters, {"n_estimators": 1}), 0, str(tmp_path))
+    size = size_of(inputs.problem())
+    grow_shard(GrowTask(inputs, f"{tmp_path}/first", 0, 0))  # compiles
+    tracemalloc.start()
+    try:
+        grow_shard(GrowTask(inputs, f"{tmp_path}/second", 0, 0))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    written_at_once = 16 << 20  # by NumPy
+    assert replace(size, told_bytes=0).tree_bytes < peak / 8
+    assert peak - written_at_once < size.tree_bytes < peak
+
+
+def test_each_part_counts_classes() -> None:
+    size = replace(SMALL, n_rows=10**6, most_leaves=10**5, n_drawn=632_121, told_bytes=4_000, n_parts=2)
+    of_nodes = 2 * 10**5 * 4_000
+    assert (
+        projected_bytes(replace(size, n_parts=5, parts_of_worker=5), 1, 1)
+        - projected_bytes(replace(size, parts_of_worker=2), 1, 1)
+        == 3 * of_nodes
+    )
 
 
 def test_nothing_missing_is_no_task() -> None:

@@ -176,7 +176,7 @@ def test_full_trees_are_told_of_their_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_budget_uses_what_the_limit_leaves(threads: int) -> None:
     room = RowRoom(n_columns=50, truth_bytes=4, width=7)
-    large = Size(N_LARGE, 2, 800 << 20, 16 << 20, width=7, dense=False, n_drawn=2_528_483, room=room)
+    large = Size(N_LARGE, 2, 800 << 20, 16 << 20, width=7, dense=False, n_drawn=2_528_483, room=room, most_leaves=9_999)
     sized = within(large, 4 << 30, 1, threads)
     assert sized is not None
     assert sized.rows_budget is not None
