@@ -71,7 +71,7 @@ def test_a_fit_from_an_address_is_that_in_memory(
     own: Any = made[method]
     taught = () if method == "urerf" else (y,)
     expected = own.fit(X, *taught).forest_
-    grown = made_small(monkeypatch, threads * 100_000)
+    grown = made_small(monkeypatch, threads * 65_000)
     monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
     found = own.fit(address, *taught).forest_
     assert found.digest == expected.digest
