@@ -113,9 +113,21 @@ class OnDask:
             time.sleep(LOOK)
 
     def _scheduler(self) -> PooledRPCCall:
-        """The scheduler, for questions about workers and events; raises JobError if the client is closed."""
+        """The scheduler, for questions about workers and events.
+
+        Raises
+        ------
+        JobError
+            The client is closed, or its loop runs in this thread, which would wait for itself for ever.
+        """
         if self.client.scheduler is None:
             raise JobError("the Dask client is closed; give one that is connected to its scheduler")
+        with suppress(RuntimeError):  # no loop runs in this thread
+            if asyncio.get_running_loop() is self.client.loop.asyncio_loop:
+                raise JobError(
+                    "the Dask client is asynchronous and its loop runs in this thread, which cannot wait for it; "
+                    "give a client made without `asynchronous=True`, or call from a thread: `asyncio.to_thread`"
+                )
         return self.client.scheduler
 
     def _in_loop(self, question: Coroutine[object, object, R]) -> R:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import queue
@@ -231,6 +232,20 @@ def test_a_closed_client_is_refused(cluster: OnDask) -> None:
         pass
     with pytest.raises(JobError, match="the Dask client is closed"):
         _ = OnDask(client).slots
+
+
+@pytest.mark.cluster
+def test_a_client_whose_loop_would_wait_for_itself_is_refused(cluster: OnDask) -> None:
+    address = cluster.client.scheduler.address
+
+    async def here(*, in_a_thread: bool) -> int:
+        async with Client(address, asynchronous=True, set_as_default=False) as client:
+            ask = lambda: OnDask(client).slots  # noqa: E731
+            return await asyncio.to_thread(ask) if in_a_thread else ask()
+
+    with pytest.raises(JobError, match=r"is asynchronous .* made without `asynchronous=True`"):
+        asyncio.run(here(in_a_thread=False))
+    assert asyncio.run(here(in_a_thread=True)) == cluster.slots
 
 
 @pytest.mark.cluster
