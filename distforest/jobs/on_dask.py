@@ -22,6 +22,7 @@ from distributed.system import MEMORY_LIMIT
 
 from distforest.amounts import counted
 from distforest.errors import CancelledJobError, DistforestError, JobError
+from distforest.jobs.able_workers import check_able
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
@@ -140,6 +141,12 @@ class OnDask:
             return asking.result()
         finally:
             asking.cancel()
+
+    def able_threads_now(self) -> dict[str, int]:
+        """`threads_now`; raises JobError if a worker cannot import distforest."""
+        found = self.threads_now()
+        self._in_loop(check_able(self.client, found))
+        return found
 
     @property
     def slots(self) -> int:
@@ -427,7 +434,7 @@ class _Look:
         now = time.monotonic()
         if now < self._next:
             return
-        self._next, self.workers = now + LOOK, self._cluster.threads_now()
+        self._next, self.workers = now + LOOK, self._cluster.able_threads_now()
         self.threads = sum(self.workers.values())
         if self.threads:
             self._left = None

@@ -27,7 +27,7 @@ from distforest.forest.leaf_kinds import KeepsLeafDistances
 from distforest.forest.scoring import apply, distance
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
-from distforest.jobs import merge, on_dask, train, worker_start
+from distforest.jobs import able_workers, merge, on_dask, train, worker_start
 from distforest.jobs.cluster import Here, Work
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
@@ -246,6 +246,24 @@ def test_a_client_whose_loop_would_wait_for_itself_is_refused(cluster: OnDask) -
     with pytest.raises(JobError, match=r"is asynchronous .* made without `asynchronous=True`"):
         asyncio.run(here(in_a_thread=False))
     assert asyncio.run(here(in_a_thread=True)) == cluster.slots
+
+
+@pytest.mark.cluster
+def test_workers_without_the_package_are_told_before_they_get_a_task(
+    cluster: OnDask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask ends a worker that cannot import what a task needs."""
+    workers = set(cluster.threads_now())
+    with Client(cluster.client.scheduler.address, set_as_default=False) as client:
+        monkeypatch.setattr(able_workers, "NEEDED", "distforest.absent")
+        told = r"worker tcp://\S+ cannot import distforest \(ModuleNotFoundError: .*absent.*\); install"
+        with pytest.raises(JobError, match=told):
+            OnDask(client).each(abs, [-1], Work("absolute"))
+        monkeypatch.undo()
+        assert OnDask(client).each(abs, [-1, 2], Work("absolute")) == [1, 2]
+        monkeypatch.setattr(able_workers, "NEEDED", "distforest.absent")
+        assert OnDask(client).each(abs, [-3], Work("absolute")) == [3], "asked once"
+    assert set(cluster.threads_now()) == workers
 
 
 @pytest.mark.cluster
