@@ -111,6 +111,9 @@ class Cluster(Protocol):
             A task failed more often than it may.
         """
 
+    def check_shared(self, claim: str) -> None:
+        """Refuse processes that do not see the claim on an output, a file, as this one does: raises JobError."""
+
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
         """Call a function in this process and in each that runs tasks, as far as these answer; it is a courtesy."""
 
@@ -206,6 +209,9 @@ class Here:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         return [answers[number] for number in range(len(tasks))]
+
+    def check_shared(self, claim: str) -> None:
+        """This process sees what it writes; see `Cluster.check_shared`."""
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
         """Call a function in this process; see `Cluster.everywhere`."""

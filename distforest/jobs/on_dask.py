@@ -26,6 +26,7 @@ from distforest.jobs.able_workers import check_able
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
+from distforest.jobs.shared_folders import check_shared
 from distforest.jobs.worker_start import check_room, embedded, quiet_start
 from distforest.process_end import end_sooner
 from distforest.sources.lazy.own_process import in_own_processes
@@ -147,6 +148,11 @@ class OnDask:
         found = self.threads_now()
         self._in_loop(check_able(self.client, found))
         return found
+
+    def check_shared(self, claim: str) -> None:
+        """Refuse workers that do not see a file of this process; see `Cluster.check_shared`."""
+        if self.able_threads_now():
+            self._in_loop(check_shared(self.client, claim))
 
     @property
     def slots(self) -> int:

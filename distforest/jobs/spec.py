@@ -150,7 +150,7 @@ class Run:
     memory_limit : int
         Memory of a worker in bytes; a spec may contain "4GiB".
     scheduler : str
-        Address of a Dask scheduler to run on.
+        Address of a Dask scheduler to run on. All its workers must see the folder of the output as this host does.
     batch : int
         Trees in one task.
     parts : int or "auto"

@@ -191,6 +191,7 @@ def tune(
     """
     try:
         with owned(spec.output, "another tuning job", options.claim) as claim:
+            cluster.check_shared(claim.address)
             return _tune(spec, groups, folder, cluster, replace(options, claim=claim, earlier=None))
     finally:
         cluster.everywhere(forget_job, folder.address)

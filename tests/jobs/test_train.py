@@ -27,10 +27,12 @@ from distforest.forest.leaf_kinds import KeepsLeafDistances
 from distforest.forest.scoring import apply, distance
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
-from distforest.jobs import able_workers, merge, on_dask, train, worker_start
+from distforest.jobs import able_workers, merge, on_dask, shared_folders, train, worker_start
 from distforest.jobs.cluster import Here, Work
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
+from distforest.jobs.question import Question
+from distforest.jobs.score import score
 from distforest.jobs.shards import Receipt, committed_shards
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
@@ -264,6 +266,23 @@ def test_workers_without_the_package_are_told_before_they_get_a_task(
         monkeypatch.setattr(able_workers, "NEEDED", "distforest.absent")
         assert OnDask(client).each(abs, [-3], Work("absolute")) == [3], "asked once"
     assert set(cluster.threads_now()) == workers
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("job", ["fit", "score"])
+def test_workers_that_do_not_see_the_output_are_told_before_anything_is_lost(
+    inputs: Inputs, cluster: OnDask, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    """A job would succeed whose forest's chunks lie on another host; here each process has files in memory."""
+    monkeypatch.setattr(shared_folders, "PAUSES", (0.0,))
+    output = f"memory://unshared/{job}.zarr"
+    told = rf"worker \S+ (\(and \d other workers?\) )?does not see {output}\S+, which .* \(there is no such file\)"
+    with pytest.raises(JobError, match=told):
+        if job == "fit":
+            fit(inputs, output, Folder(f"{output}.job"), cluster, Options())
+        else:
+            score(Question("memory://unshared/forest.zarr", "memory://unshared/X", "distance"), output, cluster)
+    assert not Folder("memory://unshared").names()
 
 
 @pytest.mark.cluster
