@@ -117,8 +117,8 @@ warm_start : bool, default=False
     Add trees to the forest of the last fit, up to ``n_estimators``, instead of growing a new one. Data and all other
     parameters must be the same; the digest is that of all trees grown at once.
 client : distributed.Client or None, default=None
-    Grow the trees on this Dask cluster, whose workers must see this process's temporary folder (TMPDIR), which is checked.
-    It does not change the forest. Clones share the client; copies and pickles have none."""
+    Grow the trees on this Dask cluster. Its workers must see this process's temporary folder (TMPDIR), which is
+    checked first. It does not change the forest. Clones share the client; copies and pickles have none."""
 
 
 T = TypeVar("T")

@@ -211,7 +211,7 @@ class Here:
         return [answers[number] for number in range(len(tasks))]
 
     def check_shared(self, claim: str) -> None:
-        """This process sees what it writes; see `Cluster.check_shared`."""
+        """Do nothing, as there is no other process; see `Cluster.check_shared`."""
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
         """Call a function in this process; see `Cluster.everywhere`."""

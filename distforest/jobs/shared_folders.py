@@ -51,6 +51,6 @@ async def check_shared(client: Client, claim: str) -> None:
     others = f" (and {counted(len(blind) - 1, 'other worker')})" if len(blind) > 1 else ""
     raise JobError(
         f"worker {worker}{others} does not see {claim}, which this process has written ({found}): what workers write "
-        "beside it would be lost; choose an output in a folder that all workers share, or on an object store, and for a "
-        "fit with `client` a shared temporary folder (TMPDIR)"
+        "beside it would be lost; choose an output in a folder that all workers share, or on an object store, and for "
+        "a fit with `client` a shared temporary folder (TMPDIR)"
     )

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -277,11 +278,13 @@ def test_workers_that_do_not_see_the_output_are_told_before_anything_is_lost(
     monkeypatch.setattr(shared_folders, "PAUSES", (0.0,))
     output = f"memory://unshared/{job}.zarr"
     told = rf"worker \S+ (\(and \d other workers?\) )?does not see {output}\S+, which .* \(there is no such file\)"
+    question = Question("memory://unshared/forest.zarr", "memory://unshared/X", "distance")
+    run = {
+        "fit": partial(fit, inputs, output, Folder(f"{output}.job"), cluster, Options()),
+        "score": partial(score, question, output, cluster),
+    }
     with pytest.raises(JobError, match=told):
-        if job == "fit":
-            fit(inputs, output, Folder(f"{output}.job"), cluster, Options())
-        else:
-            score(Question("memory://unshared/forest.zarr", "memory://unshared/X", "distance"), output, cluster)
+        run[job]()
     assert not Folder("memory://unshared").names()
 
 
