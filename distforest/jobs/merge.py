@@ -21,6 +21,7 @@ from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.plan import merge_bytes
 from distforest.jobs.shards import Receipt, grown_by, opened_shard
+from distforest.jobs.shared_folders import check_written
 from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import bytes_of, release_pages, rows_of
@@ -219,25 +220,29 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
         for spans in grouped(columns, cluster.slots)
     ]
     try:
-        entries = _merged(columns, tasks, cluster, work)
+        written = _merged(columns, tasks, cluster, work)
+        check_written(building.address, {name: len(digests) for name, digests in written.items()})
     except JobError:
         with suppress(OSError):  # the disk may be full, and tasks may still be writing
             building.withdraw()
         raise
     target.hold()
     told = {**provenance(inputs, receipts), **layout.features, **target.provenance}
+    entries = {c.name: array_entry(c.shape, np.dtype(c.dtype), written[c.name]) for c in columns}
     digest = seal(building.address, layout.meaning, entries, told)
     building.publish()
     return digest
 
 
-def _merged(columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Cluster, work: Work) -> dict[str, object]:
-    """Run the merge tasks; returns the manifest's entry of each array."""
+def _merged(
+    columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Cluster, work: Work
+) -> dict[str, list[str]]:
+    """Run the merge tasks; returns the digests of the chunks of each array."""
     digests: dict[str, list[str]] = {column.name: [] for column in columns}
     for task, answers in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
         for span, of_chunks in zip(task.spans, answers, strict=True):
             digests[span.name] += of_chunks
-    return {c.name: array_entry(c.shape, np.dtype(c.dtype), digests[c.name]) for c in columns}
+    return digests
 
 
 @dataclass(frozen=True)

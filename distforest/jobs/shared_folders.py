@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
 from distforest.errors import InputError, JobError
-from distforest.stores.addresses import read_file
+from distforest.stores.addresses import is_of_this_host, names_in, read_file, store_of
 from distforest.stores.claims import CLAIM_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distributed import Client
 
 SEEN_WITHIN, PAUSES = 30.0, (0.0, 0.5, 2.0)
@@ -54,3 +56,25 @@ async def check_shared(client: Client, claim: str) -> None:
         "beside it would be lost; choose an output in a folder that all workers share, or on an object store, and for "
         "a fit with `client` a shared temporary folder (TMPDIR)"
     )
+
+
+def check_written(address: str, n_chunks: Mapping[str, int]) -> None:
+    """Refuse a forest in a folder of this host that has fewer chunks here than its workers have written.
+
+    A worker that came while others grew trees may have a disk of its own at the same path.
+
+    Raises
+    ------
+    JobError
+        With the array that lacks chunks.
+    """
+    if not is_of_this_host(store_of(address)[0]):
+        return
+    for name, expected in n_chunks.items():
+        found = len(names_in(f"{address}/{name}/c"))
+        if found < expected:
+            missed = f"{found} of {counted(expected, 'chunk')} that workers have written"
+            raise JobError(
+                f"{address}/{name} has {missed}: one of them does not see this folder as this process does; "
+                "run the job again on workers that share it"
+            )

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distforest.errors import JobError
 from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.forest.sealed.artifact import prepare
 from distforest.jobs import merge
 from distforest.jobs.merge import Column, MergeTask, Span, grouped, merge_rows
 from distforest.jobs.plan import MERGE_BYTES, merge_bytes
+from distforest.jobs.shared_folders import check_written
 from distforest.sources.arrays import open_array
 from distforest.stores.building import Building
 from distforest.stores.folder import Folder
@@ -114,3 +116,18 @@ def test_a_task_reads_each_array_of_a_shard_once(tmp_path: Path, monkeypatch: py
     assert set(read) == {("shard-0", column.name), ("shard-2", column.name)}
     assert set(read.values()) == {1}
     assert (np.asarray(open_array(f"{target}/{column.name}")[...]) == np.arange(1_600_000)).all()
+
+
+def test_chunks_that_were_written_elsewhere_are_missed(tmp_path: Path) -> None:
+    address, n_rows = str(tmp_path), 2 * SEALED_CHUNK_BYTES
+    for name, tail in (("flat", ()), ("wide", (2,))):
+        array = prepare(address, name, (n_rows, *tail), np.dtype(np.uint8))
+        array[:] = 0  # chunks of zeros are stored, too
+    prepare(address, "empty", (0,), np.dtype(np.uint8))
+    n_chunks = {"flat": 2, "wide": 4, "empty": 0}
+    check_written(address, n_chunks)
+    check_written("memory://forests/elsewhere.zarr", n_chunks)  # a store that all workers share
+    (tmp_path / "wide/c/3/0").unlink()
+    (tmp_path / "wide/c/3").rmdir()
+    with pytest.raises(JobError, match=r"/wide has 3 of 4 chunks that workers have written: .* workers that share it"):
+        check_written(address, n_chunks)
