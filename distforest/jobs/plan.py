@@ -17,6 +17,7 @@ from distforest.growth.row_room import (
     FLOAT32_BYTES,
     NUMBER_BYTES,
     PICKED_BYTES,
+    SORTING_COSTS_BYTES,
     WEIGHT_BYTES,
 )
 
@@ -200,8 +201,9 @@ class Size:
         """
         if self.most_leaves is None or self.dense or self.link_bytes:
             return BYTES_PER_ROW * self.n_rows
+        of_row = BYTES_PER_GROWN_ROW + (SORTING_COSTS_BYTES if self.of_costs else 0)
         of_node = BYTES_PER_GROWN_NODE + int(TOLD_HELD * self.told_bytes)
-        return BYTES_PER_GROWN_ROW * self.n_rows + 2 * self.most_leaves * of_node
+        return of_row * self.n_rows + 2 * self.most_leaves * of_node
 
     @property
     def passes_distances(self) -> bool:

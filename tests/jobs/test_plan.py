@@ -122,6 +122,7 @@ def test_larger_leaves_take_less_memory() -> None:
     large = replace(full, most_leaves=50_000)
     assert projected_bytes(large, 1, 1) < projected_bytes(full, 1, 1)
     assert large.tree_bytes < full.tree_bytes / 3
+    assert replace(large, of_costs=True).tree_bytes > large.tree_bytes + 60 * large.n_rows
     for unknown in ({"most_leaves": None}, {"dense": True}, {"link_bytes": 1}):
         assert replace(large, **unknown).tree_bytes == module.BYTES_PER_ROW * large.n_rows
 
