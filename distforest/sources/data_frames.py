@@ -148,7 +148,8 @@ def check_number_columns(frame: DataFrame, is_training: bool) -> None:
 def told_of_order(values: object, name: str) -> str:
     """Where the order of row names and column names differs, in a data frame ``name`` of pairs of objects; else "".
 
-    The order differs if rows and columns have the same names in another order, and the rows are not just numbered.
+    The order differs if rows and columns have the same names in another order, and the rows are not just numbered. A
+    whole number and its digits are one name: a csv file that pandas reads names rows by numbers, but columns by words.
 
     Examples
     --------
@@ -161,11 +162,12 @@ def told_of_order(values: object, name: str) -> str:
     if not is_data_frame(values) or not hasattr(values, "index") or len(set(values.shape)) > 1:
         return ""
     rows, columns = list(values.index), list(values.columns)
-    if rows in (columns, list(range(len(rows)))) or set(rows) != set(columns):
+    place = None if rows == list(range(len(rows))) else _first_out_of_order(rows, columns)
+    if place is None:
         return ""
-    place = next(place for place, (row, column) in enumerate(zip(rows, columns, strict=True)) if row != column)
     found = f"row {place} of {name} is named {rows[place]!r} and column {place} {columns[place]!r}"
-    return f"{found}, but they are taken for the same object; give {name}.loc[{name}.columns]"
+    order = f"{name}.columns{_conversion(columns, rows)}"
+    return f"{found}, but they are taken for the same object; give {name}.loc[{order}]"
 
 
 def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> str:
@@ -182,13 +184,34 @@ def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> st
     are'
     """
     own, other = _index_of(X), _index_of(values if is_of_pandas(values) else getattr(values, "values", None))
-    if not own or len(own) != len(other) or own == other or set(own) != set(other):
+    place = _first_out_of_order(own, other)
+    if place is None:
         return ""
-    place = next(place for place, (one, another) in enumerate(zip(own, other, strict=True)) if one != another)
     found = f"row {place} of {of} is named {own[place]!r} and of {name} {other[place]!r}"
-    return (
-        f"{found}, but they are taken for the same row; give {name}.loc[{of}.index], or {name}.to_numpy() if they are"
-    )
+    order = f"{of}.index{_conversion(own, other)}"
+    return f"{found}, but they are taken for the same row; give {name}.loc[{order}], or {name}.to_numpy() if they are"
+
+
+def _first_out_of_order(own: list[object], other: list[object]) -> int | None:
+    """The first place with another name where both have the same names in another order; else None."""
+    if len(own) != len(other) or own == other:
+        return None
+    if _are_words(own) != _are_words(other):  # "11" and 11 are one name
+        own, other = [str(name) for name in own], [str(name) for name in other]
+    if own == other or set(own) != set(other):
+        return None
+    return next(place for place, (one, another) in enumerate(zip(own, other, strict=True)) if one != another)
+
+
+def _conversion(names: list[object], wanted: list[object]) -> str:
+    """What makes names of an index those that are wanted, if one of both are words and the other whole numbers."""
+    if _are_words(names) == _are_words(wanted):
+        return ""
+    return ".astype(str)" if _are_words(wanted) else ".astype(int)"
+
+
+def _are_words(names: list[object]) -> bool:
+    return isinstance(next(iter(names), None), str)
 
 
 def told_of_row_numbers(X: object, pairs: np.ndarray) -> str:

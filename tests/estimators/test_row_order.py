@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import warnings
 from typing import Any
 
@@ -23,7 +25,7 @@ from distforest import (
     URerF,
 )
 from distforest.errors import InputError
-from distforest.sources.data_frames import told_of_row_order
+from distforest.sources.data_frames import told_of_order, told_of_row_order
 
 X = load_iris(as_frame=True).data.set_axis(list("abcd"), axis=1)
 Y = load_iris(as_frame=True).target
@@ -226,3 +228,40 @@ def test_rows_at_their_places_are_not_told() -> None:
     assert told_of_numbers(lambda: RFD(**FEW).fit_pairs(first_in_order, PAIRS, SIMILAR)) == []
     some = X.iloc[::-2].set_axis(range(149, -1, -2))  # as by a split: names that pairs have are not all there
     assert told_of_numbers(lambda: RFD(**FEW).fit_pairs(some, PAIRS // 2 + [[0, 1]], SIMILAR)) == []
+
+
+def test_columns_that_a_csv_names_by_words_are_told_beside_rows_that_it_numbers() -> None:
+    numbers = np.arange(1001, 1001 + len(X))
+    written = pd.DataFrame(apart(Y), index=numbers, columns=numbers[::-1]).to_csv()
+    Z = pd.read_csv(io.StringIO(written), index_col=0)
+    expected = (
+        "row 0 of y is named 1001 and column 0 '1150', but they are taken for the same object; "
+        "give y.loc[y.columns.astype(int)]"
+    )
+    with pytest.warns(UserWarning, match=f"^{re.escape(expected)}$"):
+        SMERF(**FEW).fit(X, Z)
+    mended = Z.loc[Z.columns.astype(int)]
+    assert mended.index.astype(str).tolist() == mended.columns.tolist()
+    assert told_of_order(mended, "y") == ""
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "object"])
+def test_rows_named_by_words_are_told_beside_the_same_numbers(dtype: str) -> None:
+    numbered = pd.Series(np.zeros(3), index=pd.Index([11, 12, 13], dtype=dtype))
+    named = pd.Series(np.arange(3.0), index=["13", "12", "11"])
+    told = (
+        "row 0 of X is named {}, but they are taken for the same row; give y.loc[X.index.astype({})], or y.to_numpy()"
+    )
+    found = told_of_row_order(numbered.to_frame("x"), named, "y")
+    assert found.startswith(told.format("11 and of y '13'", "str"))
+    assert named.loc[numbered.index.astype(str)].tolist() == [2.0, 1.0, 0.0]
+    found = told_of_row_order(named.to_frame("x"), numbered, "y")
+    assert found.startswith(told.format("'13' and of y 11", "int"))
+    assert told_of_row_order(numbered.to_frame("x"), named[::-1], "y") == ""
+
+
+@pytest.mark.parametrize("other", [["1", "2", "4"], ["01", "02", "03"], ["1", "1", "2"], [True, False, None]])
+def test_words_that_are_other_names_than_the_numbers_are_no_matter(other: list[Any]) -> None:
+    frame = pd.DataFrame({"x": np.zeros(3)}, index=[2, 1, 3])
+    assert told_of_row_order(frame, pd.Series(np.zeros(3), index=pd.Index(other, dtype=object)), "y") == ""
+    assert told_of_order(pd.DataFrame(np.eye(3), index=[2, 1, 3], columns=other), "X") == ""
