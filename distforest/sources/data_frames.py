@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -134,6 +135,29 @@ def _with_none(values: np.ndarray) -> np.ndarray:
     lacks = np.asarray(pandas.isna(values))
     lacks[lacks] = [value is pandas.NA or value is pandas.NaT for value in values[lacks]]
     return np.where(lacks, np.array(None), values) if lacks.any() else values
+
+
+def with_plain_numbers(values: np.ndarray) -> np.ndarray:
+    """An array of objects as float64 if each is a number or missing; any other array stays as it is.
+
+    Words stay, whatever their digits say. A missing value is None, NaN, or NA of pandas.
+
+    Examples
+    --------
+    >>> with_plain_numbers(np.array([[0, 2.5], [None, 0]], object)).tolist()
+    [[0.0, 2.5], [nan, 0.0]]
+    >>> with_plain_numbers(np.array(["3", 4], object)).tolist()
+    ['3', 4]
+    """
+    if values.dtype.kind != "O":
+        return values
+    plain = _with_none(values)
+    if not all(value is None or isinstance(value, (Real, np.bool_)) for value in plain.flat):
+        return values
+    try:
+        return plain.astype(np.float64)
+    except OverflowError:
+        return values
 
 
 def check_number_columns(frame: DataFrame, is_training: bool) -> None:

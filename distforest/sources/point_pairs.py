@@ -32,6 +32,7 @@ from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import PROJECTED_ROWS, is_complete
 from distforest.sources.category_codes import check_codes
+from distforest.sources.data_frames import with_plain_numbers
 from distforest.sources.given import unmasked
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 
@@ -356,8 +357,12 @@ def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
         The shape or the dtype is another, a number is not that of a point, or a point is paired with itself; names the
         first such pair.
     """
+    expected = "pairs: row numbers of shape (n_pairs, 2) were expected"
+    pairs = _whole(pairs, expected)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(f"pairs: row numbers of shape (n_pairs, 2) were expected, found {pairs.dtype} {pairs.shape}")
+        are_fractional = pairs.dtype.kind == "f" and pairs.shape[1:] == (2,)
+        cure = "; give pairs.astype(int) if they are whole" if are_fractional else ""
+        raise InputError(f"{expected}, found {pairs.dtype} {pairs.shape}{cure}")
     outside = (pairs < 0) | (pairs >= n_points)
     if outside.any():
         row, column = np.argwhere(outside)[0].tolist()
@@ -369,6 +374,20 @@ def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
         found = f"found point {pairs[first, 0]} twice in pair {first}{further}"
         raise InputError(f"pairs: two points were expected, {found}; leave out what pairs a point with itself")
     return np.ascontiguousarray(pairs, np.int32)
+
+
+def _whole(values: np.ndarray, expected: str) -> np.ndarray:
+    """Objects as int64 if all are whole, such as those of nullable dtypes; any other array stays as it is.
+
+    Raises InputError with the first pair that lacks a value.
+    """
+    numbers = with_plain_numbers(values)
+    lacks = np.isnan(numbers) if numbers.dtype.kind == "f" else np.zeros(numbers.shape, bool)
+    if lacks.any():
+        raise InputError(f"{expected}, found a missing one in pair {np.argwhere(lacks)[0, 0]}; leave out such pairs")
+    if values.dtype.kind == "O" and numbers.dtype.kind == "f" and (numbers == np.trunc(numbers)).all():
+        return numbers.astype(np.int64)
+    return numbers
 
 
 def codes_of_links(similar: object) -> NDArray[np.uint8]:
@@ -383,6 +402,7 @@ def codes_of_links(similar: object) -> NDArray[np.uint8]:
     expected = "similar: True or False (1 or 0, 1 or -1) for each pair was expected"
     if links.ndim != 1:
         raise InputError(f"{expected}, found shape {links.shape}")
+    links = _whole(links, expected)
     values = set(np.unique(links).tolist()) if links.dtype.kind in "biuf" else {str(links.dtype)}
     if not (values <= {0, 1} or values <= {-1, 1}):
         raise InputError(f"{expected}, found {sorted(values, key=str)[:5]}")

@@ -13,6 +13,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import are_targets
+from distforest.sources.data_frames import with_plain_numbers
 from distforest.sources.distance_doubts import told_of_given
 from distforest.sources.doubts import told_of_amounts, told_of_classes, told_of_equal_amounts, told_of_spellings
 from distforest.sources.factors import (
@@ -306,7 +307,7 @@ def _check_told_apart(given: object) -> None:
 def _numeric(given: object) -> Matrix:
     """Keep an array on disk, convert an array-like to an array; raises InputError for sparse data and graph objects."""
     check_dense(given)
-    return given if is_stored(given) else np.asarray(unmasked(given))
+    return given if is_stored(given) else with_plain_numbers(np.asarray(unmasked(given)))
 
 
 def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels | Targets | Embedding:
