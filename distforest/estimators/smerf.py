@@ -526,6 +526,11 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         ------
         InputError
             ``y`` is no ground truth for these rows, or ``sample_weight`` cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            All pairs are equally far apart, as rows of one class are, so that the score says nothing.
         """
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         nodes = self._nodes(X)
@@ -540,8 +545,11 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         left, right = (rows[places] for places in pairs_of_rows(len(rows)))
         true = truth.distances(left, right)
         known = ~np.isnan(true)
-        left, right = left[known], right[known]
-        return r_squared(true[known], self._pair_distances(nodes, left, right), weights_of_pairs(weights, left, right))
+        left, right, true = left[known], right[known], true[known]
+        if len(true) > 1 and (true == true[0]).all():
+            told = f"all {len(true):,} pairs are at distance {true[0]:g}, so that R2 says nothing"
+            warn_caller(f"score: {told}; shuffle the rows, or stratify by label, where parts of them are held out")
+        return r_squared(true, self._pair_distances(nodes, left, right), weights_of_pairs(weights, left, right))
 
     def permutation_importances(self, X: RowsLike, y: TruthLike, *, random_state: SeedLike = 0) -> FeatureImportances:
         """Compute by how much the out-of-bag distances of pairs become worse when a feature is permuted.
