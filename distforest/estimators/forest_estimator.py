@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
+from distforest.estimators.by_blocks import token_of
 from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
 from distforest.forest.column_ranges import ColumnRanges
 from distforest.forest.estimates import Estimates
@@ -162,6 +163,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "client": None}  # a connection cannot be copied
+
+    def __dask_tokenize__(self) -> object:
+        return token_of(self, self.__getstate__())
 
     def __sklearn_clone__(self) -> Self:
         twin: Self = BaseEstimator.__sklearn_clone__(copy.copy(self))

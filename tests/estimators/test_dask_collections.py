@@ -9,7 +9,9 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.tokenize import tokenize
 from distributed import Client
+from sklearn.base import clone
 from sklearn.datasets import load_wine
 
 from distforest import RFD, SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, Targets, TreeRank
@@ -102,6 +104,18 @@ def test_answers_to_a_dask_array_are_lazy_and_those_to_the_array(name: str) -> N
             assert (one.shape, one.dtype, one.chunks[0]) == (expected.shape, expected.dtype, (50, 50, 50, 28))
             np.testing.assert_array_equal(one.compute(), expected)
         n_read.clear()
+
+
+@pytest.mark.parametrize("name", FORESTS)
+def test_answers_of_two_fits_with_the_same_parameters_are_told_apart(name: str) -> None:
+    rows, fit = in_blocks(X, 60, 13), FORESTS[name]
+    first, again, other = fit(X, y), fit(X, y), fit(X[::2], y[::2])
+    assert tokenize(first) == tokenize(again) != tokenize(other)
+    assert tokenize(clone(first)) == tokenize(clone(other)) != tokenize(first)
+    for found, forest in zip(
+        dask.compute(*(f.kneighbors(rows)[1] for f in (first, other))), (first, other), strict=True
+    ):
+        assert np.array_equal(found, forest.kneighbors(X)[1])
 
 
 def test_arguments_are_passed_on_and_empty_blocks_are_left_out() -> None:
