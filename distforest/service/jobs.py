@@ -153,7 +153,7 @@ class JobService:
             return
         looping, self._looping, self.failure = self._looping, None, self.failure or "the service closes"
         looping.cancel()
-        await asyncio.wait([looping])  # after this no job is started and no heartbeat written
+        await asyncio.wait([looping])  # after this no job is started; a heartbeat may still be on its way, see `Lease`
         if self.context:
             self.context.closing.set()
         if self._running:

@@ -14,6 +14,7 @@ import json
 import math
 import os
 import platform
+import threading
 import time
 import uuid
 from contextlib import suppress
@@ -71,6 +72,8 @@ class Lease:
     heartbeat: float = 0.0
     _slot: Slot = field(init=False)
     _sure: float = -math.inf
+    _is_released: bool = False
+    _using: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
         self._slot = slot(self.registry.folder(), LEASE)
@@ -126,7 +129,7 @@ class Lease:
         return True
 
     def beat(self) -> None:
-        """Write a heartbeat.
+        """Write a heartbeat, unless the lease was released: a service that ends does not wait for its threads.
 
         Raises
         ------
@@ -135,6 +138,11 @@ class Lease:
         OSError
             The store does not answer.
         """
+        with self._using:
+            if not self._is_released:
+                self._renew()
+
+    def _renew(self) -> None:
         try:
             self._write()
         except TakenError:
@@ -153,10 +161,12 @@ class Lease:
 
     def release(self) -> None:
         """Release the lease, so that the next service need not wait; readers then see jobs as interrupted."""
-        held = self._holder()
-        if held and held.get("id") == self.id:
-            with suppress(TakenError):
-                self._slot.clear()
+        with self._using:
+            self._is_released = True
+            held = self._holder()
+            if held and held.get("id") == self.id:
+                with suppress(TakenError):
+                    self._slot.clear()
 
     def _holder(self) -> LeaseRecord | None:
         """The record of the last holder of the lease."""

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -298,6 +299,26 @@ def test_of_two_services_that_start_at_once_one_is_refused(registry: Registry, m
         asyncio.run(second.take())
     assert registry.lease()["id"] == first.id  # type: ignore[index]
     assert first.excludes == registry.folder().is_local
+
+
+def test_a_heartbeat_on_its_way_does_not_bring_a_released_lease_back(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that ends cancels its loop, but not the thread in which a heartbeat is being written."""
+    own = Lease(registry, "tcp://own")
+    asyncio.run(own.take())
+    releasing, put = threading.Thread(target=own.release), own._slot.put
+
+    def put_meanwhile(content: bytes) -> None:
+        releasing.start()
+        put(content)
+
+    monkeypatch.setattr(own._slot, "put", put_meanwhile)
+    own.beat()
+    releasing.join()
+    monkeypatch.undo()
+    own.beat()
+    assert registry.lease() is None
 
 
 def test_a_lease_that_somebody_has_removed_is_written_again(registry: Registry) -> None:
