@@ -25,6 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
+from distforest.command_line.cli import main
 from tests.programs import PATH
 from tests.service.processes import free_port, until
 
@@ -32,6 +35,9 @@ ROOT = Path(__file__).parents[1]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SAVED = re.compile(r"^Save [^\n]*`([\w.-]+)`:$")
+SHELL = frozenset("|&;<>()$`*?#~")
+"""What the shell does not hand to a command as it is."""
+
 PORTS = ("8786", "8787")
 """Dask's, which a page names; a test takes free ones."""
 
@@ -59,9 +65,19 @@ def blocks(text: str) -> list[Block]:
 
 @dataclass
 class Reader:
-    """Who follows a page, in a folder of their own."""
+    """Who follows a page, in a folder of their own.
+
+    Attributes
+    ----------
+    folder
+        The folder.
+    types_alone
+        Whether each command is a process of its own, as it is for a reader; or those of distforest are run in this
+        process, which has imported all that they need, unless the shell has something to do, too.
+    """
 
     folder: Path
+    types_alone: bool = False
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
     ports: dict[str, str] = field(default_factory=lambda: {port: str(free_port()) for port in PORTS})
     beside: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -110,18 +126,31 @@ class Reader:
             if "scheduler" in command:
                 until(lambda: _answers(self.ports[PORTS[0]]))
             return
-        ran = subprocess.run(
-            ["bash", "-c", command],
-            cwd=self.folder,
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, f"{where}: {command}\n{ran.stdout}{ran.stderr}"
+        is_plain = command.startswith("distforest ") and not set(command) & SHELL
+        run = self._run_here if is_plain and not self.types_alone else self._run_alone
+        code, out, err = run(command)
+        assert code == 0, f"{where}: {command}\n{out}{err}"
         if shown:
-            told = f"{where}: {command}\nshown:\n{shown}\ncame:\n{ran.stdout}"
-            assert doctest.OutputChecker().check_output(shown, ran.stdout, FLAGS), told
+            told = f"{where}: {command}\nshown:\n{shown}\ncame:\n{out}"
+            assert doctest.OutputChecker().check_output(shown, out, FLAGS), told
+
+    def _run_alone(self, command: str) -> tuple[int, str, str]:
+        """The exit code, stdout and stderr of a command of the shell."""
+        words = ["bash", "-c", command]
+        ran = subprocess.run(
+            words, cwd=self.folder, env=self._environment(), capture_output=True, text=True, check=False
+        )
+        return ran.returncode, ran.stdout, ran.stderr
+
+    def _run_here(self, command: str) -> tuple[int, str, str]:
+        """The same of a command of distforest, in this process."""
+        hidden = {name: None for name in os.environ if name.startswith(("DASK_", "DISTFOREST_"))}
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # as in a process of its own
+            ran = CliRunner(env={**hidden, **self._environment()}).invoke(main, shlex.split(command)[1:])
+        if ran.exception and not isinstance(ran.exception, SystemExit):
+            raise ran.exception
+        return ran.exit_code, ran.stdout, ran.stderr
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -146,9 +175,9 @@ class Reader:
 
 
 @contextmanager
-def reader(folder: Path) -> Iterator[Reader]:
+def reader(folder: Path, types_alone: bool = False) -> Iterator[Reader]:
     """Someone who follows pages in a folder, which is the current one for that time."""
-    before, path, own = Path.cwd(), sys.path.copy(), Reader(folder)
+    before, path, own = Path.cwd(), sys.path.copy(), Reader(folder, types_alone)
     os.chdir(folder)
     sys.path.insert(0, str(folder))  # as in a session of Python that is started there
     try:

@@ -71,7 +71,7 @@ def test_what_a_page_says_is_so(name: str, tmp_path: Path) -> None:
 @pytest.mark.cluster
 def test_the_way_from_a_table_to_a_cluster(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    with reader(tmp_path) as own:
+    with reader(tmp_path, types_alone=True) as own:
         for name in JOURNEY:
             assert own.follow(DOCS / name) > 5
 
