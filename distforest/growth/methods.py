@@ -507,9 +507,11 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
     if data.truth_kind not in method.truth_kinds:
         raise InputError(f"{method.name} learns from {' or '.join(method.truth_kinds)}, found {data.truth_kind}")
     if data.truth_kind != TruthKind.LINKS and len(data.truth) != data.n_rows:
+        is_condensed = data.truth_kind.is_of_vectors and len(data.truth) == data.n_rows * (data.n_rows - 1) // 2
+        cure = "; give squareform(d) of SciPy if it is the distance of each pair, as pdist gives them" * is_condensed
         raise InputError(
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind.noun}: "
-            "inconsistent numbers of samples"
+            f"inconsistent numbers of samples{cure}"
         )
     if isinstance(data.rows, Several) and params.get("voting") == NEAREST:
         raise InputError(f"voting={NEAREST!r} asks which object is nearest, and several similarities differ in that")

@@ -164,9 +164,12 @@ def check_number_columns(frame: DataFrame, is_training: bool) -> None:
     """Refuse a data frame with a column that is not numeric; raises InputError, which names the column."""
     for name, column in frame_columns(frame):
         if not holds_numbers(column):
+            found = str(_dtype(column))
             cure = "turn dates into datetime64, durations into numbers, and code classes, such as by OneHotEncoder"
+            if found.startswith("timedelta"):
+                cure = "turn durations into numbers, such as by column.dt.total_seconds()"
             cure = cure if is_training else "give what the forest was trained on"
-            raise InputError(f"X: numbers were expected in column {name!r}, found {_dtype(column)}; {cure}")
+            raise InputError(f"X: numbers were expected in column {name!r}, found {found}; {cure}")
 
 
 def told_of_order(values: object, name: str) -> str:

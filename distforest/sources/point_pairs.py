@@ -360,9 +360,7 @@ def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
     expected = "pairs: row numbers of shape (n_pairs, 2) were expected"
     pairs = _whole(pairs, expected)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        are_fractional = pairs.dtype.kind == "f" and pairs.shape[1:] == (2,)
-        cure = "; give pairs.astype(int) if they are whole" if are_fractional else ""
-        raise InputError(f"{expected}, found {pairs.dtype} {pairs.shape}{cure}")
+        raise InputError(f"{expected}, found {pairs.dtype} {pairs.shape}{_cure_of_pairs(pairs)}")
     outside = (pairs < 0) | (pairs >= n_points)
     if outside.any():
         row, column = np.argwhere(outside)[0].tolist()
@@ -374,6 +372,15 @@ def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
         found = f"found point {pairs[first, 0]} twice in pair {first}{further}"
         raise InputError(f"pairs: two points were expected, {found}; leave out what pairs a point with itself")
     return np.ascontiguousarray(pairs, np.int32)
+
+
+def _cure_of_pairs(pairs: np.ndarray) -> str:
+    """What makes pairs of these, "" if nothing is known to."""
+    if pairs.ndim == 2 and pairs.shape[1] == 3:
+        return "; give pairs[:, :2], and the third column as what is known of each pair"
+    if pairs.ndim == 2 and len(pairs) == 2 and pairs.shape[1] != 2:
+        return "; give pairs.T, in which a pair is a row"
+    return "; give pairs.astype(int) if they are whole" if pairs.dtype.kind == "f" and pairs.shape[1:] == (2,) else ""
 
 
 def _whole(values: np.ndarray, expected: str) -> np.ndarray:

@@ -432,10 +432,10 @@ def check_shape(values: Shaped, reading: Reading) -> None:
     if reading.keep:
         return
     if len(values.shape) != 2:
-        raise InputError(
-            f"{reading.name}: a 2-D matrix was expected, found shape {tuple(values.shape)}. Reshape your data: "
-            "X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one sample"
-        )
+        cure = ". Reshape your data: X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one sample"
+        if reading.symmetric and len(values.shape) == 1:
+            cure = "; give scipy.spatial.distance.squareform(d) if it holds each pair once, as pdist gives them"
+        raise InputError(f"{reading.name}: a 2-D matrix was expected, found shape {tuple(values.shape)}{cure}")
     if 0 in values.shape:
         raise InputError(
             f"{reading.name}: found an empty matrix of shape {tuple(values.shape)} "

@@ -274,6 +274,8 @@ def _check_square(shape: tuple[int, ...]) -> None:
         cure = "give Targets(numpy.ravel(y)) if it holds amounts, Labels(numpy.ravel(y)) if classes"
         raise InputError(f"distances: a square matrix was expected, found a single {which}, shape {shape}; {cure}")
     cure = "to cut it on both sides, as cross-validation does, give Distances(Z)"
+    if shape[0] > shape[1]:
+        cure += "; if it has a column for each class, give Labels(Y.argmax(axis=1)), if coordinates, Embedding(Y)"
     raise InputError(f"distances: a square matrix was expected, found shape {shape}; {cure}")
 
 

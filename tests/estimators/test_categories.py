@@ -357,6 +357,13 @@ def test_dates_beside_categories_are_counted_and_durations_refused() -> None:
         smerf().fit(dated.assign(size=dated["size"] - dated["size"][0]), KIND)
 
 
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+def test_durations_are_no_categories_in_any_unit(unit: str) -> None:
+    lasted = pd.Series(np.arange(len(FRAME)), dtype=f"timedelta64[{unit}]")
+    with pytest.raises(InputError, match=r"column 'size', found timedelta64.*; turn durations .*total_seconds"):
+        smerf().fit(pd.DataFrame({"size": lasted, "other": 1.0}), KIND)
+
+
 def test_a_forest_that_is_fitted_again_forgets_categories() -> None:
     forest = smerf().fit(FRAME, KIND).fit(FRAME[["size"]], KIND)
     assert forest.digest_ == smerf().fit(FRAME[["size"]], KIND).digest_

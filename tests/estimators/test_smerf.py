@@ -60,6 +60,12 @@ def test_arrays_on_disk_lead_to_the_same_forest(tmp_path: Path) -> None:
     [
         (np.where(np.eye(40, 3) == 1, np.inf, POINTS), TARGETS, "found 3 values .* the first at row 0, column 0"),
         (POINTS, DISTANCES[:, :39], r"a square matrix was expected, found shape \(40, 39\)"),
+        (
+            POINTS,
+            np.eye(3)[np.arange(40) % 3],
+            r"found shape \(40, 3\); .* a column for each class, give Labels\(Y.argmax",
+        ),
+        (POINTS, np.arange(780.0) + 0.5, "found 40 rows of features and 780 of targets: .*; give squareform"),
         (POINTS, DISTANCES[:39, :39], "found 40 rows of features and 39 of distances"),
         (POINTS, Y[:39], "found 40 rows of features and 39 of labels"),
         (POINTS, np.where(np.eye(40) == 1, np.inf, DISTANCES), "distances must be finite.* row 0, column 0"),

@@ -195,7 +195,8 @@ def test_pairs_are_taken_as_int32(dtype: type) -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([[0, 1, 2]], r"row numbers of shape \(n_pairs, 2\) were expected, found int64 \(1, 3\)"),
+        ([[0, 1, 2]], r"row numbers of shape \(n_pairs, 2\) were expected, found int64 \(1, 3\); give pairs\[:, :2\]"),
+        ([[0, 1, 2, 3], [1, 2, 3, 0]], r"found int64 \(2, 4\); give pairs.T, in which a pair is a row"),
         ([0, 1], r"found int64 \(2,\)"),
         ([], r"found float64 \(0,\)"),
         ([[0.0, 1.0]], r"found float64 \(1, 2\)"),

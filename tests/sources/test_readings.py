@@ -196,6 +196,11 @@ def test_what_is_masked_is_missing_or_refused() -> None:
         read(masked, COMPLETE)
 
 
+def test_a_distance_of_each_pair_is_no_matrix_and_becomes_one() -> None:
+    with pytest.raises(InputError, match=r"found shape \(6,\); give scipy.spatial.distance.squareform\(d\) if"):
+        read(np.arange(6.0), DISTANCES)
+
+
 @pytest.mark.parametrize("reading", ALL)
 def test_what_is_no_matrix_of_numbers_is_refused(reading: Reading) -> None:
     refused: list[tuple[Any, str]] = [
