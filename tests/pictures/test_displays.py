@@ -159,13 +159,13 @@ def test_curves_of_pairs_are_judged_by_labels(forests, wines):
     display = displays.ROCDisplay.from_estimator(forests["votes"], X, y, at=[0.1])
     distance = forests["votes"].distance(X)
     pairs = [(i, j) for i in range(len(X)) for j in range(i + 1, len(X))]
-    same = [distance[i, j] for i, j in pairs if y[i] == y[j]]
-    other = [distance[i, j] for i, j in pairs if y[i] != y[j]]
-    area = np.mean([(a < b) + (a == b) / 2 for a in same for b in other])
+    same = np.array([distance[i, j] for i, j in pairs if y[i] == y[j]])
+    other = np.array([distance[i, j] for i, j in pairs if y[i] != y[j]])
+    area = np.mean([np.mean((a < other) + (a == other) / 2) for a in same])
     assert display.curves[0].auc == pytest.approx(area)
     [point] = display.points
-    assert point.tpr == np.mean(np.array(same) <= point.threshold)
-    assert point.fpr == np.mean(np.array(other) <= point.threshold) <= 0.1
+    assert point.tpr == np.mean(same <= point.threshold)
+    assert point.fpr == np.mean(other <= point.threshold) <= 0.1
     assert point.told() in [text.get_text() for text in display.figure_.legends[0].get_texts()]
     assert overlapping(display.figure_) == []
     ranks = displays.ROCDisplay.from_estimator(forests["ranks"], log=True)
