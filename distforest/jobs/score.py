@@ -25,6 +25,7 @@ from distforest.jobs.neighbor_room import Limit, room_for_neighbors
 from distforest.jobs.outline import Outline, outline
 from distforest.jobs.routed_objects import routed_objects
 from distforest.jobs.seen_queries import SeenQueries, told_of_learned, told_of_queries
+from distforest.jobs.shared_folders import check_written
 from distforest.jobs.sides import own_distances
 from distforest.sources.arrays import ENCODING, create_array, open_array, row_blocks, writable_array, write_array
 from distforest.sources.files.ids import IDS, TEXT_ENCODING
@@ -141,6 +142,8 @@ def score(
         The forest is damaged.
     MemoryLimitError
         A worker cannot hold the forest, or cannot find neighbours with what memory it has; nothing is written.
+    JobError
+        Workers do not see the folder of ``output`` as this process does, so that answers would be lost.
     """
     check_name(output)
     check_apart(output, question.addresses())
@@ -255,9 +258,11 @@ class _Answering:
         return learned
 
     def publish(self, learned: str, overwrite: bool) -> None:
-        """Seal the answers, and put them where they belong."""
+        """Seal the answers, and put them in their place; raises JobError if chunks are not here that were written."""
+        address = self.building.address
+        check_written(address, {name: open_array(f"{address}/{name}").nchunks for name in self.found.arrays})
         of_learned = {LEARNED_ROWS: learned} if learned else {}
-        seal_group(self.building.address, {**_attributes(self.found), **of_learned, "distforest": self.sealed})
+        seal_group(address, {**_attributes(self.found), **of_learned, "distforest": self.sealed})
         if not self.building.is_in_place:
             check_new(self.output, ANSWERS_KIND, overwrite)
         self.building.publish()

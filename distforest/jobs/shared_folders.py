@@ -59,9 +59,9 @@ async def check_shared(client: Client, claim: str) -> None:
 
 
 def check_written(address: str, n_chunks: Mapping[str, int]) -> None:
-    """Refuse a forest in a folder of this host that has fewer chunks here than its workers have written.
+    """Refuse arrays in a folder of this host that have fewer chunks here than workers have written.
 
-    A worker that came while others grew trees may have a disk of its own at the same path.
+    A worker that came while others were at work may have a disk of its own at the same path.
 
     Raises
     ------

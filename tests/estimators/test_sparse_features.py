@@ -203,7 +203,7 @@ def test_texts_of_no_word_that_varies_are_told() -> None:
 
 
 def test_a_wide_matrix_costs_what_it_holds() -> None:
-    """A hundred thousand columns, twelve rows: the dense matrix would take no more time, but each node as many draws."""
+    """A hundred thousand columns, twelve rows: the dense matrix takes no more time, but each node as many draws."""
     rows = np.repeat(np.arange(12), 5)
     columns = np.random.default_rng(0).integers(0, 10**5, 60)
     wide = scipy.sparse.csr_array((np.ones(60), (rows, columns)), (12, 10**5))

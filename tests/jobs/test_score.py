@@ -28,7 +28,8 @@ from distforest.jobs.neighbor_room import NeighborRoom
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.outline import outline
 from distforest.jobs.question import Question
-from distforest.jobs.score import _step, answer_rows, score
+from distforest.jobs.score import ScoreTask, _step, answer_rows, score
+from distforest.jobs.seen_queries import SeenQueries
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.opening import open_matrix
 from distforest.sources.sparse_store import SparseStore
@@ -213,6 +214,23 @@ def test_workers_answer_what_threads_do(forest: Forest, place: str, monkeypatch:
         found = [answers_of(place, answer, cluster=cluster) for answer in ("proximity", "neighbors")]
     for own, other in zip(expected, found, strict=True):
         assert samples.bits(own) == samples.bits(other)
+
+
+def test_answers_of_which_a_worker_has_written_some_elsewhere_are_not_published(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered_elsewhere(task: ScoreTask) -> SeenQueries:
+        seen = answer_rows(task)
+        if task.first:
+            shutil.rmtree(f"{task.target}/indices/c/1")
+        return seen
+
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 100)
+    monkeypatch.setattr("distforest.jobs.score.answer_rows", answered_elsewhere)
+    question = Question(f"{place}/forest.zarr", f"{place}/new.zarr/X", "neighbors", n_neighbors=10)
+    with pytest.raises(JobError, match=r"/indices has 1 of 2 chunks that workers have written: .* that share it"):
+        score(question, f"{place}/answers.zarr", Here(1))
+    assert not Path(f"{place}/answers.zarr").exists()
 
 
 def test_predictions_of_learned_rows_are_told_when_they_are_made_and_when_they_are_judged(tmp_path: Path) -> None:
