@@ -180,7 +180,11 @@ GOOD = "1.5,red,2024-02-01,true"
     [
         ("", "a csv file with rows was expected, found an empty file"),
         (f"{HEAD}\n", "rows were expected, found none below the first"),
-        ("size,colour,ok\n1.5,red,true\n", "found none named 'seen'; add what is missing"),
+        ("size,colour,ok\n1.5,red,true\n", "found none named 'seen'; add what is missing$"),
+        (
+            f"size,Colour,seen,ok\n{GOOD}\n",
+            "named 'colour'; add what is missing; 'Colour' may be 'colour' in another spelling",
+        ),
         (f"{HEAD},size\n{GOOD},2\n", "different column names were expected, found 'size' twice"),
         (f"{HEAD}\n{GOOD}\n1x,red,2024-02-01,true\n", r"row 1 \(line 3\), column 'size': a number was expected"),
         (f"{HEAD}\n{GOOD}\ninf,red,2024-02-01,true\n", r"row 1 \(line 3\), column 'size': a finite float32 number"),

@@ -564,8 +564,8 @@ def _summary(column: FeatureColumn, own: _Seen) -> ColumnSummary:
         contents = f"{first} to {last}"
     elif column.kind == ColumnKind.BOOLEAN:
         contents = "false, true"
-    elif np.isfinite(own.low):
-        contents = f"{own.low:.10g} to {own.high:.10g} {column.unit}".rstrip()
+    elif np.isfinite(own.low):  # + 0.0 makes 0 of -0
+        contents = f"{own.low + 0.0:.10g} to {own.high + 0.0:.10g} {column.unit}".rstrip()
     return ColumnSummary(column.name, "feature", str(column.kind), own.n_missing, contents, tuple(own.first))
 
 

@@ -181,12 +181,26 @@ def _refuse_own_links(table: Table, positions: Sequence[int]) -> None:
         first += len(left)
 
 
-def pairs_of_rows_at(table: Table, positions: Sequence[int], rows: str) -> tuple[NDArray[np.int64], int]:
-    """Pairs of the rows at an address, by their names if they have any, and how many rows there are."""
+def pairs_of_rows_at(
+    table: Table, positions: Sequence[int], rows: str, are_measured: bool = False
+) -> tuple[NDArray[np.int64], int]:
+    """Pairs of the rows at an address, by their names if they have any, and how many rows there are.
+
+    Pairs that ``are_measured`` need ``rows`` in any case.
+    """
     address = rows_of_ids(rows)
     n_rows = int(open_matrix(address).shape[0])
     numbers = numbers_of_rows(address, n_rows, address)
-    cure = "" if numbers is None else "; correct it, or leave its row out; leave `rows` out if these are numbers"
+    cure = (
+        ""
+        if numbers is None
+        else "; correct it, or leave its row out; "
+        + (
+            "if these are numbers, give `rows` without names, as of the same table without `id`"
+            if are_measured
+            else "leave `rows` out if these are numbers"
+        )
+    )
     return pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}"), n_rows
 
 
