@@ -223,6 +223,9 @@ def test_what_is_refused(home, tmp_path):
     assert not (tmp_path / "b.html").exists()
     with pytest.raises(InputError, match="truth: one for each of 40 training rows was expected, found 2"):
         report_page(str(forest), truth=[0, 1])
+    other = np.random.default_rng(0).permutation(np.repeat([0, 1], 20))
+    with pytest.raises(InputError, match="truth: what the forest was taught was expected, as in the fit, found"):
+        report_page(str(forest), truth=other)
 
 
 @pytest.mark.parametrize("name", ["urerf", "rfd"])
