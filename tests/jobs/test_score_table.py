@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -169,6 +170,35 @@ def test_pairs_may_have_further_columns_which_are_told(home: Path) -> None:
     with pytest.warns(UserWarning, match="measured.csv: 'a' and 'b' are read as pairs, and not 'c', 'd'"):
         found = read(_table("new.csv", "pairs", pairs="measured.csv"))
     np.testing.assert_array_equal(found[["left_row", "right_row"]], numbers)
+
+
+@pytest.mark.parametrize(
+    ("index", "suffix", "told"),
+    [
+        (pd.Index(range(3), name="id"), "parquet", None),
+        (None, "csv", None),
+        (
+            pd.Index(["p", "q", "r"], name="id"),
+            "parquet",
+            "the index, 'id' of the data frame, is not read, .*`id='id'`",
+        ),
+        (pd.Index(["p", "q", "r"]), "csv", "the index, the first column, is not read, and answers number .*`id=''`"),
+        (
+            pd.MultiIndex.from_arrays([[1, 1, 2], [4, 5, 6]], names=["a", "b"]),
+            "parquet",
+            "'a', 'b' .* one of these columns",
+        ),
+    ],
+)
+def test_an_index_that_answers_do_not_keep_is_told(
+    index: pd.Index | None, suffix: str, told: str | None, home: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    rows = NEW[:3].reset_index(drop=True) if index is None else NEW[:3].set_index(index)
+    getattr(rows, f"to_{suffix}")(home / f"indexed.{suffix}")
+    _table(f"indexed.{suffix}", "predict")
+    found = [str(own.message) for own in recwarn if "the index" in str(own.message)]
+    assert len(found) == (told is not None)
+    assert told is None or re.search(told, found[0])
 
 
 HEAD = "size,colour,seen,ok"

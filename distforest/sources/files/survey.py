@@ -336,6 +336,10 @@ class _Decision:
         if only in ("date", "zoned date"):
             return self._of_dates(dtype, only == "zoned date" or bool(arrow.is_timestamp(kind) and kind.tz))
         self._told_of_numbers()
+        if only == "number" and self.name in getattr(self.table, "categoricals", ()):
+            found = "was a categorical of a data frame, and its numbers are read as amounts"
+            cure = f"give `categorical={quoted(self.name)}` if they are codes"
+            warn_caller(f"{self.table.path}: column {quoted(self.name)} {found}; {cure}")
         kind = ColumnKind.BOOLEAN if only == "boolean" else ColumnKind.NUMBER
         return FeatureColumn(self.name, kind, dtype, unit=next(iter(own.units), ""))
 

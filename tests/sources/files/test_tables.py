@@ -222,6 +222,17 @@ def test_a_column_that_has_another_role_is_refused_wherever_it_stands(refused: R
     assert "'id' is the `id`, found it in `columns`" in refused(source, id="id", columns=["id", "a"])
 
 
+def test_a_categorical_of_numbers_that_parquet_holds_as_numbers_is_told(tmp_path: Path) -> None:
+    source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
+    frame = pd.DataFrame({"code": pd.Categorical([7, 5, 7]), "grade": pd.Categorical([1, 2, 1], ordered=True)})
+    frame.assign(word=pd.Categorical(["x", "y", "x"])).to_parquet(source)
+    with pytest.warns(UserWarning, match="'code' was a categorical .* amounts; give `categorical='code'`") as told:
+        records = ingest(source, target)
+    assert len(told) == 1
+    assert [own.kind for own in records["X"].columns] == ["number", "number", "category"]
+    assert ingest(source, target, categorical=["code"], overwrite=True)["X"].columns[0].kind == "category"
+
+
 def test_words_and_dates_of_a_parquet_file_become_numbers(tmp_path: Path) -> None:
     source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
     frame = pd.DataFrame({"a": [0.5, None], "when": pd.date_range("2020", periods=2), "kind": ["y", "x"]})
