@@ -30,6 +30,7 @@ from distforest.sources.files.ids import (
     TEXT_ENCODING,
     WHOLE,
     ids_beside,
+    order_of_names,
     packed_names,
     rows_of_ids,
 )
@@ -153,18 +154,18 @@ def _features_of(table: Table, roles: Roles, cells: CellFormat, block_bytes: int
 
 def _pairs_of(table: Table, roles: Roles, rows: str | None) -> PlannedArray:
     """``pairs``: row numbers, int64 of shape (n, 2), of rows that are named or numbered in two columns."""
-    positions = roles.pairs
+    positions, order = roles.pairs, dict[str, dict[str, str]]()
     left, right = (table.columns[position] for position in positions)
     if rows is None:
         told, cure = "by number, from 0", "; if these are names, give `rows`, the address of the rows that have them"
         pairs = pairs_of_rows_in(table, positions, None, None, cure)
     else:
         address = rows_of_ids(rows)
-        pairs, n_rows = pairs_of_rows_at(table, positions, rows)
+        pairs, n_rows, order = pairs_of_rows_at(table, positions, rows)
         told = f"of {address}, {'by number, from 0' if ids_beside(address, n_rows) is None else 'by name'}"
     if roles.label is not None:
         _refuse_own_links(table, positions)
-    attributes = {"columns": [left, right], "rows": told}
+    attributes: dict[str, JSON] = {"columns": [left, right], "rows": told, **order}
     return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], attributes, roles.told)
 
 
@@ -183,8 +184,8 @@ def _refuse_own_links(table: Table, positions: Sequence[int]) -> None:
 
 def pairs_of_rows_at(
     table: Table, positions: Sequence[int], rows: str, are_measured: bool = False
-) -> tuple[NDArray[np.int64], int]:
-    """Pairs of the rows at an address, by their names if they have any, and how many rows there are.
+) -> tuple[NDArray[np.int64], int, dict[str, dict[str, str]]]:
+    """Pairs of the rows at an address, by their names if they have any, how many rows there are, and `order_of_names`.
 
     Pairs that ``are_measured`` need ``rows`` in any case.
     """
@@ -201,7 +202,8 @@ def pairs_of_rows_at(
             else "leave `rows` out if these are numbers"
         )
     )
-    return pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}"), n_rows
+    pairs = pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}")
+    return pairs, n_rows, {} if numbers is None else order_of_names([*numbers])
 
 
 def feature_blocks(
