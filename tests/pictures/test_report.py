@@ -218,6 +218,11 @@ def test_what_is_refused(home, tmp_path):
     assert run("report", forest, tmp_path / "a.html", "--overwrite")[0] == 0
     assert (tmp_path / "a.html").read_text() != "mine"
     assert run("report", tmp_path / "none.zarr", tmp_path / "b.html")[0] == 7
+    code, _, err = run("report", "mistyped", tmp_path / "b.html")
+    assert (code, "mistyped is no address of a forest, so it is read as the ID of a job: no scheduler" in err) == (
+        2,
+        True,
+    )
     code, _, err = run("report", home / "targets.zarr", tmp_path / "b.html", "--truth", home / "in.zarr/X")
     assert code == 2
     assert not (tmp_path / "b.html").exists()
