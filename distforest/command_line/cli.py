@@ -208,7 +208,7 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
     from distforest.jobs.train import fit as train
 
     more = {} if trees is None else {"params.n_estimators": trees, "run.grow_on": True}
-    job = _placed(read_fit(spec, {**_changes(sets, run), **more}))
+    job = _placed(spec, read_fit(spec, {**_changes(sets, run), **more}))
     claim, folder = _claim(job, f"`distforest fit {spec}`")
     with _resumable(claim, folder):
         with _staged(job, claim, partial(check_and_stage, job, folder.address)) as (inputs, cluster, options):
@@ -239,7 +239,7 @@ def tune(
     from distforest.jobs.tune import stage_grid
     from distforest.jobs.tune import tune as run_tune
 
-    job = _placed(read_tune(spec, _changes(sets, run)))
+    job = _placed(spec, read_tune(spec, _changes(sets, run)))
     write_files = _files_of_grid(table, plot, job.run.overwrite)
     claim, folder = _claim(job, f"`distforest tune {spec}`")
     with _resumable(claim, folder):
@@ -286,11 +286,15 @@ def _changes(sets: tuple[str, ...], run: dict[str, object]) -> dict[str, object]
     return {**settings(sets), **{f"run.{name}": value for name, value in run.items() if value not in (None, False)}}
 
 
-def _placed(job: GrowingJob) -> GrowingJob:
-    """The job with addresses for where it runs; refuses workers that are too small."""
+def _placed(spec: str, job: GrowingJob) -> GrowingJob:
+    """The job with addresses for where it runs; refuses inputs that lie beside its spec, and workers too small."""
+    from distforest.command_line.spec_files import told_of_place
     from distforest.jobs.any_spec import with_absolute_paths
     from distforest.jobs.plan import check_worker_memory
+    from distforest.jobs.wanted import input_addresses
 
+    if told := told_of_place(spec, input_addresses(job)):
+        raise InputError(told)
     if job.run.scheduler:
         return with_absolute_paths(job)
     check_worker_memory(job.run.memory_limit)
@@ -663,7 +667,7 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     and the room that staged files take are reported.
     """
     from distforest.command_line.reports import Report
-    from distforest.command_line.spec_files import read_spec
+    from distforest.command_line.spec_files import read_spec, told_of_place
     from distforest.jobs.spec import Spec
     from distforest.jobs.tune_spec import TuneSpec
 
@@ -678,6 +682,9 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
         if absent:
             answer["not_here"] = absent
             lines.append(("not here", f"{', '.join(absent)}: only the text of the spec was checked"))
+            if told := told_of_place(spec, absent):
+                answer["warnings"] = [told]
+                lines.append(("warning", told))
         elif strict or isinstance(job, Spec):
             seen = _previewed(replace(job, run=replace(job.run, strict=job.run.strict or strict)))
             answer["preview"] = seen.answer
@@ -702,10 +709,12 @@ def _previewed(job: AnySpec) -> Report:
     from distforest.jobs.plan import check_memory
     from distforest.jobs.preview import preview
     from distforest.jobs.spec import Spec
+    from distforest.stores.outputs import FOREST_KIND, told_of_output
 
     if not isinstance(job, Spec):
         return reports.outlined(outline(job.question()))
     seen = preview(job)
+    seen = replace(seen, told=(*seen.told, *told_of_output(job.output, FOREST_KIND)))
     check_memory(seen.plan.projected_bytes, seen.memory_limit, seen.cure)
     seen.scratch.check(job.run.scratch_folder)
     return reports.previewed(seen, job.run.scratch_folder)

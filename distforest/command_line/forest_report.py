@@ -47,7 +47,7 @@ def report(forest: str, output: str, truth: str | None, overwrite: bool, where: 
     if store.exists(path) and (store.isdir(path) or not overwrite):
         raise InputError(f"{output} is there already; choose another output, or allow it (`overwrite`)")
     is_job = "/" not in forest and not forest.endswith((".zarr", ".zip")) and not names_in(forest)
-    address, run = _forest_of_job(where.jobs(printer_of_notes()).job(forest)) if is_job else (forest, [])
+    address, run = _forest_of_job(_job_at(where, forest)) if is_job else (forest, [])
     options = [*(["--truth", truth] if truth else []), *(where.options if is_job else [])]
     parts = ["distforest", "report", forest, output, *options]
     page, found = report_page(address, truth=truth, run=run, made_by=shlex.join(parts))
@@ -55,6 +55,14 @@ def report(forest: str, output: str, truth: str | None, overwrite: bool, where: 
     put_file(output, content)
     answer: dict[str, object] = {"output": output, "forest": address, "digest": found.digest, "n_bytes": len(content)}
     return Report(answer, [("output", output), ("forest", address), ("digest", found.digest)])
+
+
+def _job_at(where: Whereabouts, name: str) -> JobState:
+    """The job of that ID; if nobody says where jobs are, a name that is no address may be a mistyped one."""
+    try:
+        return where.jobs(printer_of_notes()).job(name)
+    except InputError as error:
+        raise InputError(f"{name} is no address of a forest, so it is read as the ID of a job: {error}") from error
 
 
 def _forest_of_job(job: JobState) -> tuple[str, list[tuple[str, str]]]:

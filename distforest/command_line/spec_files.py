@@ -7,6 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, cast
 
+from distforest.amounts import are
 from distforest.errors import InputError, SpecError
 from distforest.jobs.any_spec import moved_relation, spec_from_dict, spec_from_toml
 from distforest.jobs.input_keys import TAUGHT_KINDS
@@ -157,6 +158,27 @@ def read_fit(path: str, changes: Mapping[str, object]) -> Spec:
     if not isinstance(spec, Spec):
         raise InputError(f"{path} is a scoring job, a fit was expected; `distforest submit` runs it, or see `score`")
     return spec
+
+
+def told_of_place(path: str, addresses: Iterable[str]) -> str:
+    r"""What to do about inputs that are not here, but beside the spec; "" if there is no such input.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "a.zarr").mkdir()
+    ...     told = told_of_place(f"{folder}/job.toml", ["a.zarr", "b.zarr"])
+    >>> told
+    'a.zarr is not here, but beside the spec; addresses are paths from the current folder: `cd ...` first'
+    """
+    folder = Path(path).resolve().parent
+    here = (one for one in addresses if "://" not in one and not Path(one).exists())
+    beside = [one for one in here if (folder / one).exists()]
+    if not beside:
+        return ""
+    are_not = f"{', '.join(beside)} {are(len(beside))} not here, but beside the spec"
+    return f"{are_not}; addresses are paths from the current folder: `cd {quote(str(folder))}` first"
 
 
 def read_tune(path: str, changes: Mapping[str, object]) -> TuneSpec:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
-from distforest.amounts import counted
+from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import open_arrays, row_blocks, write_array
 from distforest.sources.files.csv_table import CsvTable
@@ -36,6 +36,23 @@ if TYPE_CHECKING:
 
 FEATURES_ARRAY = "X"
 """The array of a group that has a row for each thing."""
+
+
+def _told_of_alone(values: np.ndarray) -> str:
+    """What to do about values that one row alone has, of which no part can have a share; "" without any.
+
+    Examples
+    --------
+    >>> _told_of_alone(np.array(["fern", "moss", "fern"]))
+    "1 of 2 values is that of a single row, 'moss'; leave such rows out, or `stratify` by another column"
+    """
+    found, counts = np.unique(values, return_counts=True)
+    single = found[counts == 1]
+    if not len(single):
+        return ""
+    shown = f"{str(single[0])!r}" + (", ..." if len(single) > 1 else "")
+    of_them = f"{len(single):,} of {counted(len(found), 'value')} {are(len(single))} that of a single row, {shown}"
+    return f"{of_them}; leave such rows out, or `stratify` by another column"
 
 
 @dataclass(frozen=True)
@@ -95,7 +112,8 @@ class Division:
                 )
         except ValueError as error:
             what = f"the {counted(n_rows, 'row')}" + (f", by {self.by!r}" if self.by else "")
-            raise InputError(f"{what} cannot be split: {error}") from error
+            alone = "" if self.stratify is None or values is None else _told_of_alone(values)
+            raise InputError(f"{what} cannot be split: {alone or error}") from error
         is_test = np.zeros(n_rows, np.bool_)
         is_test[chosen] = True
         return is_test

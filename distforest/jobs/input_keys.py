@@ -126,6 +126,11 @@ class InputKeys:
         return cls(tuple(addresses), relations, (*weights, *of_rows, *of_pairs))
 
     @property
+    def names(self) -> list[str]:
+        """All keys."""
+        return [*(name for group in self.addresses for name in group), *self.optional, *self.relations]
+
+    @property
     def cures(self) -> dict[str, str]:
         """What to write for the keys of other methods: a truth that is a kind of distance here."""
         kinds = [kind.name for kind in self.relations.get("distances", ()) if kind.address == "values"]

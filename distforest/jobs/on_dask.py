@@ -9,7 +9,7 @@ import math
 import os
 import time
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
@@ -27,7 +27,7 @@ from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.shared_folders import check_shared
-from distforest.jobs.worker_start import check_room, embedded, quiet_start
+from distforest.jobs.worker_start import check_room, embedded, quiet_start, uninterrupted
 from distforest.process_end import end_sooner
 from distforest.sources.lazy.own_process import in_own_processes
 
@@ -586,9 +586,9 @@ def local_cluster(
     check_room(folder)
     workers = workers or min(os.cpu_count() or 1, 4)
     limit = memory_limit if memory_limit is not None else "auto"
-    with embedded():
+    with embedded(), ExitStack() as closed:
         try:
-            with quiet_start():
+            with quiet_start(), uninterrupted():
                 cluster = LocalCluster(
                     n_workers=workers,
                     threads_per_worker=threads,
@@ -599,9 +599,10 @@ def local_cluster(
                     silence_logs=logging.ERROR,
                     worker_class=Nanny,
                 )
+                closed.enter_context(cluster)
         except RuntimeError as error:  # of Dask, around the cause
             raise JobError(f"workers could not be started on this machine: {error.__cause__ or error}") from error
-        with cluster, Client(cluster) as client:
+        with Client(cluster) as client:
             client.run(end_sooner)
             if tell is not None:
                 once = cache(tell)

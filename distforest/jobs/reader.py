@@ -97,11 +97,22 @@ def text(words: str, end: str = "") -> Rule:
 
     def plain(value: object) -> str:
         # Control characters and lone surrogates name no file and no bucket, and would spoil every log.
-        if isinstance(value, str) and value.strip() and value.isprintable() and value.endswith(end):
+        if (
+            isinstance(value, str)
+            and value.strip()
+            and value.isprintable()
+            and value.endswith(end)
+            and not homed(value)
+        ):
             return str(value)
         raise ValueError
 
     return Rule(words, plain, {"type": "string", "pattern": f"{re.escape(end)}$" if end else r"\S"})
+
+
+def homed(value: object) -> bool:
+    """Whether a text begins with the sign that stands for the home folder in a shell, and nowhere else."""
+    return isinstance(value, str) and value.startswith("~/")
 
 
 def _whole(value: object, low: int, high: int) -> int:
@@ -228,7 +239,8 @@ class Reader:
                 try:
                     plain[key.name] = key.rule.plain(value)
                 except (ValueError, OverflowError):
-                    self.fault((*place, key.name), f"must be {key.rule.words}, found {shown(value)}")
+                    cure = "; only a shell reads ~ as the home folder, so write that out" if homed(value) else ""
+                    self.fault((*place, key.name), f"must be {key.rule.words}, found {shown(value)}{cure}")
             elif given is not None:
                 self.fault((*place, key.name), f"is missing; it must be {key.rule.words}")
         return plain
@@ -297,11 +309,28 @@ def read_toml(source: str | os.PathLike[str]) -> tuple[dict[str, object], dict[P
         line = int(at[1]) if at else content.count("\n") + 1
         what = f"is not TOML: {fault}" + (f" (column {at[2]})" if at else "")
         told = content.splitlines()[line - 1 : line]
-        if at and told and re.match(r"(None|null|nil)\b", told[0][int(at[2]) - 1 :]):
-            what += "; TOML has no None: leave the key out"
+        if at and told and fault == "Invalid value":
+            what += _cure_of_value(told[0][int(at[2]) - 1 :])
+        if "Unescaped" in fault:
+            what += "; put paths with backslashes in single quotes, or write /"
         raise SpecError([sentence((), line, what)]) from None
     except (ValueError, RecursionError) as error:
         raise SpecError([sentence((), 0, f"is not TOML that can be read: {error}")]) from None
+
+
+def _cure_of_value(text: str) -> str:
+    """What to write for what stands where TOML expects a value; "" if nobody knows.
+
+    Examples
+    --------
+    >>> _cure_of_value("True"), _cure_of_value("smerf # the method"), _cure_of_value("3.")
+    ('; write true in lower case', '; put words in quotes', '')
+    """
+    if re.match(r"(None|none|null|nil)\b", text):
+        return '; TOML has no None: leave the key out, or write "none"'
+    if found := re.match(r"(True|False|TRUE|FALSE)\b", text):
+        return f"; write {found[0].lower()} in lower case"
+    return "; put words in quotes" if re.match(r"[A-Za-z~./]", text) else ""
 
 
 def _start(path: Path) -> bytes:

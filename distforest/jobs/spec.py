@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter, Value, complete, faults
-from distforest.jobs.input_keys import ADDRESS, FURTHER_ADDRESSES, INPUTS, LISTED, WEIGHT, InputKeys, Kind
+from distforest.jobs.input_keys import ADDRESS, FURTHER_ADDRESSES, INPUTS, LISTED, WEIGHT, Kind
 from distforest.jobs.reader import (
     FLAG,
     LARGEST_INTEGER,
@@ -197,6 +197,26 @@ class Run:
 RUN_KEYS = tuple(Key(f.name, f.metadata["rule"], f.default) for f in dataclasses.fields(Run))
 
 
+def elsewhere(own: str, method: str | None) -> dict[str, str]:
+    """What to write for a key that stands in the table ``own``, "" for the top, but belongs in another one.
+
+    Examples
+    --------
+    >>> told = elsewhere("run", "smerf")
+    >>> told["seed"], told["max_depth"], "workers" in told
+    ('it stands before the tables', 'it belongs in [params]', False)
+    """
+    methods = INPUTS if method is None else [method]
+    names = {
+        "": [key.name for key in FIT_HEAD],
+        "input": [name for each in methods for name in INPUTS[each].names],
+        "params": [row.name for each in methods for row in METHODS[each].parameters],
+        "run": [key.name for key in RUN_KEYS],
+    }
+    place = {table: f"it belongs in [{table}]" if table else "it stands before the tables" for table in names}
+    return {name: place[table] for table in names if table != own for name in names[table]}
+
+
 @dataclass(frozen=True)
 class Spec:
     """A fit job, complete with its defaults. Made by `from_toml`, `from_json` or `from_dict`, which check it.
@@ -349,18 +369,22 @@ def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
     """Make a spec of a parsed table; raises SpecError with all its faults."""
     _check_format(table, lines)
     reader = Reader(lines)
-    top = reader.table((), table, [*(key.name for key in FIT_HEAD), *SPEC_TABLES], OF_TUNING)
+    meant = _meant(table.get("method")) if isinstance(table, Mapping) else None
+    top = reader.table(
+        (), table, [*(key.name for key in FIT_HEAD), *SPEC_TABLES], {**elsewhere("", meant), **OF_TUNING}
+    )
     if top is None:
         raise reader.error()
     head = reader.values((), top, FIT_HEAD)
     found, params = Input({}, {}), dict[str, Value]()
-    if (method := head["method"] or _meant(top.get("method"))) is not None:
-        found, given = _input(reader, INPUTS[method], top.get("input", NOT_GIVEN)), top.get("params", {})
-        params = _with_feature_weights(reader, _params(reader, METHODS[method].parameters, given), found, given)
+    if (method := head["method"] or meant) is not None:
+        found, given = _input(reader, method, top.get("input", NOT_GIVEN)), top.get("params", {})
+        params = _with_feature_weights(reader, _params(reader, method, given), found, given)
         _check_pairs(reader, found)
     else:
         _check_keys_of_any(reader, top)
-    run = reader.values(("run",), reader.table(("run",), top.get("run", {}), [key.name for key in RUN_KEYS]), RUN_KEYS)
+    given = reader.table(("run",), top.get("run", {}), [key.name for key in RUN_KEYS], elsewhere("run", method))
+    run = reader.values(("run",), given, RUN_KEYS)
     _check_apart(reader, head["output"], found)
     if reader.found_faults:
         raise reader.error()
@@ -375,12 +399,10 @@ def _meant(word: object) -> str | None:
 
 def _check_keys_of_any(reader: Reader, top: Mapping[str, object]) -> None:
     """Note the keys of inputs and parameters that no method has, where the method is not known."""
-    keys = [
-        name for own in INPUTS.values() for group in (*own.addresses, own.optional, own.relations) for name in group
-    ]
-    reader.table(("input",), top.get("input", NOT_GIVEN), list(dict.fromkeys(keys)))
+    keys = [name for own in INPUTS.values() for name in own.names]
+    reader.table(("input",), top.get("input", NOT_GIVEN), list(dict.fromkeys(keys)), elsewhere("input", None))
     rows = [row.name for method in INPUTS for row in METHODS[method].parameters]
-    reader.table(("params",), top.get("params", {}), list(dict.fromkeys(rows)))
+    reader.table(("params",), top.get("params", {}), list(dict.fromkeys(rows)), elsewhere("params", None))
 
 
 def _check_format(table: object, lines: Mapping[Place, int]) -> None:
@@ -393,10 +415,10 @@ def _check_format(table: object, lines: Mapping[Place, int]) -> None:
         raise reader.error()
 
 
-def _input(reader: Reader, asked: InputKeys, value: object) -> Input:
+def _input(reader: Reader, method: str, value: object) -> Input:
     """Read ``[input]`` by the keys of a method."""
-    names = [name for group in asked.addresses for name in group]
-    given = reader.table(("input",), value, [*names, *asked.optional, *asked.relations], asked.cures)
+    asked = INPUTS[method]
+    given = reader.table(("input",), value, asked.names, {**elsewhere("input", method), **asked.cures})
     if given is None:
         return Input({}, {})
     keys = []
@@ -454,13 +476,13 @@ def read_relation(reader: Reader, place: Place, value: object, kinds: tuple[Kind
     return Relation(options.pop("kind"), options.pop(kind.address), options)
 
 
-def _params(reader: Reader, parameters: tuple[Parameter, ...], value: object) -> dict[str, Value]:
+def _params(reader: Reader, method: str, value: object) -> dict[str, Value]:
     """Read ``[params]``, complete with their defaults."""
     place = ("params",)
     given = reader.mapping(place, value, "a table of parameters")
     if given is None:
         return {}
-    rows = {row.name: row for row in parameters}
+    rows = {row.name: row for row in METHODS[method].parameters}
     known: dict[str, Value] = {}
     for name, held in given.items():
         try:
@@ -468,12 +490,24 @@ def _params(reader: Reader, parameters: tuple[Parameter, ...], value: object) ->
                 parameter_value(rows[name], held) if name in rows else None
             )
         except (ValueError, OverflowError):
-            reader.fault((*place, name), f"must be {rows[name].allowed()}, found {shown(held)}")
-    found = faults(rows.values(), known)
+            reader.fault((*place, name), in_words_of_toml(f"must be {rows[name].allowed()}, found {shown(held)}"))
+    found, cures = faults(rows.values(), known), {**elsewhere("params", method), **OF_ESTIMATORS}
     for name, what in found.items():
-        cure = f"; {OF_ESTIMATORS[name]}" if name in OF_ESTIMATORS else ""
-        reader.fault((*place, name), what.removeprefix(f"{name} ") + cure)
+        cure = f"; {cures[name]}" if name in cures and name not in rows else ""
+        reader.fault((*place, name), in_words_of_toml(what.removeprefix(f"{name} ")) + cure)
     return {} if found else complete(rows.values(), known)
+
+
+def in_words_of_toml(fault: str) -> str:
+    """Write None, True and False of what is allowed as TOML has them; what was found stays as it is.
+
+    Examples
+    --------
+    >>> in_words_of_toml("must be an integer >= 1 or None, found 'None'")
+    "must be an integer >= 1 or 'none', found 'None'"
+    """
+    allowed, found, given = fault.partition(", found ")
+    return allowed.replace("None", repr(NONE)).replace("True or False", "true or false") + found + given
 
 
 def _with_feature_weights(reader: Reader, params: dict[str, Value], found: Input, given: object) -> dict[str, Value]:

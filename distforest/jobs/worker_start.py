@@ -14,8 +14,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
+import threading
 import warnings
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
@@ -27,8 +29,9 @@ import distributed.utils
 from distforest.errors import JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+    from types import FrameType
 
 BUSY = "Creating scratch directories is taking a surprisingly long time"
 """The beginning of a warning by Dask after one second. It blames a network file system and suggests a setting that this
@@ -153,3 +156,32 @@ def quiet_start() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", BUSY, UserWarning)
         yield
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold a signal back until the end of the block, in the main thread: what is half started cannot be closed.
+
+    It is handed to its handler then, which raises. A second signal is handed on at once. Signals without a handler of
+    Python's are not touched.
+    """
+    held: list[int] = []
+    before: dict[int, Callable[[int, FrameType | None], object]] = {}
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        if held:
+            before[number](number, frame)
+        held.append(number)
+
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before.update({int(number): handler for number, handler in handlers.items() if callable(handler)})
+    for number in before:
+        signal.signal(number, hold)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held:
+            before[held[0]](held[0], None)

@@ -17,12 +17,14 @@ from tornado.template import Loader
 from distforest.amounts import counted, in_bytes
 from distforest.errors import InputError
 from distforest.estimators.loading import load
+from distforest.estimators.smerf import SMERF
 from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.grids import ScoredGrid
 from distforest.evaluation.roc import ROC
 from distforest.forest import scoring
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
+from distforest.forest.taught_truth import check_own_distances
 from distforest.pictures.closeness import closeness_of_some
 from distforest.pictures.clusters import clustered
 from distforest.pictures.importances import importances_of, reads_features
@@ -108,11 +110,12 @@ def report_page(
     ArtifactError
         There is no sealed forest, or it is damaged.
     InputError
-        The truth is of another kind or length, or no row is out of bag.
+        The truth is of another kind or length, or labels or targets in another order than the forest was taught; or no
+        row is out of bag.
     """
     estimator: Any = load(address)
     forest: Forest = estimator.forest_
-    known = None if truth is None else _truth(forest, truth)
+    known = None if truth is None else _truth(estimator, truth)
     sections = [
         _data(forest),
         ReportSection("Parameters", facts=_parameters(forest)),
@@ -142,12 +145,17 @@ def report_page(
     return page.decode(), forest
 
 
-def _truth(forest: Forest, given: object) -> Truth:
+def _truth(estimator: Any, given: object) -> Truth:
     """Read a truth as the forest has learned; labels if it was taught pairs or nothing."""
+    forest: Forest = estimator.forest_
     learned = forest.meaning.leaf.learned
     if learned in (TruthKind.LINKS, TruthKind.NOTHING):
         return _labels(forest, given)
-    return scoring.truth_as_learned(forest, given)
+    truth = scoring.truth_as_learned(forest, given)
+    told_whole = truth.kind == learned and learned in (TruthKind.LABELS, TruthKind.TARGETS)
+    if isinstance(estimator, SMERF) and told_whole and len(truth.values) == forest.n_training:
+        check_own_distances(forest, truth, "truth")  # other rows, or another order, would be judged like any others
+    return truth
 
 
 def _labels(forest: Forest, given: object) -> Truth:

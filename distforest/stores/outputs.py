@@ -153,6 +153,18 @@ def check_place(output: str) -> None:
         )
 
 
+def told_of_output(output: str, kind: str) -> tuple[str, ...]:
+    """Warnings of a local output that its job will refuse: it has no folder, or what is there is never replaced."""
+    if "://" in real_address(output):
+        return ()
+    try:
+        check_place(output)
+        check_kind(output, kind)
+    except InputError as error:
+        return (str(error),)
+    return ()
+
+
 def in_the_way(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
     """Addresses, by name, that an output equals, contains or lies in; links are followed.
 

@@ -97,7 +97,11 @@ def test_what_cannot_be_split_is_refused(home: Path) -> None:
     write_array("s.zarr", "X", (60, 3), square.dtype, [square[:, :3]])
     write_array("s.zarr", "Z", square.shape, square.dtype, [square])
     for source, division, told in (
-        ("few.csv", Division(0.5, stratify="kind"), "the 3 rows, by 'kind' cannot be split: The least populated class"),
+        (
+            "few.csv",
+            Division(0.5, stratify="kind"),
+            "the 3 rows, by 'kind' cannot be split: 1 of 2 values is that of a single row",
+        ),
         ("holes.csv", Division(0.5, group="kind"), r"holes.csv: row 1 \(line 3\), column 'kind': a value was expected"),
         ("t.csv", Division(0.5, stratify="kinds"), "stratify column 'kinds' was expected, .* did you mean 'kind'"),
         ("absent.csv", Division(0.5), "absent.csv: a file was expected, found none"),

@@ -14,7 +14,7 @@ import pytest
 from distforest import RFD, SMERF
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.files.ids import told_of_named_order, told_of_square_order
+from distforest.sources.files.ids import told_of_named_order, told_of_named_pairs, told_of_square_order
 from distforest.sources.files.ingest import ingest
 
 N = 40
@@ -115,3 +115,29 @@ def test_a_fit_to_addresses_tells_it_too() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         SMERF(**few).fit(f"{one}/X", f"{one}/y", f"{one}/weights")
+
+
+@pytest.mark.parametrize("names", [TEXTS, NUMBERS], ids=["texts", "numbers"])
+def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_told(names: Sequence[Any]) -> None:
+    one, other = (ingested(name, rows) for name, rows in (("a", table(names)), ("b", table(names).iloc[TURNED])))
+    fewer = ingested("c", table(names).iloc[:-1])
+    i, j = np.triu_indices(N, 1)
+    apart = np.abs(VALUES[i, 0] - VALUES[j, 0])
+    frame = pd.DataFrame({"i": np.array(names)[i], "j": np.array(names)[j], "apart": apart, "alike": apart < 1})
+    frame.to_csv("pairs.csv", index=False)
+    ingest("pairs.csv", "links.zarr", pairs=["i", "j"], rows=one, label="alike", drop=["apart"])
+    ingest("pairs.csv", "apart.zarr", pairs=["i", "j"], rows=one, value="apart", drop=["alike"])
+    links, apart_at = (
+        {"pairs": "links.zarr/pairs", "similar": "links.zarr/y"},
+        {"kind": "observed", "matrix": "apart.zarr"},
+    )
+    for method, truth, at in (("rfd", links, "links.zarr/pairs"), ("smerf", {"distances": apart_at}, "apart.zarr")):
+        for features, is_told in ((one, False), (other, True)):
+            spec = {"format": 1, "method": method, "output": "f.zarr", "input": {"features": f"{features}/X", **truth}}
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                stage_inputs(Spec.from_dict(spec), "job")
+            found = [str(own.message) for own in told if "another order" in str(own.message)]
+            order = f"{at} numbers the rows of a table in another order than b.zarr/X, by their names; "
+            assert found == ([f"{order}`distforest ingest --rows b.zarr/X` numbers these"] if is_told else [])
+    assert told_of_named_pairs("links.zarr/pairs", [f"{fewer}/X"]) == ""

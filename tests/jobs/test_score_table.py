@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -171,6 +172,35 @@ def test_pairs_may_have_further_columns_which_are_told(home: Path) -> None:
     np.testing.assert_array_equal(found[["left_row", "right_row"]], numbers)
 
 
+@pytest.mark.parametrize(
+    ("index", "suffix", "told"),
+    [
+        (pd.Index(range(3), name="id"), "parquet", None),
+        (None, "csv", None),
+        (
+            pd.Index(["p", "q", "r"], name="id"),
+            "parquet",
+            "the index, 'id' of the data frame, is not read, .*`id='id'`",
+        ),
+        (pd.Index(["p", "q", "r"]), "csv", "the index, the first column, is not read, and answers number .*`id=''`"),
+        (
+            pd.MultiIndex.from_arrays([[1, 1, 2], [4, 5, 6]], names=["a", "b"]),
+            "parquet",
+            "'a', 'b' .* one of these columns",
+        ),
+    ],
+)
+def test_an_index_that_answers_do_not_keep_is_told(
+    index: pd.Index | None, suffix: str, told: str | None, home: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    rows = NEW[:3].reset_index(drop=True) if index is None else NEW[:3].set_index(index)
+    getattr(rows, f"to_{suffix}")(home / f"indexed.{suffix}")
+    _table(f"indexed.{suffix}", "predict")
+    found = [str(own.message) for own in recwarn if "the index" in str(own.message)]
+    assert len(found) == (told is not None)
+    assert told is None or re.search(told, found[0])
+
+
 HEAD = "size,colour,seen,ok"
 GOOD = "1.5,red,2024-02-01,true"
 
@@ -180,7 +210,11 @@ GOOD = "1.5,red,2024-02-01,true"
     [
         ("", "a csv file with rows was expected, found an empty file"),
         (f"{HEAD}\n", "rows were expected, found none below the first"),
-        ("size,colour,ok\n1.5,red,true\n", "found none named 'seen'; add what is missing"),
+        ("size,colour,ok\n1.5,red,true\n", "found none named 'seen'; add what is missing$"),
+        (
+            f"size,Colour,seen,ok\n{GOOD}\n",
+            "named 'colour'; add what is missing; 'Colour' may be 'colour' in another spelling",
+        ),
         (f"{HEAD},size\n{GOOD},2\n", "different column names were expected, found 'size' twice"),
         (f"{HEAD}\n{GOOD}\n1x,red,2024-02-01,true\n", r"row 1 \(line 3\), column 'size': a number was expected"),
         (f"{HEAD}\n{GOOD}\ninf,red,2024-02-01,true\n", r"row 1 \(line 3\), column 'size': a finite float32 number"),

@@ -329,12 +329,12 @@ ARRAY = "must be the address (path or URL) of an array, found"
         ),
         (
             {**SMERF, "params": {"bootstrap": date(2020, 1, 2)}},
-            "params.bootstrap: must be True or False, found datetime.date(2020, 1, 2)",
+            "params.bootstrap: must be true or false, found datetime.date(2020, 1, 2)",
         ),
         ({**SMERF, "params": {3: 1}}, "params.3: unknown parameter '3'"),
         (
             {**SMERF, "params": {"max_depth": 2**70}},
-            "params.max_depth: must be an integer >= 1 or None, found an integer of 71 bits",
+            "params.max_depth: must be an integer >= 1 or 'none', found an integer of 71 bits",
         ),
         ({**SMERF, "run": {"workers": 0}}, f"run.workers: {WHOLE} 0"),
         ({**SMERF, "run": {"workers": True}}, f"run.workers: {WHOLE} True"),
@@ -411,10 +411,52 @@ distances = { kind = "labels", values = "" }
         f"run.workers (line 4): {WHOLE} True",
         "params.max_dept (line 7): unknown parameter 'max_dept'; did you mean 'max_depth'?",
         "params.min_samples_leaf (line 8): must be an integer >= 1, found 0",
-        "params.max_samples (line 9): must be an integer >= 1 or a real number in (0, 1] or None, found [1]",
+        "params.max_samples (line 9): must be an integer >= 1 or a real number in (0, 1] or 'none', found [1]",
         "input.features (line 13): is missing; it must be the address (path or URL) of an array",
         f"input.note (line 14): unknown key 'note'; known here are {OF_SMERF}",
         f"input.distances.values (line 17): {ARRAY} ''",
+    )
+
+
+def test_a_key_in_another_table_is_told_where_it_belongs() -> None:
+    text = """
+format = 1
+method = "smerf"
+output = "forest.zarr"
+n_estimators = 3
+[input]
+features = "a.zarr/X"
+distances = "b.zarr/Z"
+similarity = "c.zarr/S"
+[params]
+seed = 3
+workers = 2
+n_pairs = 4
+[run]
+max_depth = 3
+"""
+    assert toml_refusal(text) == (
+        "n_estimators (line 5): unknown key 'n_estimators'; it belongs in [params]",
+        f"input.similarity (line 9): unknown key 'similarity'; known here are {OF_SMERF}",
+        "params.seed (line 11): unknown parameter 'seed'; it stands before the tables",
+        "params.workers (line 12): unknown parameter 'workers'; it belongs in [run]",
+        "params.n_pairs (line 13): unknown parameter 'n_pairs'",
+        "run.max_depth (line 15): unknown key 'max_depth'; it belongs in [params]",
+    )
+
+
+def test_a_home_folder_is_not_taken_for_a_folder_of_that_name() -> None:
+    text = """format = 1
+method = "smerf"
+output = "~/a.zarr"
+[input]
+features = "~/a.zarr/X"
+distances = "b.zarr/Z"
+"""
+    only = "only a shell reads ~ as the home folder, so write that out"
+    assert toml_refusal(text) == (
+        f"output (line 3): must be an address (path or URL) that ends in .zarr, found '~/a.zarr'; {only}",
+        f"input.features (line 5): {ARRAY} '~/a.zarr/X'; {only}",
     )
 
 
@@ -428,7 +470,7 @@ distances = { kind = "labels", values = "" }
         ("format = 1\nformat = 1\n", "spec (line 2): is not TOML: Cannot overwrite a value"),
         (
             "format = 1\n[params]\nmax_depth = None\n",
-            "spec (line 3): is not TOML: Invalid value (column 13); TOML has no None: leave the key out",
+            "spec (line 3): is not TOML: Invalid value (column 13); TOML has no None: leave the key out, or write",
         ),
         ("format = 1\n\nmethod = 'sme", 'spec (line 3): is not TOML: Expected "\'" (at end of document)'),
         ("format = 1\nx = " + "[" * 100_000, "spec: is not TOML that can be read: maximum recursion"),

@@ -244,7 +244,7 @@ def test_weights_that_say_nothing_are_refused(store: Path, tmp_path: Path, weigh
         ("weights", None, "params.feature_weights: is None, but input.feature_weights names some"),
         ("weights", "none", "params.feature_weights: is 'none', but input.feature_weights names some"),
         (None, "given", "params.feature_weights: is 'given', but input.feature_weights names none"),
-        (None, 0.5, "params.feature_weights: must be 'dependence' or 'given' or None, found 0.5"),
+        (None, 0.5, "params.feature_weights: must be 'dependence' or 'given' or 'none', found 0.5"),
     ],
 )
 def test_parameters_and_input_must_agree(

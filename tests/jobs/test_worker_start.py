@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from multiprocessing import forkserver
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 
 from distforest.errors import JobError
-from distforest.jobs import worker_start
-from distforest.jobs.worker_start import ENVIRONMENT, check_room, start_method
+from distforest.jobs import on_dask, worker_start
+from distforest.jobs.worker_start import ENVIRONMENT, check_room, start_method, uninterrupted
 from distforest.sources.arrays import write_array
 
 if TYPE_CHECKING:
@@ -127,3 +128,40 @@ def test_a_folder_that_takes_no_files_is_told_before_workers_start(tmp_path: Pat
     (tmp_path / "a file").touch()
     with pytest.raises(JobError, match=r"^workers could not be started on this machine: .*a file"):
         check_room(tmp_path / "a file" / "in it")
+
+
+def test_a_signal_while_workers_start_comes_when_they_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = []
+
+    class Started:
+        def __init__(self, **_: object) -> None:
+            signal.raise_signal(signal.SIGINT)
+            ends.append("started")
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
+            ends.append("closed")
+
+    monkeypatch.setattr(on_dask, "LocalCluster", Started)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), on_dask.local_cluster(1):
+        ends.append("used")
+    assert ends == ["started", "closed"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_signal_is_not_held_back() -> None:
+    seen = []
+
+    def interrupted() -> None:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            seen.append("first")
+            signal.raise_signal(signal.SIGINT)
+            seen.append("second")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert seen == ["first"]

@@ -218,11 +218,19 @@ def test_what_is_refused(home, tmp_path):
     assert run("report", forest, tmp_path / "a.html", "--overwrite")[0] == 0
     assert (tmp_path / "a.html").read_text() != "mine"
     assert run("report", tmp_path / "none.zarr", tmp_path / "b.html")[0] == 7
+    code, _, err = run("report", "mistyped", tmp_path / "b.html")
+    assert (code, "mistyped is no address of a forest, so it is read as the ID of a job: no scheduler" in err) == (
+        2,
+        True,
+    )
     code, _, err = run("report", home / "targets.zarr", tmp_path / "b.html", "--truth", home / "in.zarr/X")
     assert code == 2
     assert not (tmp_path / "b.html").exists()
     with pytest.raises(InputError, match="truth: one for each of 40 training rows was expected, found 2"):
         report_page(str(forest), truth=[0, 1])
+    other = np.random.default_rng(0).permutation(np.repeat([0, 1], 20))
+    with pytest.raises(InputError, match="truth: what the forest was taught was expected, as in the fit, found"):
+        report_page(str(forest), truth=other)
 
 
 @pytest.mark.parametrize("name", ["urerf", "rfd"])

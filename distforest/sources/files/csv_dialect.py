@@ -29,6 +29,18 @@ MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM
 """Encodings by the mark with which a file of text may begin."""
 
 
+OTHER_FILES = {
+    b"PK\x03\x04": "a zip archive, as of a spreadsheet .xlsx; save its table as csv, or unpack it",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet .xls; save it as csv",
+    b"\x1f\x8b": "what gzip has packed; call it .csv.gz",
+    b"PAR1": "Parquet; give `format='parquet'`",
+}
+"""What is no text, by its first bytes, and what to do."""
+
+OF_EXCEL = re.compile(r"sep=(.)[\r\n]")
+"""A first line by which Excel is told the separator."""
+
+
 @dataclass(frozen=True)
 class Dialect:
     """What separates and encloses cells, how characters are encoded, and how many lines stand above the table."""
@@ -49,13 +61,18 @@ class Dialect:
             raise InputError(f"quote must be one of {', '.join(map(repr, QUOTES))}, found {quote!r}")
         given = usual if separator is None else separator_of(separator)
         above = 0 if skip_rows is None else whole("skip_rows", skip_rows, 0)
-        return cls(given, QUOTES['"' if quote is None else quote], _encoding_of(path, encoding), above)
+        spelled = _encoding_of(path, encoding)
+        if not above:
+            _check_first_line(path, spelled)
+        return cls(given, QUOTES['"' if quote is None else quote], spelled, above)
 
 
 def _encoding_of(path: str, option: str | None) -> str:
     """The encoding by the mark at the beginning of a file, or else as asked, or UTF-8."""
     with text_bytes(path) as file:
         start = file.read(4)
+    if found := next((found for mark, found in OTHER_FILES.items() if start.startswith(mark)), None):
+        raise InputError(f"{path}: a csv file was expected, found {found}")
     marked = next((encoding for mark, encoding in MARKS.items() if start.startswith(mark)), None)
     try:
         asked = codecs.lookup(option).name if option is not None else "utf-8"
@@ -66,6 +83,16 @@ def _encoding_of(path: str, option: str | None) -> str:
     if option is not None and not asked.startswith(marked[:5]):
         raise InputError(f"{path}: text in {option} was expected, found the mark of {marked}; leave `encoding` out")
     return marked
+
+
+def _check_first_line(path: str, encoding: str) -> None:
+    """Refuse a first line that tells Excel the separator, and is no row; raises InputError."""
+    with text_bytes(path) as file:
+        start = file.read(16).decode(encoding, "ignore")
+    if found := OF_EXCEL.match(start):
+        word = "tab" if found[1] == "\t" else found[1]
+        line = f"found {start[:5]!r}, which tells Excel what separates cells"
+        raise InputError(f"{path}: line 1: a row was expected, {line}; give `separator={word!r}` and `skip_rows=1`")
 
 
 def separator_of(option: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,9 @@ IDS = "ids"
 
 OBJECTS = "objects"
 """The array of a group that holds the objects, texts, of which a function tells the similarity."""
+
+NAMED_ROWS = "named"
+"""The attribute of pairs that says by which names they number rows."""
 
 TEXT_ENCODING = "encoding"
 """The attribute of an array of names that are texts."""
@@ -202,6 +206,55 @@ def told_of_named_order(addresses: Sequence[str]) -> str:
             one, another = (_text(found[place]) for found in (own, names))
             told = f"row {place} of {address} is named {one!r} and of {other} {another!r}"
             return f"{told}, but they are taken for the same row; ingest both from tables in one order"
+    return ""
+
+
+def order_of_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """An attribute of pairs that were named: by which names, in which order, their numbers count rows.
+
+    Examples
+    --------
+    >>> one, other = (order_of_names(names)["named"] for names in (["fern", "moss"], ["moss", "fern"]))
+    >>> one["order"] == other["order"], one["names"] == other["names"]
+    (False, True)
+    """
+    digests = {what: sha256("\0".join(own).encode()) for what, own in (("order", names), ("names", sorted(names)))}
+    return {NAMED_ROWS: {what: digest.hexdigest() for what, digest in digests.items()}}
+
+
+def told_of_named_pairs(pairs: str, rows: Sequence[str]) -> str:
+    r"""Where pairs, or a matrix of measured pairs, number the rows of others by their names in another order; else "".
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from distforest.sources.files.ingest import ingest
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, rows in (("new", "fern,1\nmoss,3"), ("old", "moss,3\nfern,1")):
+    ...         _ = Path(folder, f"{name}.csv").write_text(f"plant,height\n{rows}\n")
+    ...         _ = ingest(f"{folder}/{name}.csv", f"{folder}/{name}.zarr", id="plant")
+    ...     _ = Path(folder, "pairs.csv").write_text("i,j\nfern,moss\n")
+    ...     _ = ingest(f"{folder}/pairs.csv", f"{folder}/pairs.zarr", pairs=["i", "j"], rows=f"{folder}/old.zarr")
+    ...     pairs, rows = f"{folder}/pairs.zarr/pairs", [[f"{folder}/{name}.zarr/X"] for name in ("old", "new")]
+    ...     told = [told_of_named_pairs(pairs, own) for own in rows]
+    >>> told[0], told[1].split(" ", 1)[1].replace(folder, "")
+    ('', 'numbers the rows of a table in another order than /new.zarr/X, by their names; `distforest ingest --rows
+    /new.zarr/X` numbers these')
+    """
+    group, _, name = pairs.rstrip("/").rpartition("/")
+    is_array = bool(group) and name in _arrays_in(group)
+    named = (open_array(pairs).attrs if is_array else attributes_of(pairs)).get(NAMED_ROWS)
+    if not isinstance(named, dict):
+        return ""
+    for address in rows:
+        found = _names_beside(address)
+        if found is None:
+            continue
+        own = order_of_names([_text(name) for name in found])[NAMED_ROWS]
+        if own["names"] == named.get("names") and own["order"] != named.get("order"):
+            order = f"numbers the rows of a table in another order than {address}, by their names"
+            return f"{pairs} {order}; `distforest ingest --rows {address}` numbers these"
     return ""
 
 

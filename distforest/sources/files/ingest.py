@@ -338,12 +338,12 @@ def _read_measured(
 ) -> tuple[list[PlannedArray], dict[str, object]]:
     """The three arrays of the matrix of measured pairs, and the attribute by which they are recognised."""
     assert roles.value is not None  # noqa: S101  (the caller has looked)
-    pairs, n_rows = pairs_of_rows_at(table, roles.pairs, rows)
+    pairs, n_rows, order = pairs_of_rows_at(table, roles.pairs, rows, are_measured=True)
     values = numbers_in(table, "value", table.columns[roles.value], cells, with_missing=True)
     matrix = matrix_of_measured(table, pairs, values, n_rows)
     arrays, attributes = csr_arrays(matrix)
     first, *others = (_held(name, part) for name, part in arrays.items())
-    return [replace(first, warning=roles.told), *others], attributes
+    return [replace(first, warning=roles.told), *others], {**attributes, **order}
 
 
 def _held(name: str, values: np.ndarray) -> PlannedArray:

@@ -14,7 +14,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
-from distforest.sources.files.cells import is_text
+from distforest.sources.files.cells import is_text, texts_of
 from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
@@ -148,8 +148,24 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     cells = options.text.cells_of(table)
     found = _with_units(schema, table, positions, cells)
     told += tuple(filter(None, [_told_of_units(schema, found, table, positions)]))
+    told += _told_of_index(table, {*kept, *dropped}) if id_at is None else ()
     own = tuple(dict.fromkeys(place for place in kept if place != id_at))
     return TableQueries(table, positions, found, cells, id_at, own, told)
+
+
+def _told_of_index(table: Table, named: set[int]) -> tuple[str, ...]:
+    """A warning of an index that names the rows while answers number them; none if it numbers them, too."""
+    index = [place for place, name in enumerate(table.columns) if name in table.index]
+    if not index or named & set(index):
+        return ()
+    first = next(iter(table.batches(index[:1])), [pa.array([], pa.string())])[0]
+    if texts_of(first).to_pylist() == [str(number) for number in range(len(first))]:
+        return ()
+    listed = ", ".join(quoted(table.columns[place]) for place in index)
+    what = f"{listed} of the data frame" if any(table.columns[place] for place in index) else "the first column"
+    one = f"`id={quoted(table.columns[index[0]])}`" if len(index) == 1 else "one of these columns as `id`"
+    cure = f"give {one} to keep the names"
+    return (f"the index, {what}, is not read, and answers number the rows from 0; {cure}",)
 
 
 def open_objects(source: str, options: QueryOptions) -> TableQueries:

@@ -12,7 +12,7 @@ from distforest.sources.files.bounds import quoted
 from distforest.sources.schema import COLUMNS_TOLD
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from distforest.sources.files.tables import Table
 
@@ -87,10 +87,6 @@ class Roles:
         pairs = _of_pairs(table, options, taken)
         if options.value is not None:
             _check_measured(options)
-        index = [table.columns.index(name) for name in table.index]
-        unnamed = _told_of_index(table, [position for position in index if position not in taken], options)
-        if unnamed is not None and found["id"] is None:
-            found["id"] = unnamed
         left_out = {position_of(table, "drop", name) for name in each_name(table, options.drop)}
         asked = (
             None
@@ -98,11 +94,17 @@ class Roles:
             else [position_of(table, "columns", n) for n in each_name(table, options.columns)]
         )
         for option, positions in (("drop", left_out), ("columns", asked or ())):
-            if twice := next((position for position in positions if position in taken), None):
+            twice = next((position for position in positions if position in taken), None)
+            if twice is not None:
                 name, role = quoted(table.columns[twice]), taken[twice]
                 raise InputError(
                     f"{table.path}: {name} is the `{role}`, found it in `{option}`; take it from one of them"
                 )
+        index = [table.columns.index(name) for name in table.index]
+        free = [position for position in index if position not in {*taken, *(asked or ())}]
+        unnamed = _told_of_index(table, free, left_out, is_named=options.id is not None)
+        if unnamed is not None and found["id"] is None:
+            found["id"] = unnamed
         others = {*taken, *left_out, *([] if asked else index)}
         chosen = asked or (() if pairs else range(len(table.columns)))
         features = tuple(dict.fromkeys(position for position in chosen if position not in others))
@@ -160,23 +162,32 @@ def _check_measured(options: RoleOptions) -> None:
         raise InputError(f"`value` makes a matrix of measured pairs, found {found} beside it; leave that out")
 
 
-def _told_of_index(table: Table, index: list[int], options: RoleOptions) -> int | None:
-    """The position of the one column that names the rows if no option says so; told."""
-    if len(index) > 1 and options.id is None:
-        found = ", ".join(quoted(table.columns[position]) for position in index)
+def _told_of_index(table: Table, index: Sequence[int], left_out: Container[int], is_named: bool) -> int | None:
+    """The position of the one column of the index that names the rows if no option says so; told."""
+    kept = [position for position in index if position not in left_out]
+    if len(kept) > 1 and not is_named:
+        found = ", ".join(quoted(table.columns[position]) for position in kept)
         raise InputError(
             f"{table.path}: one column that names the rows was expected, found {found}; give `id` or `drop`"
         )
-    if not index or (options.columns and table.columns[index[0]] in options.columns):
+    if not index:
         return None
-    name = table.columns[index[0]]
-    what = "the first column has no name, as of a data frame's index," if not name else f"{quoted(name)} was the index"
-    what += "" if not name else " of the data frame,"
-    if options.id is not None or name in options.drop:
-        warn_caller(f"{table.path}: {what} and is left out")
+    if is_named or not kept:
+        warn_caller(f"{table.path}: {_what_was_index(table, index)} left out")
         return None
-    warn_caller(f"{table.path}: {what} and is read as the names of the rows; give `drop` to leave it out")
-    return index[0]
+    warn_caller(
+        f"{table.path}: {_what_was_index(table, kept)} read as the names of the rows; give `drop` to leave it out"
+    )
+    return kept[0]
+
+
+def _what_was_index(table: Table, index: Sequence[int]) -> str:
+    """The columns that were an index, as the subject of a sentence."""
+    names = [table.columns[position] for position in index]
+    if names == [""]:
+        return "the first column has no name, as of a data frame's index, and is"
+    listed = ", ".join(map(quoted, names))
+    return f"{listed} {'was' if len(names) == 1 else 'were'} the index of the data frame, and {are(len(names))}"
 
 
 def each_name(table: Table, names: Sequence[str]) -> list[str]:

@@ -336,6 +336,10 @@ class _Decision:
         if only in ("date", "zoned date"):
             return self._of_dates(dtype, only == "zoned date" or bool(arrow.is_timestamp(kind) and kind.tz))
         self._told_of_numbers()
+        if only == "number" and self.name in getattr(self.table, "categoricals", ()):
+            found = "was a categorical of a data frame, and its numbers are read as amounts"
+            cure = f"give `categorical={quoted(self.name)}` if they are codes"
+            warn_caller(f"{self.table.path}: column {quoted(self.name)} {found}; {cure}")
         kind = ColumnKind.BOOLEAN if only == "boolean" else ColumnKind.NUMBER
         return FeatureColumn(self.name, kind, dtype, unit=next(iter(own.units), ""))
 
@@ -564,8 +568,8 @@ def _summary(column: FeatureColumn, own: _Seen) -> ColumnSummary:
         contents = f"{first} to {last}"
     elif column.kind == ColumnKind.BOOLEAN:
         contents = "false, true"
-    elif np.isfinite(own.low):
-        contents = f"{own.low:.10g} to {own.high:.10g} {column.unit}".rstrip()
+    elif np.isfinite(own.low):  # + 0.0 makes 0 of -0
+        contents = f"{own.low + 0.0:.10g} to {own.high + 0.0:.10g} {column.unit}".rstrip()
     return ColumnSummary(column.name, "feature", str(column.kind), own.n_missing, contents, tuple(own.first))
 
 

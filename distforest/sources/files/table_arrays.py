@@ -30,6 +30,7 @@ from distforest.sources.files.ids import (
     TEXT_ENCODING,
     WHOLE,
     ids_beside,
+    order_of_names,
     packed_names,
     rows_of_ids,
 )
@@ -153,18 +154,18 @@ def _features_of(table: Table, roles: Roles, cells: CellFormat, block_bytes: int
 
 def _pairs_of(table: Table, roles: Roles, rows: str | None) -> PlannedArray:
     """``pairs``: row numbers, int64 of shape (n, 2), of rows that are named or numbered in two columns."""
-    positions = roles.pairs
+    positions, order = roles.pairs, dict[str, dict[str, str]]()
     left, right = (table.columns[position] for position in positions)
     if rows is None:
         told, cure = "by number, from 0", "; if these are names, give `rows`, the address of the rows that have them"
         pairs = pairs_of_rows_in(table, positions, None, None, cure)
     else:
         address = rows_of_ids(rows)
-        pairs, n_rows = pairs_of_rows_at(table, positions, rows)
+        pairs, n_rows, order = pairs_of_rows_at(table, positions, rows)
         told = f"of {address}, {'by number, from 0' if ids_beside(address, n_rows) is None else 'by name'}"
     if roles.label is not None:
         _refuse_own_links(table, positions)
-    attributes = {"columns": [left, right], "rows": told}
+    attributes: dict[str, JSON] = {"columns": [left, right], "rows": told, **order}
     return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], attributes, roles.told)
 
 
@@ -181,13 +182,28 @@ def _refuse_own_links(table: Table, positions: Sequence[int]) -> None:
         first += len(left)
 
 
-def pairs_of_rows_at(table: Table, positions: Sequence[int], rows: str) -> tuple[NDArray[np.int64], int]:
-    """Pairs of the rows at an address, by their names if they have any, and how many rows there are."""
+def pairs_of_rows_at(
+    table: Table, positions: Sequence[int], rows: str, are_measured: bool = False
+) -> tuple[NDArray[np.int64], int, dict[str, dict[str, str]]]:
+    """Pairs of the rows at an address, by their names if they have any, how many rows there are, and `order_of_names`.
+
+    Pairs that ``are_measured`` need ``rows`` in any case.
+    """
     address = rows_of_ids(rows)
     n_rows = int(open_matrix(address).shape[0])
     numbers = numbers_of_rows(address, n_rows, address)
-    cure = "" if numbers is None else "; correct it, or leave its row out; leave `rows` out if these are numbers"
-    return pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}"), n_rows
+    cure = (
+        ""
+        if numbers is None
+        else "; correct it, or leave its row out; "
+        + (
+            "if these are numbers, give `rows` without names, as of the same table without `id`"
+            if are_measured
+            else "leave `rows` out if these are numbers"
+        )
+    )
+    pairs = pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}")
+    return pairs, n_rows, {} if numbers is None else order_of_names([*numbers])
 
 
 def feature_blocks(

@@ -15,6 +15,7 @@ from distforest.sources.files.csv_dialect import Dialect
 from distforest.sources.files.csv_table import CsvTable
 from distforest.sources.files.roles import position_of
 from distforest.sources.schema import is_unit
+from distforest.stores.outputs import OF_ZARR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,16 @@ TABLES = ("csv", "parquet", "arrow")
 
 OTHER_PACKED = (".zst", ".zip", ".7z", ".tar")
 """Suffixes of packed files that nobody unpacks here."""
+
+
+OTHER_FORMATS = {
+    **dict.fromkeys((".txt", ".dat", ".data", ".asc"), "if it is a table of text, give `format='csv'`"),
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), "save it as csv"),
+    **dict.fromkeys((".mat", ".h5", ".hdf5", ".nc", ".pt", ".pkl", ".pickle"), "write its arrays as .npz or Zarr"),
+    **dict.fromkeys((".json", ".jsonl", ".rds", ".rdata", ".dta", ".sas7bdat", ".db"), "write it as csv or Parquet"),
+    **dict.fromkeys(OTHER_PACKED, "unpack it"),
+}
+"""What to do with other files, by their suffixes."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +163,17 @@ def format_of(source: str, option: str | None) -> str:
     if path.is_dir() and (kind := option or kind_of_folder(source)) in ARROW_SUFFIXES.values():
         return str(kind)
     if not path.is_file():
+        if any((path / name).exists() for name in OF_ZARR):
+            raise InputError(
+                f"{source}: a file was expected, found Zarr, which jobs read as it is; name its arrays in them"
+            )
         what = "a folder without a Parquet or Arrow file" if path.is_dir() else "a pipe or a device"
         raise InputError(f"{source}: a file was expected, found {what if path.exists() else 'none'}")
     known = sorted(set(FORMATS.values()))
     kind = kind_by_suffix(path) if option is None else option
     if kind not in known:
         found = f"the suffix {path.suffix!r}" if option is None else repr(option)
-        cure = "unpack it" if path.suffix.lower() in OTHER_PACKED else "give `format`"
+        cure = OTHER_FORMATS.get(path.suffix.lower(), "give `format`") if option is None else "give another `format`"
         raise InputError(f"{source}: format must be one of {', '.join(known)}, found {found}; {cure}")
     return kind
 

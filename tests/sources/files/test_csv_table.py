@@ -209,6 +209,35 @@ def test_a_file_that_is_packed_or_of_other_bytes_is_told(refused: Refused, tmp_p
     assert "line 2: text in UTF-8 was expected, found the byte 0xf6; save" in refused(str(tmp_path / "a.csv"))
 
 
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        (b"PK\x03\x04\x14", "found a zip archive, as of a spreadsheet .xlsx; save its table as csv"),
+        (b"\xd0\xcf\x11\xe0", "found a spreadsheet .xls; save it as csv"),
+        (gzip.compress(b"a,b\n1,2\n"), "found what gzip has packed; call it .csv.gz"),
+        (b"PAR1", "found Parquet; give `format='parquet'`"),
+        (
+            b"sep=;\r\na;b\r\n1;2\r\n",
+            "found 'sep=;', which tells Excel what separates cells; give `separator=';'` and `",
+        ),
+        (
+            b"\xef\xbb\xbfsep=\t\na\tb\n1\t2\n",
+            "which tells Excel what separates cells; give `separator='tab'` and `skip_",
+        ),
+    ],
+)
+def test_what_spreadsheets_and_packers_write_is_told(start: bytes, told: str, refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(start)
+    assert told in refused(str(tmp_path / "a.csv"))
+
+
+def test_a_line_for_excel_is_skipped_where_that_is_asked(write: Write, tmp_path: Path) -> None:
+    source = write("a.csv", "sep=;\na;b\n-0.0;2\n-0;3\n")
+    found = ingest(source, str(tmp_path / "a.zarr"), separator=";", skip_rows=1)["X"]
+    assert found.shape == (2, 2)
+    assert found.columns[0].contents == "0 to 0"
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
 def test_a_packed_file_is_unpacked(pack: Callable[[bytes], bytes], refused: Refused, tmp_path: Path) -> None:
     suffix = {"gzip": "gz", "bz2": "bz2", "lzma": "xz"}[pack.__module__]

@@ -323,7 +323,11 @@ def test_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "options", "message"),
     [
-        ("a.txt", {}, "found the suffix '.txt'; give `format`"),
+        ("a.txt", {}, "found the suffix '.txt'; if it is a table of text, give `format='csv'`"),
+        ("a.xlsx", {}, "found the suffix '.xlsx'; save it as csv"),
+        ("a.mat", {}, "found the suffix '.mat'; write its arrays as .npz or Zarr"),
+        ("a.dta", {}, "found the suffix '.dta'; write it as csv or Parquet"),
+        ("a.zst", {}, "found the suffix '.zst'; unpack it"),
         ("a", {}, "found the suffix ''; give `format`"),
         ("a.csv", {"format": "xls"}, "must be one of arrow, csv, libsvm, npy, npz, parquet, found 'xls'"),
         ("a.csv", {"name": "X"}, "`name` is for the one array of an .npy file, found 'X'"),
@@ -344,6 +348,8 @@ def test_options_that_do_not_fit(
 def test_sources_that_are_no_files(refused: Refused, tmp_path: Path) -> None:
     assert "found none" in refused(str(tmp_path / "absent.csv"))
     assert "found a folder" in refused(str(tmp_path))
+    zarr.open_group(str(tmp_path / "x.zarr"), mode="w")
+    assert "found Zarr, which jobs read as it is; name its arrays in them" in refused(str(tmp_path / "x.zarr"))
     assert "found the URL 's3://bucket/a.csv'" in refused("s3://bucket/a.csv")
 
 

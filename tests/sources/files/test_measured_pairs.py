@@ -67,6 +67,10 @@ def test_measured_pairs_become_a_sparse_matrix(write: Write, things: str, tmp_pa
     ("text", "expected"),
     [
         ("i,j,apart\nfern,yew,1\n", "line 2.*found 'yew'"),
+        (
+            "i,j,apart\n0,1,1\n",
+            "found .0.*if these are numbers, give `rows` without names, as of the same table without",
+        ),
         ("i,j,apart\nfern,moss,far\n", "line 2.*column 'apart': a finite number was expected, found 'far'"),
         ("i,j,apart\nfern,moss,inf\n", "line 2.*found 'inf'"),
         ("i,j,apart\nfern,moss,\n", "measured pairs were expected, found none"),

@@ -198,6 +198,41 @@ def test_the_index_of_a_data_frame_in_a_parquet_file_names_the_rows(tmp_path: Pa
     assert "ids" not in ingest(source, target, label="kind", overwrite=True)
 
 
+def test_the_index_of_a_data_frame_is_left_out_where_drop_names_it_among_others(tmp_path: Path) -> None:
+    source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
+    frame = pd.DataFrame({"home": [7, 7, 5], "id": ["p", "q", "r"], "a": [0.5, 1.5, 2.5], "b": [1, 2, 4]})
+    frame.set_index("id").to_parquet(source)
+    with pytest.warns(UserWarning, match="'id' was the index of the data frame, and is left out"):
+        records = ingest(source, target, drop=["id,b"])
+    assert (records.keys(), records["X"].shape) == ({"X"}, (3, 2))
+    frame.set_index(["home", "id"]).to_parquet(source)
+    with pytest.warns(UserWarning, match="'id' was the index of the data frame, and is read as the names"):
+        records = ingest(source, target, drop=["home"], overwrite=True)
+    assert records["ids"].attributes["column"] == "id"
+    with pytest.warns(UserWarning, match="'home', 'id' were the index of the data frame, and are left out"):
+        records = ingest(source, target, drop=["home", "id"], overwrite=True)
+    assert (records.keys(), records["X"].shape) == ({"X"}, (3, 2))
+    assert ingest(source, target, columns=["a,home,id"], overwrite=True).keys() == {"X"}
+
+
+def test_a_column_that_has_another_role_is_refused_wherever_it_stands(refused: Refused, tmp_path: Path) -> None:
+    source = str(tmp_path / "a.parquet")
+    pd.DataFrame({"id": [7, 3], "a": [0.5, 1.5]}).to_parquet(source)
+    assert "'id' is the `id`, found it in `drop`" in refused(source, id="id", drop=["id"])
+    assert "'id' is the `id`, found it in `columns`" in refused(source, id="id", columns=["id", "a"])
+
+
+def test_a_categorical_of_numbers_that_parquet_holds_as_numbers_is_told(tmp_path: Path) -> None:
+    source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
+    frame = pd.DataFrame({"code": pd.Categorical([7, 5, 7]), "grade": pd.Categorical([1, 2, 1], ordered=True)})
+    frame.assign(word=pd.Categorical(["x", "y", "x"])).to_parquet(source)
+    with pytest.warns(UserWarning, match="'code' was a categorical .* amounts; give `categorical='code'`") as told:
+        records = ingest(source, target)
+    assert len(told) == 1
+    assert [own.kind for own in records["X"].columns] == ["number", "number", "category"]
+    assert ingest(source, target, categorical=["code"], overwrite=True)["X"].columns[0].kind == "category"
+
+
 def test_words_and_dates_of_a_parquet_file_become_numbers(tmp_path: Path) -> None:
     source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
     frame = pd.DataFrame({"a": [0.5, None], "when": pd.date_range("2020", periods=2), "kind": ["y", "x"]})
