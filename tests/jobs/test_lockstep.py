@@ -386,3 +386,14 @@ def test_a_fit_whose_last_worker_died_ends(tmp_path: Path, monkeypatch: pytest.M
         pytest.raises(JobError, match=r"has no workers \(left\)|was lost with its worker"),
     ):
         SimForestClassifier(Lazy(kills_its_worker, kind="distance"), client=cluster.client).fit(IDS[:20], Y[:20])
+
+
+def test_an_opened_forest_without_its_function_says_how_words_are_compared(tmp_path: Path) -> None:
+    apart = pairwise(lambda a, b: float(abs(len(a) - len(b)) + sum(x != y for x, y in zip(a, b, strict=False))))
+    words, lazy = ["ballad", "ballet", "wallet", "sum", "sun", "run"] * 4, Lazy(apart, kind="distance")
+    forest = SimForestClassifier(lazy, n_estimators=5, random_state=0).fit(words, [len(word) > 3 for word in words])
+    forest.save(str(tmp_path / "f.zarr"))
+    with pytest.raises(InputError, match=r"has none to compare 'pallet' by; load\(address, similarity=Lazy"):
+        load(tmp_path / "f.zarr").predict(["pallet", "fun"])
+    opened = load(tmp_path / "f.zarr", similarity=lazy, X=words)
+    assert opened.predict(["pallet", "fun"]).tolist() == forest.predict(["pallet", "fun"]).tolist()
