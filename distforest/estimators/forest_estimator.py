@@ -302,6 +302,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if address is not None and is_sparse(rows) and self._zero_is_absent:
             return self._stored_sparse_rows(rows, address, reset)
         dates: dict[str, FeatureColumn] = {}
+        if hasattr(rows, "iloc") and getattr(getattr(rows, "dtype", None), "kind", "") == "O":  # a Series, not a frame
+            raise InputError("X: a table was expected, found one row of it (a Series); give frame.iloc[[0]]")
         rows = with_plain_missing(rows)
         if is_data_frame(rows):
             check_names(rows)

@@ -330,9 +330,12 @@ class OnSimilarities(OnRows):
 
     def _nodes(self, X: RowsLike | None) -> Int32s:
         """Find the nodes of the rows of ``X`` as `OnRows` does, or by the `Lazy` similarity."""
-        if X is None or not self._lazy:
-            return super()._nodes(X)
         check_is_fitted(self)
+        if X is None or not self._lazy:
+            if (word := _first_word(X)) is not None and "similarity" in self.forest_.provenance:
+                cure = "load(address, similarity=Lazy(pairwise(f), ...), X=...) with the objects that it learned from"
+                raise InputError(f"X: the forest asks a function, and has none to compare {quoted(word)} by; {cure}")
+            return super()._nodes(X)
         return nodes_of(self.forest_, self._bound(), self._items(X))
 
     def _params(self) -> dict[str, Value]:
@@ -355,11 +358,17 @@ def _refuse_other_kinds(X: object) -> None:
     if isinstance(X, (Distances, ObservedDistances, Graph)):
         cure = "give the matrix itself, with kind='distance' if it holds distances"
         raise InputError(f"{expected}, found `{type(X).__name__}`, which teaches SMERF; {cure}")
+    if (word := _first_word(X)) is not None:
+        cure = "a function that compares two of them is given as similarity=Lazy(pairwise(f))"
+        raise InputError(f"{expected}, found words such as {quoted(word)}; {cure}")
+
+
+def _first_word(X: object) -> str | None:
+    """The first of a flat sequence of words; None if it is none."""
     n_axes = getattr(X, "ndim", None)  # of a Delayed of Dask another Delayed, as any attribute
     is_flat = isinstance(X, (list, tuple)) or (isinstance(n_axes, int) and n_axes == 1)
-    if is_flat and isinstance(X, Iterable) and isinstance(word := next(iter(X), None), str):
-        cure = "a function that compares two of them is given as similarity=Lazy(pairwise(f))"
-        raise InputError(f"{expected}, found words such as {quoted(str(word))}; {cure}")
+    word = next(iter(X), None) if is_flat and isinstance(X, Iterable) else None
+    return str(word) if isinstance(word, str) else None
 
 
 @dataclass(eq=False, repr=False)

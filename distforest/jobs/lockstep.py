@@ -29,6 +29,7 @@ from distforest.growth.parameters import keeps_pairs, parameters_told
 from distforest.growth.problem import Data, Problem, put_together
 from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Progress, Stream, Work
+from distforest.jobs.few_trees import told_of_few_trees
 from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.jobs.versions import VERSIONS
@@ -212,7 +213,9 @@ def fit_lazily(
     told = {"similarity": origin, **(chosen.entry if chosen else {}), "versions": dict(VERSIONS)}
     forest = replace(bound.forest([arrays]), provenance=told)
     stayed = Stayed.of(forest.table.tree_size, forest.leaves)
-    for warning in (told_of_roots(bound, Roots.of_forest(forest), costs.closed), stayed.told(bound.meaning.leaf)):
+    of_trees = told_of_roots(bound, Roots.of_forest(forest), costs.closed)
+    of_trees = of_trees or told_of_few_trees(bound, lazies, forest.n_trees)
+    for warning in (of_trees, stayed.told(bound.meaning.leaf)):
         if warning:
             warn_caller(warning)
     return forest
@@ -236,6 +239,8 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
         with untouched(files):
             arrays, costs = grow_in_lockstep(bound, lazy_sources(source), watch)
         _warn_of_returned(lazy_sources(source))
+        if few := told_of_few_trees(bound, [own.lazy for own in lazy_sources(source)], len(arrays["tree_size"])):
+            warn_caller(few)
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
 

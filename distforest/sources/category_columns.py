@@ -304,7 +304,7 @@ def named_values(values: Any, column: str) -> tuple[NDArray[np.intp], list[str |
     for value in distinct:
         name = _name(value)
         if name is None and not _is_missing(value):
-            cure = "name the column in no categorical_features, or make its values strings"
+            cure = "make its values strings, or, if it holds amounts, numbers wherever the forest is fitted"
             found = f"found {type(value).__name__} {str(value)[:80]!r}"
             raise InputError(f"X: strings or whole numbers were expected in column {column!r}, {found}; {cure}")
         names.append(name)

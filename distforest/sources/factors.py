@@ -227,6 +227,10 @@ class Targets(SquaredDistances):
     def __getitem__(self, rows: RowIndex) -> Targets:
         return Targets(_selected(self.values, rows), self.metric)
 
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        """The targets, shape (n,), so that scores of scikit-learn compare predictions with them (``scoring="r2"``)."""
+        return np.array(in_memory(self.values), dtype=dtype, copy=copy)
+
     def vectors(self) -> Floats:
         """The targets over the root of 2, shape (n, 1); raises InputError for absolute differences."""
         if self.metric == ABSOLUTE:

@@ -90,7 +90,9 @@ class Dense:
     def of(cls, shape: tuple[int, ...], measure: str) -> Dense:
         """Make the kind of a training matrix's rows from its shape; raises InputError if it is not square."""
         if shape[0] != shape[1]:
-            raise InputError(f"a training matrix ({measure}) must be square, a precomputed metric; found shape {shape}")
+            cure = "if these are features, choose a similarity that reads them, such as 'manhattan'"
+            found = f"must be square, a precomputed metric; found shape {shape}"
+            raise InputError(f"a training matrix ({measure}) {found}; {cure}")
         return cls(shape[1], measure)
 
     @property

@@ -449,3 +449,16 @@ def test_codes_of_words_are_refused_without_the_words() -> None:
     forest = smerf().fit(FRAME, KIND)
     with pytest.raises(InputError, match=r"words such as '.*' were expected in column 'colour', found numbers; give"):
         forest.apply(FRAME.assign(colour=np.arange(len(FRAME)) % 3))
+
+
+def test_one_row_of_a_table_is_refused_in_words() -> None:
+    forest = smerf().fit(FRAME, KIND)
+    with pytest.raises(InputError, match=r"found one row of it \(a Series\); give frame\.iloc\[\[0\]\]"):
+        forest.predict(FRAME.iloc[0])
+    assert forest.predict(FRAME.iloc[[0]]).shape == (1,)
+
+
+def test_numbers_where_words_were_learned_are_told_by_what_to_make_of_them() -> None:
+    forest = smerf().fit(FRAME, KIND)
+    with pytest.raises(InputError, match=r"in column 'colour', found float '0\.5'; make its values strings, or, if it"):
+        forest.predict(FRAME.assign(colour=0.5))

@@ -338,3 +338,15 @@ def test_leaves_have_names_and_stay_sparse() -> None:
     assert leaves.index.equals(frame.index)
     assert (leaves.sparse.to_coo() != found).nnz == 0
     assert forest.fit_transform(frame).columns.tolist() == names
+
+
+def test_scores_of_scikit_learn_compare_predictions_with_targets() -> None:
+    forest, folds = SMERF(20, random_state=0), KFold(3)
+    scores = cross_val_score(forest, X[:, [0, 1, 3]], Targets(LENGTH), cv=folds, scoring="r2")
+    predicted = [
+        forest.fit(X[train][:, [0, 1, 3]], Targets(LENGTH[train])).predict(X[test][:, [0, 1, 3]])
+        for train, test in folds.split(X)
+    ]
+    truth = [LENGTH[test] for _, test in folds.split(X)]
+    assert scores.tolist() == [r2_score(own, found) for own, found in zip(truth, predicted, strict=True)]
+    assert np.asarray(Targets([1.0, 3.0]), np.float32).tolist() == [1.0, 3.0]

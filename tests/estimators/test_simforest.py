@@ -175,7 +175,7 @@ def test_sparse_queries_that_are_refused() -> None:
 @pytest.mark.parametrize(
     ("rows", "truth", "message"),
     [
-        (POINTS, TARGETS > 0, "must be square"),
+        (POINTS, TARGETS > 0, "must be square, .*if these are features, choose a similarity that reads them"),
         (DISTANCES[:39, :39], TARGETS > 0, "found 39 rows of similarity and 40 of labels"),
         (np.where(DISTANCES > 1, np.inf, DISTANCES), TARGETS > 0, "finite or NaN for unobserved"),
         (DISTANCES, TARGETS, "Unknown label type"),

@@ -44,6 +44,7 @@ CASES: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any]]] = {
     "no loops": (GRAPH, {}, {}),
     "no loops told": (GRAPH + np.diag(np.full(N, np.nan)), {}, {}),
 }
+FEW_TREES = pytest.mark.filterwarnings("ignore:the budget of .* pairs was spent on:UserWarning")
 SAMPLES: list[dict[str, Any]] = [
     {"oob_score": True},
     {"bootstrap": False},
@@ -70,6 +71,7 @@ def test_the_forest_is_that_of_the_whole_matrix(case: str, sample: dict[str, Any
         assert forest.oob_score_ == expected.oob_score_
 
 
+@FEW_TREES
 @pytest.mark.parametrize("budget", [400, None])
 def test_distances_are_told_where_similarities_are_expected_and_similarities_never(budget: int | None) -> None:
     def fit(values: np.ndarray, **options: Any) -> None:
@@ -145,6 +147,7 @@ def test_the_pairs_of_landmarks_are_all_that_is_asked_for() -> None:
         assert forest.kneighbors(n_neighbors=2)[1].shape == (N, 2)
 
 
+@FEW_TREES
 def test_a_budget_for_all_pairs_of_landmarks_closes_nothing() -> None:
     lazy = Lazy(Counted(DISTANCES), kind="distance", budget=9 * (2 * N - 10) // 2)
     forest = SimForestClassifier(lazy, n_estimators=60, n_landmarks=9, random_state=0).fit(IDS, Y)
@@ -156,6 +159,7 @@ def test_a_budget_for_all_pairs_of_landmarks_closes_nothing() -> None:
     assert poor.n_closed_ > 0
 
 
+@FEW_TREES
 def test_a_budget_closes_what_it_cannot_pay_for() -> None:
     function, seen = Counted(DISTANCES), []
     for budget in (0, 7, 200, 1500, 20_000):
@@ -175,6 +179,7 @@ def test_a_budget_closes_what_it_cannot_pay_for() -> None:
     assert evaluations == sorted(evaluations)
 
 
+@FEW_TREES
 def test_a_budget_pays_for_whole_trees_and_leaves_the_others_out() -> None:
     lazy = Lazy(Counted(DISTANCES), kind="distance", budget=4000)
     free = SimForestClassifier(kind="distance", n_estimators=60, random_state=0, bootstrap=False).fit(DISTANCES, Y)
@@ -197,6 +202,7 @@ def test_kept_pairs_cost_less_than_fresh_ones_and_are_the_default() -> None:
     assert cost[None] == cost["kept"] < 0.8 * cost["fresh"]
 
 
+@FEW_TREES
 def test_a_budget_knows_that_averaged_columns_cost_more() -> None:
     whole = SimForestClassifier(Lazy(Counted(DISTANCES), kind="distance"), n_estimators=1, n_columns=8, random_state=0)
     cost = whole.fit(IDS, Y).n_evaluations_
@@ -243,6 +249,7 @@ def test_scoring_asks_for_the_pairs_on_the_paths_once(tmp_path: Path) -> None:
     assert {a for a, b in function.asked if b >= 100} <= used
 
 
+@FEW_TREES
 def test_a_later_fit_with_the_same_ledger_pays_again_without_asking(tmp_path: Path) -> None:
     function = Counted(DISTANCES)
     lazy = Lazy(function, kind="distance", ledger=tmp_path / "ledger", budget=2000)
@@ -379,3 +386,14 @@ def test_a_fit_whose_last_worker_died_ends(tmp_path: Path, monkeypatch: pytest.M
         pytest.raises(JobError, match=r"has no workers \(left\)|was lost with its worker"),
     ):
         SimForestClassifier(Lazy(kills_its_worker, kind="distance"), client=cluster.client).fit(IDS[:20], Y[:20])
+
+
+def test_an_opened_forest_without_its_function_says_how_words_are_compared(tmp_path: Path) -> None:
+    apart = pairwise(lambda a, b: float(abs(len(a) - len(b)) + sum(x != y for x, y in zip(a, b, strict=False))))
+    words, lazy = ["ballad", "ballet", "wallet", "sum", "sun", "run"] * 4, Lazy(apart, kind="distance")
+    forest = SimForestClassifier(lazy, n_estimators=5, random_state=0).fit(words, [len(word) > 3 for word in words])
+    forest.save(str(tmp_path / "f.zarr"))
+    with pytest.raises(InputError, match=r"has none to compare 'pallet' by; load\(address, similarity=Lazy"):
+        load(tmp_path / "f.zarr").predict(["pallet", "fun"])
+    opened = load(tmp_path / "f.zarr", similarity=lazy, X=words)
+    assert opened.predict(["pallet", "fun"]).tolist() == forest.predict(["pallet", "fun"]).tolist()

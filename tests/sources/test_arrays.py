@@ -190,3 +190,14 @@ def test_an_array_grows_with_its_blocks(sizes: tuple[int, ...], tmp_path: Path) 
     assert array.dtype == np.float32
     assert array.attrs["feature_names"] == [*"abcd"]
     np.testing.assert_array_equal(array[:], values.astype(np.float32))
+
+
+def test_a_folder_that_is_no_array_is_told_as_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a Zarr array was expected, found an empty folder"):
+        open_array(str(tmp_path))
+    (tmp_path / "part0.parquet").touch()
+    with pytest.raises(InputError, match=r"found a folder of tables such as part0.parquet; `distforest ingest` turns"):
+        open_array(str(tmp_path))
+    (tmp_path / "part0.parquet").rename(tmp_path / "notes.txt")
+    with pytest.raises(InputError, match="a Zarr array was expected, found none"):
+        open_array(str(tmp_path))
