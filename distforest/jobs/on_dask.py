@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -53,6 +53,12 @@ FETCH, AT_ONCE = 3.0, 256
 """Seconds in which a finished answer must arrive (if its worker dies meanwhile, another one computes it again), and
 how many are fetched at once: Dask keeps 512 connections."""
 
+RECONNECTION = 5.0
+"""Seconds in which a client that has lost its scheduler must have found it again; Dask tries for 30."""
+
+LOST = {"connecting", "closing", "closed"}
+"""The states of a client that has lost its scheduler."""
+
 LINGER = 0.05
 """Seconds for which the last answer of a run stays with its worker."""
 
@@ -77,8 +83,14 @@ class WorkerIdentity(TypedDict):
 
 def give_up(threads: int, seconds: float) -> None:
     """Raise JobError if there has been no worker for `WORKER_PATIENCE` seconds."""
-    if not threads and seconds >= WORKER_PATIENCE:
-        raise JobError("the cluster has no workers (left); start some, or see why they died, and try again")
+    if threads or seconds < WORKER_PATIENCE:
+        return
+    if seconds == math.inf:
+        raise JobError("the cluster has no workers; start some (`dask worker ADDRESS`), and try again")
+    raise JobError(
+        f"the cluster has had no workers for {seconds:.0f} s: those that it had have died or left; their logs say why; "
+        "start some, and try again"
+    )
 
 
 @dataclass(frozen=True)
@@ -123,7 +135,9 @@ class OnDask:
             The client is closed, or its loop runs in this thread, which would wait for itself for ever.
         """
         if self.client.scheduler is None:
-            raise JobError("the Dask client is closed; give one that is connected to its scheduler")
+            raise JobError(
+                "the Dask client is closed, or has lost its scheduler; give one that is connected to a scheduler"
+            )
         with suppress(RuntimeError):  # no loop runs in this thread
             if asyncio.get_running_loop() is self.client.loop.asyncio_loop:
                 raise JobError(
@@ -136,12 +150,34 @@ class OnDask:
         """Run a coroutine in the client's loop and return its result; an interrupt of the wait cancels it.
 
         ``client.sync`` does the same, but the loop logs a NameError if Ctrl-C comes before the coroutine has begun.
+
+        Raises
+        ------
+        ConnectionError
+            The scheduler has ended, or cannot be reached.
         """
-        asking = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
+        asking, lost = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop), 0.0
         try:
+            while not wait([asking], TICK).done:
+                lost = lost + TICK if self.client.status in LOST else 0.0
+                if lost >= RECONNECTION:
+                    raise self._lost()
             return asking.result()
+        except OSError as error:
+            if asking.done() and self.client.status in LOST:
+                raise self._lost() from error
+            raise
         finally:
             asking.cancel()
+
+    def _lost(self) -> ConnectionError:
+        """The error of a run whose scheduler has gone; not a JobError: a service tries again."""
+        scheduler = self.client.scheduler
+        where = f" at {scheduler.address}" if scheduler is not None else ""
+        return ConnectionError(
+            f"the connection to the Dask scheduler{where} was lost: it has ended, or cannot be reached; start a "
+            "scheduler and workers, connect to them with a new client, and try again"
+        )
 
     def able_threads_now(self) -> dict[str, int]:
         """`threads_now`; raises JobError if a worker cannot import distforest."""
@@ -278,7 +314,7 @@ class OnDask:
         if error is None:
             return _result_or_raise(fetched.result)
         if isinstance(error, CancelledError):  # the client itself cancels all futures when it loses the scheduler
-            raise ConnectionError("the connection to the scheduler was lost while tasks ran") from error
+            raise self._lost() from error
         if not isinstance(error, KilledWorker):
             tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {error!r}"
             raise JobError(f"{work.name}: {task} {tried}") from error

@@ -20,7 +20,7 @@ from typing import Any
 import distributed
 import numpy as np
 import pytest
-from distributed import Client, as_completed
+from distributed import Client, LocalCluster, as_completed
 from sklearn.datasets import load_iris
 
 from distforest.errors import CancelledJobError, InputError, JobError, MemoryLimitError
@@ -235,6 +235,29 @@ def test_a_closed_client_is_refused(cluster: OnDask) -> None:
         pass
     with pytest.raises(JobError, match="the Dask client is closed"):
         _ = OnDask(client).slots
+
+
+@pytest.mark.cluster
+def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask tries for half a minute to reach it, and then says that a pool of connections is closing."""
+    monkeypatch.setattr(on_dask, "RECONNECTION", 0.0)
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as scheduler:
+        client = Client(scheduler.scheduler_address, set_as_default=False)
+        address = scheduler.scheduler_address
+    with client, pytest.raises(ConnectionError, match=f"Dask scheduler at {address} was lost: .* with a new client"):
+        _ = OnDask(client).slots
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_never_had_workers_is_not_said_to_have_lost_them() -> None:
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as scheduler,
+        Client(scheduler, set_as_default=False) as client,
+        pytest.raises(JobError, match=r"has no workers; start some \(`dask worker ADDRESS`\), and try again"),
+    ):
+        _ = OnDask(client).slots
+    with pytest.raises(JobError, match="has had no workers for 31 s: those that it had have died or left"):
+        on_dask.give_up(0, 31.0)
 
 
 @pytest.mark.cluster
