@@ -21,8 +21,8 @@ from distributed.scheduler import KilledWorker
 from distributed.system import MEMORY_LIMIT
 
 from distforest.amounts import counted
-from distforest.errors import CancelledJobError, DistforestError, JobError
-from distforest.jobs.able_workers import check_able
+from distforest.errors import CancelledJobError, DistforestError, JobError, warn_caller
+from distforest.jobs.able_workers import check_able, told_of_paused
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
@@ -56,6 +56,9 @@ how many are fetched at once: Dask keeps 512 connections."""
 RECONNECTION = 5.0
 """Seconds in which a client that has lost its scheduler must have found it again; Dask tries for 30."""
 
+PAUSED_LOOK, PAUSED_PATIENCE = 5.0, 20.0
+"""Seconds between two looks whether all workers are paused, and after which this is told: spilling takes some."""
+
 LOST = {"connecting", "closing", "closed"}
 """The states of a client that has lost its scheduler."""
 
@@ -79,6 +82,8 @@ class WorkerIdentity(TypedDict):
     nthreads: int
     memory_limit: int
     host: str
+    status: str
+    metrics: dict[str, Any]
 
 
 def give_up(threads: int, seconds: float) -> None:
@@ -113,18 +118,21 @@ class OnDask:
     seen: Callable[[int, float], None] = give_up
 
     def _workers(self) -> list[WorkerIdentity]:
-        """All workers in the records of the scheduler; waits until there is one.
-
-        ``client.scheduler_info`` is not used: every two seconds the client itself requests a record without workers,
-        and stores it in the same place.
-        """
+        """All workers in the records of the scheduler; waits until there is one."""
         while True:
-            identity = self._in_loop(self._scheduler().identity(n_workers=-1))
-            workers: list[WorkerIdentity] = list(identity["workers"].values())
+            workers = self.identities()
             self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
             if workers:
                 return workers
             time.sleep(LOOK)
+
+    def identities(self) -> list[WorkerIdentity]:
+        """All workers in the records of the scheduler at this moment.
+
+        ``client.scheduler_info`` is not used: every two seconds the client itself requests a record without workers,
+        and stores it in the same place.
+        """
+        return list(self._in_loop(self._scheduler().identity(n_workers=-1))["workers"].values())
 
     def _scheduler(self) -> PooledRPCCall:
         """The scheduler, for questions about workers and events.
@@ -470,6 +478,7 @@ class _Look:
         self._cluster, self._next = cluster, 0.0
         self._left: float | None = None
         self.threads, self.workers = 0, dict[str, int]()
+        self._next_paused, self._paused = time.monotonic() + PAUSED_LOOK, math.inf
 
     def again(self) -> None:
         """Look, if it is time, and call ``seen`` with the number of threads."""
@@ -483,6 +492,17 @@ class _Look:
         elif self._left is None:
             self._left = now
         self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
+        if now >= self._next_paused and self._cluster.seen is give_up:  # a service tells of it in its own way
+            self._next_paused = now + PAUSED_LOOK
+            self._tell_of_paused(now)
+
+    def _tell_of_paused(self, now: float) -> None:
+        """Warn once if all workers have been paused for long, or nobody would know why nothing happens."""
+        text = told_of_paused(self._cluster.identities())
+        self._paused = min(self._paused, now) if text else math.inf
+        if text and now - self._paused >= PAUSED_PATIENCE:
+            self._next_paused = math.inf
+            warn_caller(text)
 
 
 def job_of(key: object) -> str | None:
