@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -21,8 +21,8 @@ from distributed.scheduler import KilledWorker
 from distributed.system import MEMORY_LIMIT
 
 from distforest.amounts import counted
-from distforest.errors import CancelledJobError, DistforestError, JobError
-from distforest.jobs.able_workers import check_able
+from distforest.errors import CancelledJobError, DistforestError, JobError, warn_caller
+from distforest.jobs.able_workers import check_able, told_of_paused
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
@@ -53,6 +53,15 @@ FETCH, AT_ONCE = 3.0, 256
 """Seconds in which a finished answer must arrive (if its worker dies meanwhile, another one computes it again), and
 how many are fetched at once: Dask keeps 512 connections."""
 
+RECONNECTION = 5.0
+"""Seconds in which a client that has lost its scheduler must have found it again; Dask tries for 30."""
+
+PAUSED_LOOK, PAUSED_PATIENCE = 5.0, 20.0
+"""Seconds between two looks whether all workers are paused, and after which this is told: spilling takes some."""
+
+LOST = {"connecting", "closing", "closed"}
+"""The states of a client that has lost its scheduler."""
+
 LINGER = 0.05
 """Seconds for which the last answer of a run stays with its worker."""
 
@@ -73,12 +82,20 @@ class WorkerIdentity(TypedDict):
     nthreads: int
     memory_limit: int
     host: str
+    status: str
+    metrics: dict[str, Any]
 
 
 def give_up(threads: int, seconds: float) -> None:
     """Raise JobError if there has been no worker for `WORKER_PATIENCE` seconds."""
-    if not threads and seconds >= WORKER_PATIENCE:
-        raise JobError("the cluster has no workers (left); start some, or see why they died, and try again")
+    if threads or seconds < WORKER_PATIENCE:
+        return
+    if seconds == math.inf:
+        raise JobError("the cluster has no workers; start some (`dask worker ADDRESS`), and try again")
+    raise JobError(
+        f"the cluster has had no workers for {seconds:.0f} s: those that it had have died or left; their logs say why; "
+        "start some, and try again"
+    )
 
 
 @dataclass(frozen=True)
@@ -101,18 +118,21 @@ class OnDask:
     seen: Callable[[int, float], None] = give_up
 
     def _workers(self) -> list[WorkerIdentity]:
-        """All workers in the records of the scheduler; waits until there is one.
-
-        ``client.scheduler_info`` is not used: every two seconds the client itself requests a record without workers,
-        and stores it in the same place.
-        """
+        """All workers in the records of the scheduler; waits until there is one."""
         while True:
-            identity = self._in_loop(self._scheduler().identity(n_workers=-1))
-            workers: list[WorkerIdentity] = list(identity["workers"].values())
+            workers = self.identities()
             self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
             if workers:
                 return workers
             time.sleep(LOOK)
+
+    def identities(self) -> list[WorkerIdentity]:
+        """All workers in the records of the scheduler at this moment.
+
+        ``client.scheduler_info`` is not used: every two seconds the client itself requests a record without workers,
+        and stores it in the same place.
+        """
+        return list(self._in_loop(self._scheduler().identity(n_workers=-1))["workers"].values())
 
     def _scheduler(self) -> PooledRPCCall:
         """The scheduler, for questions about workers and events.
@@ -123,7 +143,9 @@ class OnDask:
             The client is closed, or its loop runs in this thread, which would wait for itself for ever.
         """
         if self.client.scheduler is None:
-            raise JobError("the Dask client is closed; give one that is connected to its scheduler")
+            raise JobError(
+                "the Dask client is closed, or has lost its scheduler; give one that is connected to a scheduler"
+            )
         with suppress(RuntimeError):  # no loop runs in this thread
             if asyncio.get_running_loop() is self.client.loop.asyncio_loop:
                 raise JobError(
@@ -136,12 +158,34 @@ class OnDask:
         """Run a coroutine in the client's loop and return its result; an interrupt of the wait cancels it.
 
         ``client.sync`` does the same, but the loop logs a NameError if Ctrl-C comes before the coroutine has begun.
+
+        Raises
+        ------
+        ConnectionError
+            The scheduler has ended, or cannot be reached.
         """
-        asking = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
+        asking, lost = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop), 0.0
         try:
+            while not wait([asking], TICK).done:
+                lost = lost + TICK if self.client.status in LOST else 0.0
+                if lost >= RECONNECTION:
+                    raise self._lost()
             return asking.result()
+        except OSError as error:
+            if asking.done() and self.client.status in LOST:
+                raise self._lost() from error
+            raise
         finally:
             asking.cancel()
+
+    def _lost(self) -> ConnectionError:
+        """The error of a run whose scheduler has gone; not a JobError: a service tries again."""
+        scheduler = self.client.scheduler
+        where = f" at {scheduler.address}" if scheduler is not None else ""
+        return ConnectionError(
+            f"the connection to the Dask scheduler{where} was lost: it has ended, or cannot be reached; start a "
+            "scheduler and workers, connect to them with a new client, and try again"
+        )
 
     def able_threads_now(self) -> dict[str, int]:
         """`threads_now`; raises JobError if a worker cannot import distforest."""
@@ -278,7 +322,7 @@ class OnDask:
         if error is None:
             return _result_or_raise(fetched.result)
         if isinstance(error, CancelledError):  # the client itself cancels all futures when it loses the scheduler
-            raise ConnectionError("the connection to the scheduler was lost while tasks ran") from error
+            raise self._lost() from error
         if not isinstance(error, KilledWorker):
             tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {error!r}"
             raise JobError(f"{work.name}: {task} {tried}") from error
@@ -434,6 +478,7 @@ class _Look:
         self._cluster, self._next = cluster, 0.0
         self._left: float | None = None
         self.threads, self.workers = 0, dict[str, int]()
+        self._next_paused, self._paused = time.monotonic() + PAUSED_LOOK, math.inf
 
     def again(self) -> None:
         """Look, if it is time, and call ``seen`` with the number of threads."""
@@ -447,6 +492,17 @@ class _Look:
         elif self._left is None:
             self._left = now
         self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
+        if now >= self._next_paused and self._cluster.seen is give_up:  # a service tells of it in its own way
+            self._next_paused = now + PAUSED_LOOK
+            self._tell_of_paused(now)
+
+    def _tell_of_paused(self, now: float) -> None:
+        """Warn once if all workers have been paused for long, or nobody would know why nothing happens."""
+        text = told_of_paused(self._cluster.identities())
+        self._paused = min(self._paused, now) if text else math.inf
+        if text and now - self._paused >= PAUSED_PATIENCE:
+            self._next_paused = math.inf
+            warn_caller(text)
 
 
 def job_of(key: object) -> str | None:

@@ -58,7 +58,7 @@ def _start_of_process() -> float:
 
 
 class NotHeldError(OSError):
-    """Another service may have taken the lease, because no heartbeat of this one has come through for long."""
+    """Another service may have taken the lease, as heartbeats of this one failed for long; or the root is gone."""
 
 
 @dataclass
@@ -154,7 +154,15 @@ class Lease:
             self._write()  # the file was removed, or a write of this service succeeded without an answer
 
     def check_held(self) -> None:
-        """Raise NotHeldError if no heartbeat was written for as long as others wait before they take the lease."""
+        """Raise NotHeldError if no heartbeat was written for as long as others wait before they take the lease.
+
+        It is raised at once if the job root is gone: a write would make a new one, without the jobs.
+        """
+        try:
+            self._slot.check_place()
+        except FileNotFoundError as error:
+            what = f"{error.strerror} Until the job root is back, the service writes nothing of a job"
+            raise NotHeldError(errno.ENOENT, what) from error
         if (silent := _clock() - self._sure) >= STALE:
             what = f"no heartbeat of the service has come through to {self.registry.root} for {silent:.0f} s"
             raise NotHeldError(errno.EAGAIN, f"{what}; until one does it writes nothing of a job")

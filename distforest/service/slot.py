@@ -67,6 +67,9 @@ class Slot(Protocol):
     def clear(self) -> None:
         """Remove the content that was seen last; raises `TakenError` if it has changed."""
 
+    def check_place(self) -> None:
+        """Raise FileNotFoundError if the folder in which this process has written is not there any more."""
+
 
 class S3Client(Protocol):
     """The file system of s3fs, as far as a slot uses it."""
@@ -112,6 +115,9 @@ class PlainSlot:
         self._folder.discard(self._name)
         self._seen = None
 
+    def check_place(self) -> None:
+        """See `Slot`; a store has no folders that could go."""
+
     def _content(self) -> bytes | None:
         try:
             found = self._folder.end(self._name, SLOT_BYTES)
@@ -136,11 +142,19 @@ class LocalSlot(PlainSlot):
 
     def __init__(self, folder: Folder, name: str) -> None:
         super().__init__(folder, name)
-        self.compares = True
+        self.compares, self._has_locked = True, False
         self._path = Path(store_of(f"{folder.address}/{name}")[1])
+        self._lock_path = self._path.with_name(f".{name}.lock")
+
+    def check_place(self) -> None:
+        """See `Slot`; known by the file of the lock, which nobody removes."""
+        if self._has_locked and not self._lock_path.exists():
+            where = f"the folder {self._folder.address} is gone, or another one is in its place"
+            raise FileNotFoundError(errno.ENOENT, f"{where}: was it moved, removed or unmounted?")
 
     def put(self, content: bytes) -> None:
         """See `Slot`; the content is written before the file is locked."""
+        self.check_place()  # before a folder is made anew, which would hide that the old one is gone
         new = self._path.with_name(f".{self._name}.{uuid.uuid4().hex}.partial")
         self._folder.write(new.name, content)
         try:
@@ -153,18 +167,20 @@ class LocalSlot(PlainSlot):
 
     def clear(self) -> None:
         """See `Slot`."""
+        self.check_place()
         with self._locked():
             super().clear()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        path, end = self._path.with_name(f".{self._name}.lock"), time.monotonic() + LOCK_SECONDS
+        path, end = self._lock_path, time.monotonic() + LOCK_SECONDS
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
         try:
             while not self._lock(file):
                 if time.monotonic() > end:
                     raise TimeoutError(f"{path} has been locked for {LOCK_SECONDS:g} s; is a service frozen there?")
                 time.sleep(LOCK_POLL)
+            self._has_locked = True
             yield
         finally:
             os.close(file)

@@ -20,7 +20,8 @@ from typing import Any
 import distributed
 import numpy as np
 import pytest
-from distributed import Client, as_completed
+from distributed import Client, LocalCluster, as_completed
+from distributed.core import Status
 from sklearn.datasets import load_iris
 
 from distforest.errors import CancelledJobError, InputError, JobError, MemoryLimitError
@@ -235,6 +236,56 @@ def test_a_closed_client_is_refused(cluster: OnDask) -> None:
         pass
     with pytest.raises(JobError, match="the Dask client is closed"):
         _ = OnDask(client).slots
+
+
+@pytest.mark.cluster
+def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask tries for half a minute to reach it, and then says that a pool of connections is closing."""
+    monkeypatch.setattr(on_dask, "RECONNECTION", 0.0)
+    with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler:
+        client = Client(scheduler.scheduler_address, set_as_default=False)
+        address = scheduler.scheduler_address
+    with client, pytest.raises(ConnectionError, match=f"Dask scheduler at {address} was lost: .* with a new client"):
+        _ = OnDask(client).slots
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_never_had_workers_is_not_said_to_have_lost_them() -> None:
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler,
+        Client(scheduler, set_as_default=False) as client,
+        pytest.raises(JobError, match=r"has no workers; start some \(`dask worker ADDRESS`\), and try again"),
+    ):
+        _ = OnDask(client).slots
+    with pytest.raises(JobError, match="has had no workers for 31 s: those that it had have died or left"):
+        on_dask.give_up(0, 31.0)
+
+
+@pytest.mark.cluster
+def test_a_run_whose_workers_are_all_paused_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask pauses a worker whose memory is nearly full, and nothing on the client's side would say so."""
+    monkeypatch.setattr(on_dask, "PAUSED_LOOK", 0.0)
+    monkeypatch.setattr(on_dask, "PAUSED_PATIENCE", 0.0)
+    monkeypatch.setattr(on_dask, "LOOK", 0.0)
+    told = []
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as paused,
+        Client(paused) as client,
+    ):
+        (worker,) = paused.workers.values()
+
+        async def set_status(status: Status) -> None:
+            worker.status = status
+
+        def hear(text: str) -> None:
+            told.append(text)
+            client.sync(set_status, Status.running)
+
+        monkeypatch.setattr(on_dask, "warn_caller", hear)
+        client.sync(set_status, Status.paused)
+        assert OnDask(client).each(abs, [-1], Work("absolute")) == [1]
+    assert len(told) == 1
+    assert told[0].startswith("nothing runs: Dask has paused all workers")
 
 
 @pytest.mark.cluster

@@ -329,6 +329,32 @@ def test_a_lease_that_somebody_has_removed_is_written_again(registry: Registry) 
     assert registry.lease()["id"] == own.id  # type: ignore[index]
 
 
+def test_a_job_root_that_was_moved_is_not_made_anew_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    registry, there = Registry(str(tmp_path / "jobs")), tmp_path / "jobs"
+    own = Lease(registry, "tcp://own")
+    asyncio.run(own.take())
+    guarded = replace(registry, guard=own.check_held)
+    guarded.create("a", spec_text(), state_of())
+    there.rename(tmp_path / "moved")
+    for write in (
+        own.beat,
+        lambda: guarded.note("a", [event(1)]),
+        lambda: guarded.create("b", spec_text(), state_of()),
+    ):
+        with pytest.raises(OSError, match=r"jobs is gone, .* was it moved, removed or unmounted\?"):
+            write()
+        assert not there.exists()
+    there.mkdir()  # as where a file system was mounted
+    with pytest.raises(OSError, match="Until the job root is back, the service writes nothing of a job"):
+        guarded.write("a", state_of(state="RUNNING"))
+    assert not list(there.iterdir())
+    there.rmdir()
+    (tmp_path / "moved").rename(there)
+    own.beat()
+    guarded.write("a", state_of(state="RUNNING"))
+    assert registry.state("a") == state_of(state="RUNNING")
+
+
 def test_whose_heartbeats_do_not_come_through_writes_nothing_of_a_job(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
