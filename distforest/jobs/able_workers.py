@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 from weakref import WeakKeyDictionary
 
 from distforest.errors import JobError
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from distforest.jobs.on_dask import WorkerIdentity
-
 NEEDED = "distforest.jobs.on_dask"
 """The module of the functions that all tasks call."""
 
@@ -29,6 +27,16 @@ IMPORT_PATIENCE = 30.0
 
 _ABLE: WeakKeyDictionary[Client, set[str]] = WeakKeyDictionary()
 """The addresses of workers that have imported it, by the client that asked them."""
+
+
+class WorkerIdentity(TypedDict):
+    """The part of the scheduler's record of a worker that is read here; a memory limit of 0 means none."""
+
+    nthreads: int
+    memory_limit: int
+    host: str
+    status: str
+    metrics: dict[str, Any]
 
 
 async def check_able(client: Client, workers: Collection[str]) -> None:

@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from distributed import Client, LocalCluster, Nanny, as_completed, get_worker
 from distributed.comm import parse_address
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from distributed import Future, Worker
     from distributed.core import PooledRPCCall
 
+    from distforest.jobs.able_workers import WorkerIdentity
     from distforest.jobs.cluster import Course
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ RECONNECTION = 5.0
 PAUSED_LOOK, PAUSED_PATIENCE = 5.0, 20.0
 """Seconds between two looks whether all workers are paused, and after which this is told: spilling takes some."""
 
-LOST = {"connecting", "closing", "closed"}
+DISCONNECTED = {"connecting", "closing", "closed"}
 """The states of a client that has lost its scheduler."""
 
 LINGER = 0.05
@@ -76,16 +77,6 @@ MACHINE_BYTES = int(MEMORY_LIMIT)
 """Memory of this machine, or of the container of this process."""
 
 
-class WorkerIdentity(TypedDict):
-    """The part of the scheduler's record of a worker that is read here; a memory limit of 0 means none."""
-
-    nthreads: int
-    memory_limit: int
-    host: str
-    status: str
-    metrics: dict[str, Any]
-
-
 def give_up(threads: int, seconds: float) -> None:
     """Raise JobError if there has been no worker for `WORKER_PATIENCE` seconds."""
     if threads or seconds < WORKER_PATIENCE:
@@ -93,8 +84,8 @@ def give_up(threads: int, seconds: float) -> None:
     if seconds == math.inf:
         raise JobError("the cluster has no workers; start some (`dask worker ADDRESS`), and try again")
     raise JobError(
-        f"the cluster has had no workers for {seconds:.0f} s: those that it had have died or left; their logs say why; "
-        "start some, and try again"
+        f"the cluster has had no workers for {seconds:.0f} s: those that it had have died or left; their logs say why "
+        "(out of memory, or another version of distforest?); start some, and try again"
     )
 
 
@@ -167,12 +158,12 @@ class OnDask:
         asking, lost = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop), 0.0
         try:
             while not wait([asking], TICK).done:
-                lost = lost + TICK if self.client.status in LOST else 0.0
+                lost = lost + TICK if self.client.status in DISCONNECTED else 0.0
                 if lost >= RECONNECTION:
                     raise self._lost()
             return asking.result()
         except OSError as error:
-            if asking.done() and self.client.status in LOST:
+            if asking.done() and self.client.status in DISCONNECTED:
                 raise self._lost() from error
             raise
         finally:

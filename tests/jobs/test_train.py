@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dask
 import distributed
 import numpy as np
 import pytest
@@ -269,6 +270,7 @@ def test_a_run_whose_workers_are_all_paused_says_so_and_goes_on(monkeypatch: pyt
     monkeypatch.setattr(on_dask, "LOOK", 0.0)
     told = []
     with (
+        dask.config.set({"distributed.worker.preload": []}),  # of the cluster of other tests, for processes
         LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as paused,
         Client(paused) as client,
     ):
