@@ -165,7 +165,9 @@ def test_a_column_that_is_no_numbers_is_named(column: str, library: str) -> None
     frame = FRAME.assign(**{column: STRANGE[column]})
     given = frame if library == "pandas" else pa.Table.from_pandas(frame)
     forest = SMERF(3, categorical_features=None)
-    with pytest.raises(InputError, match=f"X: numbers were expected in column '{column}', found .*; turn dates into"):
+    with pytest.raises(
+        InputError, match=f"X: numbers were expected in column '{column}', found .*; turn (dates|durations) into"
+    ):
         forest.fit(given, SMALL_Y)
     with pytest.raises(InputError, match=f"column '{column}'"):
         forest.fit(given.select([column]) if library == "arrow" else given[[column]], SMALL_Y)
