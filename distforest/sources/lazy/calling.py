@@ -49,7 +49,8 @@ def serve_pipes(asks: int, answers: int, parent: int) -> None:
         code, concurrency = unpacked(first[1])
         function = loaded(code)
     except BaseException as error:  # noqa: BLE001  (an import may raise anything, also SystemExit)
-        answering.send(0, PartAnswer(fault=f"its process cannot load it: {_exit_or_reason(error)}"))
+        cure = f"; install {error.name} where workers run" if isinstance(error, ModuleNotFoundError) else ""
+        answering.send(0, PartAnswer(fault=f"its process cannot load it: {_exit_or_reason(error)}{cure}"))
         return
     answering.send(0, PartAnswer())
     serving = _Serving(function, answering)

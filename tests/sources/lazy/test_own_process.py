@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import importlib
 import os
 import re
 import signal
@@ -298,6 +299,17 @@ def test_a_function_that_cannot_be_sent_or_loaded_is_refused_in_words(tmp_path: 
             code = Code("module:f", "0", False, f"module_{number}:f")
             found = dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0]
         assert re.search(f"module:f failed at pairs .*, tried 1 time: {message}", str(found.error)), found.error
+
+
+def test_a_module_that_workers_lack_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "only_here.py").write_text("def f(left, right): return [0.0] * len(left)")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        code = Code.pickled(Lazy(importlib.import_module("only_here").f))
+        (tmp_path / "only_here.py").unlink()
+        found = dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0]
+    sys.modules.pop("only_here")
+    assert "No module named 'only_here'; install only_here where workers run" in str(found.error)
 
 
 def test_a_process_ends_with_the_one_that_asks(tmp_path: Path) -> None:
