@@ -364,7 +364,7 @@ def _refuse_other_kinds(X: object) -> None:
 
 
 def _first_word(X: object) -> str | None:
-    """The first of a flat sequence of words; None if it is none."""
+    """The first word of a flat sequence of words; None for anything else."""
     n_axes = getattr(X, "ndim", None)  # of a Delayed of Dask another Delayed, as any attribute
     is_flat = isinstance(X, (list, tuple)) or (isinstance(n_axes, int) and n_axes == 1)
     word = next(iter(X), None) if is_flat and isinstance(X, Iterable) else None

@@ -334,7 +334,7 @@ def _is_of_categories(values: Any) -> bool:
     dtype = str(getattr(values, "dtype", None) or getattr(values, "type", "")).lower()
     if dtype.startswith(("category", "categorical", "enum", "dictionary")):
         return True
-    if holds_numbers(values) or np.asarray(values).dtype.kind == "m":  # durations in nanoseconds are listed as integers
+    if holds_numbers(values) or dtype.startswith("timedelta"):  # which NumPy lists as integers, in nanoseconds
         return False
     listed = _listed(values)
     if not all(issubclass(kind, Hashable) for kind in set(map(type, listed))):

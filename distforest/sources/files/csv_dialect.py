@@ -61,16 +61,16 @@ class Dialect:
             raise InputError(f"quote must be one of {', '.join(map(repr, QUOTES))}, found {quote!r}")
         given = usual if separator is None else separator_of(separator)
         above = 0 if skip_rows is None else whole("skip_rows", skip_rows, 0)
-        spelled = _encoding_of(path, encoding)
+        with text_bytes(path) as file:
+            start = file.read(16)
+        spelled = _encoding_of(path, start, encoding)
         if not above:
-            _check_first_line(path, spelled)
+            _check_first_line(path, start.decode(spelled, "ignore"))
         return cls(given, QUOTES['"' if quote is None else quote], spelled, above)
 
 
-def _encoding_of(path: str, option: str | None) -> str:
-    """The encoding by the mark at the beginning of a file, or else as asked, or UTF-8."""
-    with text_bytes(path) as file:
-        start = file.read(4)
+def _encoding_of(path: str, start: bytes, option: str | None) -> str:
+    """The encoding by the mark at the ``start`` of a file, or else as asked, or UTF-8."""
     if found := next((found for mark, found in OTHER_FILES.items() if start.startswith(mark)), None):
         raise InputError(f"{path}: a csv file was expected, found {found}")
     marked = next((encoding for mark, encoding in MARKS.items() if start.startswith(mark)), None)
@@ -85,10 +85,8 @@ def _encoding_of(path: str, option: str | None) -> str:
     return marked
 
 
-def _check_first_line(path: str, encoding: str) -> None:
+def _check_first_line(path: str, start: str) -> None:
     """Refuse a first line that tells Excel the separator, and is no row; raises InputError."""
-    with text_bytes(path) as file:
-        start = file.read(16).decode(encoding, "ignore")
     if found := OF_EXCEL.match(start):
         word = "tab" if found[1] == "\t" else found[1]
         line = f"found {start[:5]!r}, which tells Excel what separates cells"
