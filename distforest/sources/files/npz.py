@@ -38,6 +38,15 @@ MAX_HEADER = 10_000
 MAX_SIZE = (1 << 63) - 1
 """The largest size of an array in any dimension."""
 
+WRITTEN_SIZE = rb"(?:0|[1-9]\d{,17})"
+"""A size that is at most `MAX_SIZE`, as numpy writes it."""
+
+PLAIN_HEADER = re.compile(
+    rb"\{'descr': '([<>|][a-zA-Z]\d{1,9})', 'fortran_order': (True|False), "
+    rb"'shape': \((%b,|%b(?:, %b)+)\), \} *\n" % ((WRITTEN_SIZE,) * 3)
+)
+"""The header that numpy writes for rows of values whose dtype has a plain name."""
+
 ZIP_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compressions that numpy writes. zipfile unfolds others without a bound, whatever size they announce."""
 
@@ -284,16 +293,24 @@ def _stream(path: str, member: str | None) -> Iterator[IO[bytes]]:
 
 
 def header_of(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
-    """Read shape, Fortran order and dtype; raises ValueError if the stream is no .npy file."""
+    """Read shape, Fortran order and dtype; raises ValueError if the stream is no .npy file.
+
+    numpy parses a header with `ast.literal_eval`, which before Python 3.11.9 and 3.12.3 fails now and then while
+    another thread parses, too (python/cpython#106905). Then a sound shard would be taken for a damaged one, so plain
+    headers are read here.
+    """
     version = np.lib.format.read_magic(stream)
     if version not in {(1, 0), (2, 0), (3, 0)}:
         raise ValueError(f"the format of an .npy file is 1.0, 2.0 or 3.0, not {version[0]}.{version[1]}")
     length = stream.read(2 if version == (1, 0) else 4)
     if int.from_bytes(length, "little") > MAX_HEADER:
         raise ValueError(f"the header of an .npy file has at most {MAX_HEADER:,} bytes")
-    header = io.BytesIO(length + stream.read(int.from_bytes(length, "little")))
+    text = stream.read(int.from_bytes(length, "little"))
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
-        return read(header)
+        if plain := PLAIN_HEADER.fullmatch(text):
+            dtype, in_columns, shape = plain.groups()
+            return tuple(map(int, re.findall(rb"\d+", shape))), in_columns == b"True", np.dtype(dtype.decode())
+        return read(io.BytesIO(length + text))
     except Exception as error:  # numpy lets through whatever Python's parsers raise
         raise ValueError(f"its header is none of an .npy file: {brief(str(error))}") from error

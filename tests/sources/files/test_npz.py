@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import struct
@@ -13,10 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import zarr
+from hypothesis import given
+from hypothesis import strategies as st
 
 from distforest.sources.arrays import open_array
 from distforest.sources.files import bounds, npz
 from distforest.sources.files.ingest import ingest
+from distforest.sources.files.npz import header_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +123,48 @@ def test_an_array_that_is_not_what_it_announces(refused: Refused, tmp_path: Path
     (tmp_path / "Z.npy").write_bytes(content)
     assert message in refused(str(tmp_path / "Z.npy"))
     assert message in refused(write_npz(tmp_path / "a.npz", Z=content))
+
+
+def numpy_header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """The header as numpy reads it."""
+    stream = io.BytesIO(content)
+    read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+    return read[np.lib.format.read_magic(stream)[0]](stream)
+
+
+@given(
+    shape=st.lists(st.integers(0, 3), max_size=4).map(tuple),
+    dtype=st.sampled_from(
+        ["<f8", ">f4", "|b1", "|i1", "<U0", "<U12", "|S3", "<c16", "<M8[ns]", "<f8,<i4", "|V0", "|V7"]
+    ),
+    order=st.sampled_from("CF"),
+    version=st.sampled_from([(1, 0), (2, 0)]),
+)
+def test_a_header_is_read_as_numpy_reads_it(
+    shape: tuple[int, ...], dtype: str, order: str, version: tuple[int, int]
+) -> None:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.empty(shape, dtype, order), version)
+    assert header_of(io.BytesIO(stream.getvalue())) == numpy_header(stream.getvalue())
+
+
+@pytest.mark.parametrize("shape", ["3", "(3)", "()", "(03,)", "(3, )", "(3,4)", "(3, 4,)", "(-1,)"])
+def test_a_shape_that_numpy_would_not_write_is_left_to_numpy(shape: str) -> None:
+    content = npy(shape)
+    try:
+        expected = numpy_header(content)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"its header is none of an \.npy file"):
+            header_of(io.BytesIO(content))
+    else:
+        assert header_of(io.BytesIO(content)) == expected
+
+
+def test_a_plain_header_is_read_without_pythons_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ast, "literal_eval", pytest.fail)
+    stream = io.BytesIO()
+    np.save(stream, np.zeros((3, 0)))
+    assert header_of(io.BytesIO(stream.getvalue())) == ((3, 0), False, np.dtype(float))
 
 
 def test_several_arrays_in_one_npy(refused: Refused, tmp_path: Path) -> None:
