@@ -59,7 +59,8 @@ from distforest.sources.data_frames import (
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
-from distforest.sources.files.ids import refuse_text_as_bytes, told_of_named_order
+from distforest.sources.files.ids import refuse_text_as_bytes
+from distforest.sources.files.named_order import told_of_addresses
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.lost_digits import told_of_lost_digits
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
@@ -491,7 +492,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Warn of values for each row, by their names, whose rows are named as those of ``X``, but in another order."""
         for name, values in by_row.items():
             held = getattr(values, "adjacency", values)
-            if warning := told_of_row_order(X, held, name) or _told_of_addresses(X, held):
+            if warning := told_of_row_order(X, held, name) or told_of_addresses(X, held):
                 warn_caller(warning)
 
     @staticmethod
@@ -645,12 +646,6 @@ def data_of(
         graph=truth.graph,
         costs=truth.costs,
     )
-
-
-def _told_of_addresses(X: object, values: object) -> str:
-    """Where rows at the addresses ``X`` and ``values`` have the same names in another order; else ""."""
-    addresses = [os.fspath(own) for own in (X, values) if isinstance(own, (str, os.PathLike))]
-    return told_of_named_order(addresses)
 
 
 def _warning_of_roots(problem: Bound, forest: Forest) -> str:

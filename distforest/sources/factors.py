@@ -18,7 +18,7 @@ from distforest.sources.class_costs import costs_among, order_of_costs, read_cos
 from distforest.sources.data_frames import with_plain_missing
 from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
 from distforest.sources.graph_distances import GraphDistances, edges_as_matrix, read_graph
-from distforest.sources.opening import opened_array, opened_rows
+from distforest.sources.opening import address_of, opened_array, opened_rows
 from distforest.sources.readings import DIRECTIONS, GRAPH, SMALLEST, Reading, read
 from distforest.sources.source import Float32s, Floats, Int32s
 from distforest.sources.sparse import canonical_csr
@@ -119,8 +119,10 @@ class Labels(SquaredDistances):
     names: Sequence[ClassName] | None = field(default=None, repr=False)
     costs: object = field(default=None, repr=False)
     order: Sequence[ClassName] | None = field(default=None, repr=False)
+    address: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "address", address_of(self.values))
         opened = opened_array(self.values)
         if self.names is None:
             object.__setattr__(self, "names", names_of_classes(opened))
@@ -209,11 +211,13 @@ class Targets(SquaredDistances):
 
     values: object
     metric: str = TARGET_METRICS[0]
+    address: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.metric not in TARGET_METRICS:
             expected = f"metric: {' or '.join(map(repr, TARGET_METRICS))} was expected"
             raise InputError(f"{expected}, found {self.metric!r}")
+        object.__setattr__(self, "address", address_of(self.values))
         object.__setattr__(self, "values", _loaded(self.values, "targets"))
 
     @property
@@ -270,6 +274,7 @@ class Embedding(SquaredDistances):
 
     values: object
     metric: str = "sqeuclidean"
+    address: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -277,6 +282,7 @@ class Embedding(SquaredDistances):
                 self.metric == "euclidean"
             )
             raise InputError(f"metric: {' or '.join(map(repr, METRICS))} was expected, found {self.metric!r}{cure}")
+        object.__setattr__(self, "address", address_of(self.values))
         object.__setattr__(self, "values", _loaded(self.values, "an embedding"))
 
     @property
@@ -375,8 +381,10 @@ class ObservedDistances:
     """
 
     values: object
+    address: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "address", address_of(self.values))
         opened = opened_rows(self.values)
         if not is_sparse(opened):
             cure = "give a dense one as Distances, with NaN for what is unobserved"

@@ -20,6 +20,20 @@ if TYPE_CHECKING:
     from distforest.sources.guarded import ZarrArray
 
 
+def address_of(values: object) -> str | None:
+    """The address of what is given by it, or of a Zarr array on a disk of this host; None: it has none.
+
+    Examples
+    --------
+    >>> address_of("moss.zarr/X"), address_of([1.0, 2.0])
+    ('moss.zarr/X', None)
+    """
+    if isinstance(values, (str, os.PathLike)):
+        return os.fspath(values)
+    place = str(getattr(values, "store_path", ""))
+    return place.removeprefix("file://") if place.startswith("file://") else None
+
+
 def opened_array(values: object) -> object:
     """Open the Zarr array at an address, a path or URL; compute a Dask collection; anything else stays as it is.
 
@@ -28,11 +42,11 @@ def opened_array(values: object) -> object:
     """
     if is_collection(values):
         return gathered(values)
-    address = os.fspath(values) if isinstance(values, (str, os.PathLike)) else None
-    place = str(getattr(values, "store_path", "")) if address is None else address
-    if address is not None or place.startswith("file://"):
-        warn_of_absent([place.removeprefix("file://")], max_bytes=sys.maxsize)  # its size is checked where it is read
-    return array_of_values(place, values) if address is None else open_array(address)
+    if (address := address_of(values)) is not None:
+        warn_of_absent([address], max_bytes=sys.maxsize)  # its size is checked where it is read
+    if isinstance(values, (str, os.PathLike)):
+        return open_array(os.fspath(values))
+    return array_of_values(str(getattr(values, "store_path", "")), values)
 
 
 def opened_rows(values: object) -> object:

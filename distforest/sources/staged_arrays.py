@@ -19,7 +19,7 @@ from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, 
 from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
 from distforest.sources.exchanged_links import told_of_exchanged
 from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
-from distforest.sources.files.ids import told_of_named_order, told_of_named_pairs, told_of_square_order
+from distforest.sources.files.named_order import told_of_named_order, told_of_named_pairs, told_of_square_order
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.opening import open_matrix
 from distforest.sources.parted import SurveyedRows, survey_rows

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 
-from distforest import RFD, SMERF
+from distforest import RFD, SMERF, Distances, Embedding, Labels, ObservedDistances, SimForestClassifier, Targets
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.files.ids import told_of_named_order, told_of_named_pairs, told_of_square_order
 from distforest.sources.files.ingest import ingest
+from distforest.sources.files.named_order import told_of_named_order, told_of_named_pairs, told_of_square_order
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -74,11 +76,15 @@ def job(features: str, truth: str, kind: str = "labels", weights: str | None = N
     return Spec.from_dict({**known, "input": inputs | own, "run": {"scratch": str(Path("scratch").absolute())}})
 
 
-def told_by(spec: Spec) -> list[str]:
+def told_in(work: Callable[[], object], words: str = "taken for the same") -> list[str]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        stage_inputs(spec, str(Path("job").absolute()))
-    return [str(one.message) for one in found if "taken for the same" in str(one.message)]
+        work()
+    return [str(one.message) for one in found if words in str(one.message)]
+
+
+def told_by(spec: Spec) -> list[str]:
+    return told_in(lambda: stage_inputs(spec, str(Path("job").absolute())))
 
 
 def test_a_job_tells_of_labels_and_weights_in_another_order() -> None:
@@ -103,6 +109,10 @@ def test_columns_of_distances_in_another_order_than_their_rows_are_told() -> Non
     assert told == {"ordered": "", "others": "", "turned": f"{names}, {cure}"}
     features = ingested("a", table(TEXTS))
     assert told_by(job(f"{features}/X", "turned.zarr/X", "dense")) == [told["turned"]]
+    smerf, simforest = SMERF(n_estimators=2), SimForestClassifier(n_estimators=2, kind="distance")
+    for given in ("turned.zarr/X", Distances("turned.zarr/X")):
+        assert told_in(partial(smerf.fit, f"{features}/X", given)) == [told["turned"]]
+    assert told_in(partial(simforest.fit, "turned.zarr/X", np.arange(N) % 2)) == [told["turned"]]
 
 
 def test_a_fit_to_addresses_tells_it_too() -> None:
@@ -115,6 +125,23 @@ def test_a_fit_to_addresses_tells_it_too() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         SMERF(**few).fit(f"{one}/X", f"{one}/y", f"{one}/weights")
+
+
+def test_a_fit_tells_it_of_opened_arrays_and_of_named_truths() -> None:
+    one, other = ingested("a", table(TEXTS)), ingested("b", table(TEXTS).iloc[TURNED])
+    for truth in (Labels(f"{other}/y"), zarr.open_array(f"{other}/y"), Labels(zarr.open_array(f"{other}/y"))):
+        with pytest.warns(UserWarning, match="of .*b.zarr/y"):
+            SMERF(n_estimators=2).fit(zarr.open_array(f"{one}/X"), truth)
+    for truth in (Targets(f"{other}/weights"), Embedding(f"{other}/X")):
+        with pytest.warns(UserWarning, match=f"of {truth.address}"):
+            SMERF(n_estimators=2).fit(f"{one}/X", truth)
+    assert Labels(f"{other}/y")[1:].address is None
+
+
+FITS = {
+    "rfd": lambda X: RFD(n_estimators=2).fit_pairs(X, "links.zarr/pairs", "links.zarr/y"),
+    "smerf": lambda X: SMERF(n_estimators=2).fit(X, ObservedDistances("apart.zarr")),
+}
 
 
 @pytest.mark.parametrize("names", [TEXTS, NUMBERS], ids=["texts", "numbers"])
@@ -134,10 +161,8 @@ def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_told(names: 
     for method, truth, at in (("rfd", links, "links.zarr/pairs"), ("smerf", {"distances": apart_at}, "apart.zarr")):
         for features, is_told in ((one, False), (other, True)):
             spec = {"format": 1, "method": method, "output": "f.zarr", "input": {"features": f"{features}/X", **truth}}
-            with warnings.catch_warnings(record=True) as told:
-                warnings.simplefilter("always")
-                stage_inputs(Spec.from_dict(spec), "job")
-            found = [str(own.message) for own in told if "another order" in str(own.message)]
             order = f"{at} numbers the rows of a table in another order than b.zarr/X, by their names; "
-            assert found == ([f"{order}`distforest ingest --rows b.zarr/X` numbers these"] if is_told else [])
+            expected = [f"{order}`distforest ingest --rows b.zarr/X` numbers these"] if is_told else []
+            for work in (partial(stage_inputs, Spec.from_dict(spec), "job"), partial(FITS[method], f"{features}/X")):
+                assert told_in(work, "another order") == expected
     assert told_of_named_pairs("links.zarr/pairs", [f"{fewer}/X"]) == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.arrays import open_array, row_blocks
 from distforest.sources.opening import open_matrix
-from distforest.sources.schema import NAMES
 from distforest.stores.groups import attributes_of
 
 if TYPE_CHECKING:
@@ -22,9 +20,6 @@ IDS = "ids"
 
 OBJECTS = "objects"
 """The array of a group that holds the objects, texts, of which a function tells the similarity."""
-
-NAMED_ROWS = "named"
-"""The attribute of pairs that says by which names they number rows."""
 
 TEXT_ENCODING = "encoding"
 """The attribute of an array of names that are texts."""
@@ -84,12 +79,12 @@ def rows_of_ids(address: str) -> str:
     ('wines.zarr/X', 'wines.zarr/X', 'wines.zarr/X')
     """
     group, _, name = address.rstrip("/").rpartition("/")
-    beside = _arrays_in(group) if group else []
+    beside = arrays_in(group) if group else []
     if name in beside and name not in ("X", "y", IDS):
         return f"{group}/{name}"
     is_within = bool(group) and (name in ("X", IDS) or (name == "y" and name in beside))
     group = group if is_within else address.rstrip("/")
-    arrays = _arrays_in(group)
+    arrays = arrays_in(group)
     return f"{group}/{next((own for own in ('X', 'y', OBJECTS) if own in arrays), 'X')}"
 
 
@@ -169,110 +164,18 @@ def ids_beside(address: str, n_rows: int) -> str | None:
 def _told_beside(address: str) -> str | None:
     """The address of the names that a group has beside one of its arrays, by its attributes alone."""
     group, _, name = address.rstrip("/").rpartition("/")
-    arrays = _arrays_in(group) if group else []
+    arrays = arrays_in(group) if group else []
     return f"{group}/{IDS}" if IDS in arrays and name in arrays and name != IDS else None
 
 
-def _arrays_in(group: str) -> list[object]:
+def arrays_in(group: str) -> list[object]:
     """The names of the arrays that a group says it holds."""
     mark = attributes_of(group).get("distforest")
     arrays = mark.get("arrays") if isinstance(mark, dict) else None
     return arrays if isinstance(arrays, list) else []
 
 
-def told_of_named_order(addresses: Sequence[str]) -> str:
-    r"""Where rows at two addresses have the same names in another order; else "". Rows are paired by their places.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from distforest.sources.files.ingest import ingest
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name, rows in (("new", "fern,1\nmoss,3"), ("old", "moss,3\nfern,1")):
-    ...         _ = Path(folder, f"{name}.csv").write_text(f"plant,height\n{rows}\n")
-    ...         _ = ingest(f"{folder}/{name}.csv", f"{folder}/{name}.zarr", id="plant")
-    ...     told_of_named_order([f"{folder}/{name}.zarr/X" for name in ("new", "old")]).replace(folder, "")
-    "row 0 of /new.zarr/X is named 'fern' and of /old.zarr/X 'moss', but they are taken for the same row; ingest both
-    from tables in one order"
-    """
-    named = [(address, names) for address in addresses if (names := _names_beside(address)) is not None]
-    for other, names in named[1:]:
-        address, own = named[0]
-        if len(own) != len(names) or own.dtype.kind != names.dtype.kind or (own == names).all():
-            continue
-        if (np.sort(own) == np.sort(names)).all():
-            place = int(np.argmax(own != names))
-            one, another = (_text(found[place]) for found in (own, names))
-            told = f"row {place} of {address} is named {one!r} and of {other} {another!r}"
-            return f"{told}, but they are taken for the same row; ingest both from tables in one order"
-    return ""
-
-
-def order_of_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """An attribute of pairs that were named: by which names, in which order, their numbers count rows.
-
-    Examples
-    --------
-    >>> one, other = (order_of_names(names)["named"] for names in (["fern", "moss"], ["moss", "fern"]))
-    >>> one["order"] == other["order"], one["names"] == other["names"]
-    (False, True)
-    """
-    digests = {what: sha256("\0".join(own).encode()) for what, own in (("order", names), ("names", sorted(names)))}
-    return {NAMED_ROWS: {what: digest.hexdigest() for what, digest in digests.items()}}
-
-
-def told_of_named_pairs(pairs: str, rows: Sequence[str]) -> str:
-    r"""Where pairs, or a matrix of measured pairs, number the rows of others by their names in another order; else "".
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from distforest.sources.files.ingest import ingest
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name, rows in (("new", "fern,1\nmoss,3"), ("old", "moss,3\nfern,1")):
-    ...         _ = Path(folder, f"{name}.csv").write_text(f"plant,height\n{rows}\n")
-    ...         _ = ingest(f"{folder}/{name}.csv", f"{folder}/{name}.zarr", id="plant")
-    ...     _ = Path(folder, "pairs.csv").write_text("i,j\nfern,moss\n")
-    ...     _ = ingest(f"{folder}/pairs.csv", f"{folder}/pairs.zarr", pairs=["i", "j"], rows=f"{folder}/old.zarr")
-    ...     pairs, rows = f"{folder}/pairs.zarr/pairs", [[f"{folder}/{name}.zarr/X"] for name in ("old", "new")]
-    ...     told = [told_of_named_pairs(pairs, own) for own in rows]
-    >>> told[0], told[1].split(" ", 1)[1].replace(folder, "")
-    ('', 'numbers the rows of a table in another order than /new.zarr/X, by their names; `distforest ingest --rows
-    /new.zarr/X` numbers these')
-    """
-    group, _, name = pairs.rstrip("/").rpartition("/")
-    is_array = bool(group) and name in _arrays_in(group)
-    named = (open_array(pairs).attrs if is_array else attributes_of(pairs)).get(NAMED_ROWS)
-    if not isinstance(named, dict):
-        return ""
-    for address in rows:
-        found = _names_beside(address)
-        if found is None:
-            continue
-        own = order_of_names([_text(name) for name in found])[NAMED_ROWS]
-        if own["names"] == named.get("names") and own["order"] != named.get("order"):
-            order = f"numbers the rows of a table in another order than {address}, by their names"
-            return f"{pairs} {order}; `distforest ingest --rows {address}` numbers these"
-    return ""
-
-
-def told_of_square_order(address: str) -> str:
-    """Where the rows and the columns of a matrix of pairs of objects have the same names in another order; else ""."""
-    found = _names_beside(address)
-    columns = [] if found is None else open_array(address).attrs.get(NAMES)
-    if found is None or not isinstance(columns, list):
-        return ""
-    rows = [_text(name) for name in found]
-    if rows == columns or sorted(rows) != sorted(map(str, columns)):
-        return ""
-    place = next(place for place, (row, column) in enumerate(zip(rows, columns, strict=True)) if row != column)
-    named = f"row {place} of {address} is named {rows[place]!r} and column {place} {columns[place]!r}"
-    return f"{named}, but they are taken for the same object; put the columns in the order of the rows"
-
-
-def _names_beside(address: str) -> np.ndarray | None:
+def names_beside(address: str) -> np.ndarray | None:
     """The names of the rows of an array, as whole numbers or as bytes of UTF-8, shape (n,); None without any."""
     if _told_beside(address) is None:
         return None
@@ -283,5 +186,6 @@ def _names_beside(address: str) -> np.ndarray | None:
     return values if values.ndim == 1 else np.ascontiguousarray(values).view(f"S{values.shape[1]}")[:, 0]
 
 
-def _text(name: np.generic) -> str:
+def text_of(name: np.generic) -> str:
+    """A name of `names_beside` as a text."""
     return name.decode(errors="replace") if isinstance(name, bytes) else str(name)

@@ -30,10 +30,10 @@ from distforest.sources.files.ids import (
     TEXT_ENCODING,
     WHOLE,
     ids_beside,
-    order_of_names,
     packed_names,
     rows_of_ids,
 )
+from distforest.sources.files.named_order import order_of_names
 from distforest.sources.files.pair_columns import PAIRS_READ, numbers_of_rows, pairs_of_rows_in
 from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns, number_column
 from distforest.sources.files.tables import is_number
