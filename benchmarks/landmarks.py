@@ -2,8 +2,8 @@
 
 ::
 
-    python benchmarks/landmarks.py                     eight sets, ten partitions into three folds (about half an hour)
-    python benchmarks/landmarks.py --repeats 2         about six minutes
+    python benchmarks/landmarks.py                     eight sets, ten partitions into three folds (about ten minutes)
+    python benchmarks/landmarks.py --repeats 3         about three minutes
 
 stdout is markdown, stderr is progress; nothing is asserted. Objects are strings under Levenshtein's distance, series
 under dynamic time warping in a window of 5 %, and standardised rows under Euclid's distance. Each forest has 100 trees
@@ -105,6 +105,8 @@ def compared(known: Known, share: float, repeats: int) -> list[str]:
     """The cells of a row of the table, after the set and the share."""
     means = np.array([np.mean([both(known, p, share) for p in known.folds(k)], axis=0) for k in range(repeats)])
     trees, alone, landmarks = means.mean(axis=0)
+    if math.isnan(landmarks):
+        return [f"{trees:.0f}", f"{alone:.3f}", "too few", ""]
     gain = means[:, 2] - means[:, 1]
     error = gain.std(ddof=1) / math.sqrt(repeats) if repeats > 1 else math.nan
     return [f"{trees:.0f}", f"{alone:.3f}", f"{landmarks:.3f}", f"{gain.mean():+.3f} ± {error:.3f}"]
@@ -125,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows.append([name, f"{share:.0%}", *compared(known, share, options.repeats)])
     print(f"# A budget spent tree by tree, and on landmarks: {options.repeats} x three folds\n\n{machine()}\n")
     print_table(HEAD, rows)
-    gains = [gain for row in rows if not math.isnan(gain := float(row[-1].split()[0]))]
+    gains = [float(row[-1].split()[0]) for row in rows if row[-1]]
     print(f"\nLandmarks are ahead in {sum(gain > 0 for gain in gains)} of {len(gains)} means.")
 
 
