@@ -70,6 +70,18 @@ def check_own_distances(forest: Forest, truth: Truth, name: str = "y") -> None:
         raise InputError(f"{name}: {error}") from error
 
 
+def tells_what_was_taught(forest: Forest) -> bool:
+    """Whether the means of its leaves tell labels or targets that a forest was taught from others.
+
+    The leaves of all drawn rows must be known, a row must have counted by its weight alone, and none may have stayed at
+    an inner node, as those do that lack a similarity.
+    """
+    if forest.leaves is None or forest.has_unrouted or getattr(forest.leaf_table, "class_weights", None) is not None:
+        return False
+    is_leaf = forest.table.is_leaf[forest.table.tree_start[:-1, None] + forest.training_nodes]
+    return bool((is_leaf | (forest.in_bag == 0)).all())
+
+
 def _check_kind(forest: Forest, truth: Truth) -> None:
     """Refuse a ground truth of another kind or size, or with unobserved distances unlike that of the fit."""
     learned = forest.meaning.leaf.learned

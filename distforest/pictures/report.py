@@ -17,14 +17,13 @@ from tornado.template import Loader
 from distforest.amounts import counted, in_bytes
 from distforest.errors import InputError
 from distforest.estimators.loading import load
-from distforest.estimators.smerf import SMERF
 from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.grids import ScoredGrid
 from distforest.evaluation.roc import ROC
 from distforest.forest import scoring
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
-from distforest.forest.taught_truth import check_own_distances
+from distforest.forest.taught_truth import check_own_distances, tells_what_was_taught
 from distforest.pictures.closeness import closeness_of_some
 from distforest.pictures.clusters import clustered
 from distforest.pictures.importances import importances_of, reads_features
@@ -152,8 +151,8 @@ def _truth(estimator: Any, given: object) -> Truth:
     if learned in (TruthKind.LINKS, TruthKind.NOTHING):
         return _labels(forest, given)
     truth = scoring.truth_as_learned(forest, given)
-    told_whole = truth.kind == learned and learned in (TruthKind.LABELS, TruthKind.TARGETS)
-    if isinstance(estimator, SMERF) and told_whole and len(truth.values) == forest.n_training:
+    is_known = learned in (TruthKind.LABELS, TruthKind.TARGETS) and tells_what_was_taught(forest)
+    if is_known and truth.kind == learned and len(truth.values) == forest.n_training:
         check_own_distances(forest, truth, "truth")  # other rows, or another order, would be judged like any others
     return truth
 

@@ -28,6 +28,7 @@ from distforest import (
 from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.forest.sealed.artifact import read_manifest
+from distforest.forest.taught_truth import tells_what_was_taught
 from distforest.pictures.report import report_page
 from distforest.service.registry import Registry
 from distforest.sources.arrays import write_array
@@ -231,6 +232,36 @@ def test_what_is_refused(home, tmp_path):
     other = np.random.default_rng(0).permutation(np.repeat([0, 1], 20))
     with pytest.raises(InputError, match="truth: what the forest was taught was expected, as in the fit, found"):
         report_page(str(forest), truth=other)
+
+
+@pytest.mark.parametrize("params", [{}, {"max_samples": 0.3}, {"max_depth": 1}], ids=str)
+@pytest.mark.parametrize("method", [SimForestClassifier, SimForestRegressor])
+def test_two_labels_or_targets_of_a_simforest_that_changed_places_are_told(method, params, tmp_path):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(60, 3)), rng.integers(1, 4, 60)
+    y = (X[:, 0] > 0).astype(int) if method is SimForestClassifier else X[:, 0] + rng.normal(size=60)
+    method(similarity="rbf", n_estimators=20, random_state=0, **params).fit(X, y, weight).save(tmp_path / "f.zarr")
+    address = str(tmp_path / "f.zarr")
+    assert len(report_page(address, truth=y)[0]) > 1000
+    place = int(np.argmax(y != y[0]))
+    y[[0, place]] = y[[place, 0]]
+    with pytest.raises(InputError, match="truth: what the forest was taught was expected, as in the fit, found"):
+        report_page(address, truth=y)
+
+
+def test_leaves_that_do_not_tell_what_was_taught_refuse_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    holes = np.where(rng.random((60, 60)) < 0.2, np.nan, X @ X.T)
+    y = (X[:, 0] > 0).astype(int)
+    by_class = SimForestClassifier(similarity="rbf", n_estimators=20, class_weight={0: 1, 1: 5}, random_state=0)
+    of_pairs = Lazy(lambda left, right: X[left, 0] * X[right, 0], np.arange(60))
+    fits = (by_class, X), (SimForestClassifier(random_state=0), holes), (SimForestClassifier(of_pairs), np.arange(60))
+    for number, (simforest, given) in enumerate(fits):
+        simforest.fit(given, y).save(tmp_path / f"{number}.zarr")
+        assert not tells_what_was_taught(simforest.forest_)
+    for number in range(2):  # that of a function knows nothing out of bag
+        assert len(report_page(str(tmp_path / f"{number}.zarr"), truth=y)[0]) > 1000
 
 
 @pytest.mark.parametrize("name", ["urerf", "rfd"])
