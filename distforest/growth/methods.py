@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from distforest.sources.point_pairs import PairColumns
     from distforest.sources.source import Floats, Int32s, Ints, Source
 
-GROWTH = 3
+GROWTH = 4
 """Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
 
 NO_PASSES_WITH_HOLES = (

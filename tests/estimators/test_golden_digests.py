@@ -33,6 +33,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     "distances": lambda: SMERF(4, random_state=1).fit(X, DISTANCES),
     "kept pairs": lambda: SimForestClassifier(n_estimators=4, random_state=1).fit(SIMILARITIES, LABELS),
     "missing": lambda: SimForestClassifier(n_estimators=4, random_state=1).fit(HOLES, LABELS),
+    "landmarks": lambda: SimForestClassifier(n_estimators=4, n_landmarks=9, random_state=1).fit(SIMILARITIES, LABELS),
     "fresh pairs": lambda: SimForestClassifier("manhattan", n_estimators=4, pairing="fresh", random_state=1).fit(
         X, LABELS
     ),
@@ -52,7 +53,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     "weighted points": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(X, LABELS, 0.25 + np.arange(N) % 4),
 }
 
-GROWN_BY = 3
+GROWN_BY = 4
 """The version of the growth that has grown these."""
 
 DIGESTS = {
@@ -64,6 +65,7 @@ DIGESTS = {
     "distances": "abdfbbfa800e7319",
     "kept pairs": "60852172df230fc2",
     "missing": "c97868038ed23a89",
+    "landmarks": "0443bfc3b7185c33",
     "fresh pairs": "aa374bb40057621f",
     "columns of features": "9e026bf4e6325176",
     "similarity of targets": "0e9aebacf12bc300",

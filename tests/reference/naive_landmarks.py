@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.reference.naive import Matrix, Vector
     from tests.reference.naive_simforest import Sample
 
-LANDMARK_TREE = 2**40 + 2  # the tree that no forest has, from whose stream landmarks come
+LANDMARK_TREE = 2**40 + 2  # the tree that no forest has, whose nodes' streams rank objects
 CHOICE = 2**35  # the draw that begins those which choose landmarks for the classes of a pair
 
 
@@ -31,16 +31,12 @@ def parted(sizes: Sequence[int], m: int) -> list[int]:
 
 
 def drawn(y: Vector, m: int, seed: int, *, by_class: bool) -> tuple[int, ...]:
-    """Draw m landmarks, ascending: class after class by Fisher-Yates from one stream; targets are as of one class."""
+    """Draw m landmarks, ascending: of each class those whose streams are lowest; targets are as of one class."""
     codes = [float(own) for own in y] if by_class else [0.0] * len(y)
-    classes, key, first, found = sorted(set(codes)), stream(seed, LANDMARK_TREE, 0), 0, []
+    classes, found = sorted(set(codes)), []
     for own, count in zip(classes, parted([codes.count(c) for c in classes], m), strict=True):
         pool = [row for row in range(len(codes)) if codes[row] == own]
-        for t in range(count):
-            other = t + below(key, first + t, len(pool) - t)
-            pool[t], pool[other] = pool[other], pool[t]
-        found += pool[:count]
-        first += count
+        found += sorted(pool, key=lambda row: stream(seed, LANDMARK_TREE, row))[:count]
     return tuple(sorted(found))
 
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.growth.parameters import n_drawn
-from distforest.growth.rng import shuffle, stream
+from distforest.growth.rng import streams
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
 LANDMARK_TREE = (1 << 40) + 2
-"""A tree number that no forest has. Landmarks are drawn from its stream."""
+"""A tree number that no forest has. The stream of its node i ranks object i."""
 
 
 class Landmarks(NamedTuple):
@@ -47,6 +47,9 @@ ANY_OBJECT = Landmarks(np.empty(0, np.int32), np.empty(0, np.bool_))
 def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, seed: int) -> Landmarks:
     """Draw the landmarks of a forest: from each class at least one, and in proportion to its objects.
 
+    A class gives the objects whose numbers have the lowest ranks by the seed. An object's rank depends on no other one,
+    so that landmarks stay, but for a few, where objects are added behind the others; and all tasks draw the same.
+
     Parameters
     ----------
     n_landmarks
@@ -54,7 +57,7 @@ def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, see
     targets, by_class
         The class or target of each object, shape (n_objects,), and whether they are classes.
     seed
-        The seed of the forest. Landmarks depend on no other random number, so all tasks draw the same.
+        The seed of the forest.
 
     Raises
     ------
@@ -72,13 +75,12 @@ def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, see
             f"n_landmarks={n_landmarks!r} of {counted(n, 'object')} is {m}, but pairs need {needed}: {least} at least; "
             "ask for more"
         )
-    key, first, drawn = np.uint64(stream(seed, LANDMARK_TREE, 0)), 0, []
-    for one, n_of_class in enumerate(shares(np.bincount(code), m).tolist()):
-        rows = np.flatnonzero(code == one).astype(np.int32)
-        shuffle(key, first, rows, n_of_class)
-        first += n_of_class
-        drawn.append(rows[:n_of_class])
-    return Landmarks.of(np.sort(np.concatenate(drawn)), n)
+    ranks = np.empty(n, np.uint64)
+    streams(seed, np.full(n, LANDMARK_TREE), np.arange(n, dtype=np.int32), ranks)
+    by_rank = np.argsort(ranks)  # no two are equal: `stream` is one to one in the node
+    of_class = shares(np.bincount(code), m)
+    drawn = [by_rank[code[by_rank] == one][:n_of_class] for one, n_of_class in enumerate(of_class)]
+    return Landmarks.of(np.sort(np.concatenate(drawn)).astype(np.int32), n)
 
 
 def n_wanted(n_landmarks: float, n_objects: int) -> int:

@@ -50,6 +50,22 @@ def test_landmarks_are_drawn_as_told(targets: list[float], seed: int, by_class: 
     assert share.rows.tolist() == found.rows.tolist()
 
 
+@given(st.integers(20, 60), st.integers(1, 20), SEEDS, st.booleans())
+def test_landmarks_stay_where_objects_are_added(n: int, n_added: int, seed: int, by_class: bool) -> None:
+    targets = np.arange(n + n_added) % 2.0
+    before, after = (set(landmarks_of(10, targets[:k], by_class, seed).rows.tolist()) for k in (n, n + n_added))
+    assert after & set(range(n)) <= before
+    assert len(before - after) <= n_added
+
+
+def test_as_many_landmarks_move_as_objects_are_added_in_proportion() -> None:
+    targets, moved = np.zeros(1100), []
+    for seed in range(200):
+        before, after = (landmarks_of(50, targets[:k], False, seed).rows for k in (1000, 1100))
+        moved.append(len(np.setdiff1d(after, before)))
+    assert abs(np.mean(moved) - 50 / 11) < 0.5  # its standard deviation is 0.14
+
+
 def test_without_a_number_any_object_may_be_a_column() -> None:
     assert landmarks_of(None, np.arange(3.0), True, 0) is ANY_OBJECT
 
