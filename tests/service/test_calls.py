@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import math
 import re
 import socket
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 from distributed import Security
@@ -169,11 +172,13 @@ def test_a_service_that_starts_is_waited_for_by_what_changes_something(name, qui
             Service(fake.address).listed()
 
 
-def test_a_service_that_does_not_come_is_given_up(quick, monkeypatch):
-    monkeypatch.setattr(calls, "CALL_PATIENCE", dict.fromkeys(calls.CALL_PATIENCE, 0.5))
+def test_a_service_that_does_not_come_is_given_up(monkeypatch):
+    """Each call takes 25 seconds by this clock."""
+    clock = Mock(wraps=time, sleep=Mock(), monotonic=Mock(side_effect=itertools.count(0, 25)))
+    monkeypatch.setattr(calls, "time", clock)
     with FakeService({"submit": STARTING}) as fake, pytest.raises(AwayError, match="the service is starting"):
         Service(fake.address).submit(SPEC)
-    assert len(fake.asked) > 1
+    assert len(fake.asked) == math.ceil(calls.CALL_PATIENCE[AwayError] / 25)
     with FakeService({}) as fake, pytest.raises(UnreachableError, match="runs no job service"):
         Service(fake.address).submit(SPEC)
 
