@@ -9,7 +9,7 @@ stdout is markdown, stderr is progress; nothing is asserted. Objects are strings
 under dynamic time warping in a window of 5 %, and standardised rows under Euclid's distance. Each forest has 100 trees
 and the other defaults, and may evaluate so many pairs as the share of all pairs of its training objects says:
 "budget" spends them as its trees ask, "landmarks" on as many objects as the same pairs pay for. ± is the standard error
-of the mean difference over the partitions.
+of the mean difference over the partitions, each of which has a seed of its own.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    Parts = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 SHARES = (0.05, 0.1, 0.2, 0.4)
 N_FOLDS = 3
@@ -66,7 +68,7 @@ class Known:
         """The number of classes; 0 for targets."""
         return 0 if issubclass(self.method, SimForestRegressor) else len(np.unique(self.y))
 
-    def folds(self, repeat: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def folds(self, repeat: int) -> list[Parts]:
         """Training and test rows of the folds of a repeat."""
         kind = KFold if issubclass(self.method, SimForestRegressor) else StratifiedKFold
         return list(kind(N_FOLDS, shuffle=True, random_state=repeat).split(self.y, self.y))
@@ -80,30 +82,30 @@ ROWS = {
 }
 
 
-def scored(known: Known, parts: tuple[NDArray[np.int64], NDArray[np.int64]], budget: int, **params: int) -> list[float]:
+def scored(known: Known, parts: Parts, budget: int, **params: int) -> list[float]:
     """Accuracy or R2, and the number of trees."""
     train, test = parts
     lazy = Lazy(Counted(known.distance), np.arange(len(known.y)), kind="distance", budget=budget)
-    forest = known.method(lazy, random_state=0, **params).fit(train, known.y[train])
+    forest = known.method(lazy, **params).fit(train, known.y[train])
     if forest.n_evaluations_ > budget:
         raise SystemExit(f"{forest.n_evaluations_} pairs were paid for, {budget} allowed")
     return [forest.score(test, known.y[test]), forest.forest_.n_trees]
 
 
-def both(known: Known, parts: tuple[NDArray[np.int64], NDArray[np.int64]], share: float) -> list[float]:
+def both(known: Known, parts: Parts, share: float, seed: int) -> list[float]:
     """Trees and score by the budget alone, and the score by landmarks within it, NaN if it pays for too few."""
     n = len(parts[0])
     budget = int(share * math.comb(n, 2))
     n_landmarks = max(m for m in range(1, n) if most_pairs(m, n) <= budget)
-    alone, n_trees = scored(known, parts, budget)
+    alone, n_trees = scored(known, parts, budget, random_state=seed)
     if n_landmarks < max(FEWEST_LANDMARKS, known.n_classes):
         return [n_trees, alone, math.nan]
-    return [n_trees, alone, scored(known, parts, budget, n_landmarks=n_landmarks)[0]]
+    return [n_trees, alone, scored(known, parts, budget, random_state=seed, n_landmarks=n_landmarks)[0]]
 
 
 def compared(known: Known, share: float, repeats: int) -> list[str]:
     """The cells of a row of the table, after the set and the share."""
-    means = np.array([np.mean([both(known, p, share) for p in known.folds(k)], axis=0) for k in range(repeats)])
+    means = np.array([np.mean([both(known, p, share, k) for p in known.folds(k)], axis=0) for k in range(repeats)])
     trees, alone, landmarks = means.mean(axis=0)
     if math.isnan(landmarks):
         return [f"{trees:.0f}", f"{alone:.3f}", "too few", ""]

@@ -35,7 +35,8 @@ ESTIMATORS = (
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "tuning", "urerf"),
 )
 COMMANDS = {
-    f"command_line.{name}" for name in ("cli", "certificates", "doctor", "forest_report", "schema", "service", "trials")
+    f"command_line.{name}"
+    for name in ("cli", "certificates", "doctor", "forest_report", "schema", "sealed_forests", "service", "trials")
 }
 WITH_A_SCHEDULER = ("calls", "doctor", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}

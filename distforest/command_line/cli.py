@@ -35,10 +35,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from distforest.command_line import certificates, doctor, forest_report, schema, service, trials
+from distforest.command_line import certificates, doctor, forest_report, schema, sealed_forests, service, trials
 from distforest.command_line.commands import (
     HEADED,
     JSON,
+    STOPPING,
     CommandGroup,
     F,
     fail,
@@ -46,8 +47,8 @@ from distforest.command_line.commands import (
     print_report,
     text_options,
 )
+from distforest.command_line.plot_files import check_plot, no_plots, save_figure
 from distforest.errors import (
-    ArtifactError,
     DistforestError,
     InputError,
     InterruptedJobError,
@@ -94,7 +95,6 @@ MAX_BYTES = click.option(
     metavar="SIZE",
     help="Refuse larger arrays, by the size in their metadata.  [default: 1 GiB, or 1,000 times the stored size]",
 )
-STOPPING = "stopping; a second signal, such as Ctrl-C, ends the command at once"
 SCHEDULER = click.option(
     "--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead of an embedded cluster."
 )
@@ -170,7 +170,7 @@ def print_answer(ctx: click.Context, report: Report | None) -> None:
         print_report(ctx, report)
 
 
-main.add_section((*trials.COMMANDS, *forest_report.COMMANDS, *schema.COMMANDS))
+main.add_section((*sealed_forests.COMMANDS, *trials.COMMANDS, *forest_report.COMMANDS, *schema.COMMANDS))
 main.add_section((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), "Jobs of a service")
 
 
@@ -261,17 +261,17 @@ def _files_of_grid(table: str | None, plot: str | None, overwrite: bool) -> Call
         check_table_path(table)
         check_new_file(table, overwrite)
     if plot:
-        _check_plot(plot)
+        check_plot(plot)
         try:
             from distforest.pictures.forest_displays import TuningDisplay
         except ImportError as error:
-            raise _no_plots(error) from error
+            raise no_plots(error) from error
 
     def write(grid: ScoredGrid) -> None:
         if table:
             grid.save(table)
         if plot:
-            _save_figure(TuningDisplay(grid).plot().figure_, plot)
+            save_figure(TuningDisplay(grid).plot().figure_, plot)
 
     return write
 
@@ -506,150 +506,6 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
     from distforest.jobs.score_spec import callback_for
 
     return callback_for(forest, similarity, ledger)
-
-
-# --- inspect, verify and export ---------------------------------------------------------------------------
-
-
-@main.command()
-@click.argument("forest")
-@click.option(
-    "--features", metavar="ADDRESS", help="Array with the names of the features.  [default: those in the forest]"
-)
-@click.option(
-    "--plot", metavar="FILE", help="Draw the forest: features, a ranking, or objects by cluster; .png, .pdf, .svg."
-)
-@json_option
-@click.pass_context
-def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
-    """Report what a sealed FOREST is and how it was grown.
-
-    It reads the manifest, the tree sizes, the feature weights and how many pairs of leaves are unobserved; `verify`
-    reads everything.
-    """
-    from distforest.command_line import reports
-    from distforest.forest.feature_shares import read_feature_shares
-    from distforest.forest.roots import Roots, unobserved_of_manifest
-    from distforest.forest.sealed.artifact import read_manifest
-
-    manifest = read_manifest(forest)
-    drawn = read_feature_shares(forest, manifest, features)
-    if features is not None and drawn is None and plot is None:
-        warnings.warn(
-            "`features` is not used, as the forest has no feature weights to report; give `plot` too", stacklevel=2
-        )
-    if plot is not None:
-        _plot(forest, features, plot)
-    try:
-        roots, unobserved = Roots.of_manifest(forest, manifest), unobserved_of_manifest(forest, manifest)
-    except ArtifactError:  # `verify` reports damage; the manifest is reported in any case
-        roots, unobserved = None, None
-    print_report(ctx, reports.inspected(forest, manifest, roots, drawn, unobserved))
-
-
-def _plot(forest: str, features: str | None, path: str) -> None:
-    """Save the picture of a sealed forest."""
-    _check_plot(path)
-    try:
-        from distforest.pictures.sealed import sealed_picture
-    except ImportError as error:
-        raise _no_plots(error) from error
-    _save_figure(sealed_picture(forest, features), path)
-
-
-def _check_plot(path: str) -> None:
-    """Refuse a path where no picture can be written; raises InputError."""
-    folder, name = os.path.split(path)
-    if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
-        raise InputError(f"--plot {path}: a name such as picture.png, in an existing folder, was expected")
-
-
-def _no_plots(error: ImportError) -> InputError:
-    return InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}")
-
-
-def _save_figure(figure: Any, path: str) -> None:
-    """Write a picture; raises InputError for a suffix that is not known."""
-    try:
-        figure.savefig(path, dpi=130)
-    except ValueError as error:
-        raise InputError(f"--plot {path}: {error}") from error
-
-
-@main.command()
-@click.argument("forest")
-@json_option
-@click.pass_context
-def verify(ctx: click.Context, forest: str) -> None:
-    """Read all of a sealed FOREST and check that it is intact.
-
-    Its arrays must match their digests and make a valid forest; otherwise the exit code is 7.
-    """
-    from distforest.command_line import reports
-    from distforest.forest.sealed.artifact import open_forest
-
-    try:
-        opened = open_forest(forest)
-    except ArtifactError as error:
-        fail(ctx, error, forest=forest, valid=False)
-    print_report(ctx, reports.verified(forest, opened))
-
-
-@main.command(short_help="Write FOREST as .zip, .zarr or .onnx, by the suffix of OUT.")
-@click.argument("forest")
-@click.argument("output", metavar="OUT")
-@json_option
-@click.pass_context
-def export(ctx: click.Context, forest: str, output: str) -> None:
-    """Write a sealed FOREST in another form: .zip, .zarr or .onnx, by the suffix of OUT.
-
-    .zip is the sealed forest in one file, which all commands open like a folder; .zarr is the folder again. Both have
-    the same digest. .onnx is a model that predicts without distforest, of a forest whose splits compare single
-    features. FOREST is verified first; OUT must be new. A file appears as a whole or not at all.
-    """
-    from distforest.command_line import reports
-    from distforest.command_line.console import interruptible
-    from distforest.forest.exports import check_export, export_forest
-    from distforest.forest.sealed.artifact import open_forest
-    from distforest.stores.outputs import check_apart
-
-    check_apart(output, {"forest": forest})  # before the forest is read
-    check_export(output)
-    with interruptible(STOPPING):
-        opened = open_forest(forest)
-        form = export_forest(opened, output)
-    print_report(ctx, reports.exported(forest, opened, output, form))
-
-
-@main.command(short_help="Merge sealed FORESTs that differ only in their seeds.")
-@click.argument("forests", nargs=-1, required=True, metavar="FOREST...")
-@click.argument("output")
-@json_option
-@click.pass_context
-def merge(ctx: click.Context, forests: tuple[str, ...], output: str) -> None:
-    """Merge sealed FORESTs of the same data and parameters, but of other seeds, into a new one at OUTPUT.
-
-    OUTPUT ends in .zarr, or in .zip for one file; it must be new, and appears as a whole or not at all. Its trees are
-    those of all forests, those of the smallest seed first. A tree that is in two of them is refused, as are forests of
-    other data or parameters.
-    """
-    from distforest.command_line import reports
-    from distforest.command_line.console import interruptible
-    from distforest.forest.exports import SEALED, check_export
-    from distforest.forest.merged_trees import merged
-    from distforest.forest.sealed.artifact import open_forest, save
-    from distforest.stores.outputs import check_apart
-
-    try:
-        for forest in forests:
-            check_apart(output, {"forest": forest})  # before the forests are read
-        check_export(output, SEALED)
-        with interruptible(STOPPING):
-            found = merged([open_forest(forest) for forest in forests])
-            save(found, output)
-    except DistforestError as error:
-        fail(ctx, error, forests=list(forests), output=output)
-    print_report(ctx, reports.merged_forests(output, forests, found))
 
 
 # --- validate and ingest ----------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ F = TypeVar("F", bound=Callable[..., object] | click.Command)
 JSON = "distforest.json"
 """The key under which the context of a command keeps whether ``--json`` was given."""
 
+STOPPING = "stopping; a second signal, such as Ctrl-C, ends the command at once"
+"""What a command says that a signal ends."""
+
 ARGUMENT = re.compile(
     r"`(?P<marked>[\w.]+)(?:=(?P<given>[^`]+))?`"
     r"|^(?P<first>\w+)(?=:| must be )"
