@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from distforest.forest.tree_tops import FEWEST_FOR_TOPS, lay_columns, step_through_top
 from distforest.forest.walk_nodes import IS_LEAF
@@ -12,11 +13,13 @@ from distforest.forest.walks import walk_on
 from distforest.jit import kernel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from distforest.forest.walk_nodes import Children
     from distforest.forest.walks import WalkSteps
     from distforest.sources.source import Float32s, Int32s, Ints
+
+
+ALL_WANTED: NDArray[np.bool_] = np.empty((0, 0), np.bool_)
+"""Stands for all rows in all trees, where it is said which rows are wanted in which tree."""
 
 
 class BlockRoom(NamedTuple):
@@ -43,7 +46,10 @@ def walk_wanted(
     wanted: NDArray[np.bool_],
     ends: Int32s,
 ) -> None:
-    """ends[tree, r] = the leaf of row rows[r], a number within its tree, where wanted[tree, r]; blocks of ``step``."""
+    """ends[tree, r] = the leaf of row rows[r], a number within its tree, where wanted[tree, r]; blocks of ``step``.
+
+    ``wanted`` may be `ALL_WANTED`.
+    """
     room = room_of_blocks(min(step, rows.shape[0]), steps.tops.columns.shape[0])
     for first in range(0, rows.shape[0], step):
         walk_block(steps, roots, values, rows[first : first + step], first, room, wanted, ends)
@@ -61,7 +67,7 @@ def walk_block(
     ends: Int32s,
 ) -> None:
     """ends[tree, first + r] = the leaf of row rows[r], a number within its tree, where wanted[tree, first + r]."""
-    n = rows.shape[0]
+    n, are_all = rows.shape[0], wanted.shape[0] == 0
     at, takes_tops = room.at[:n], n >= FEWEST_FOR_TOPS and room.laid.shape[0] > 0
     if takes_tops:
         lay_columns(values, rows, steps.tops.columns, room.laid)
@@ -71,9 +77,10 @@ def walk_block(
             at[r] = start
         if takes_tops:
             step_through_top(steps.nodes, steps.tops, tree, room.laid, at)
-        for r in range(n):
-            at[r] = at[r] if wanted[tree, first + r] else IS_LEAF
+        if not are_all:
+            for r in range(n):
+                at[r] = at[r] if wanted[tree, first + r] else IS_LEAF
         walk_on(steps.nodes, values, rows, steps.sets, room.live, at)
         for r in range(n):
             leaf = np.int64(at[r] ^ IS_LEAF) - roots[tree]
-            ends[tree, first + r] = leaf if wanted[tree, first + r] else ends[tree, first + r]
+            ends[tree, first + r] = leaf if are_all or wanted[tree, first + r] else ends[tree, first + r]

@@ -27,7 +27,7 @@ MOST_RANGES = 4096
 FEWEST_QUERIES = 8
 """Fewer queries are not judged: they may be alike for a reason of their own."""
 
-RANGED_BYTES = 1 << 18
+RANGED_BYTES = 1 << 20
 """Bytes of rows that stay in the processor's cache between the least and the greatest."""
 
 VALUES_SIDE_BY_SIDE = 2048

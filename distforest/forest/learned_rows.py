@@ -29,6 +29,9 @@ FEWEST_KNOWN = 10
 MOST_KEYS, KEYS_AT_ONCE = 1 << 20, 1 << 18
 """Training rows of which about so many are compared, and how many are numbered at a time."""
 
+STARTS_PER_KEY = 8
+"""Of the first bits of keys so many are compared that there are this many starts for each key, or more."""
+
 LEAST_EXCESS, LEAST_DEVIATIONS = 0.2, 5.0
 """How many more rows must end as training rows do than these share leaves: as a share of all, in standard deviations.
 
@@ -46,6 +49,9 @@ class LearnedLeaves(NamedTuple):
     ----------
     keys
         A number for each set of leaves in which a compared training row ends, sorted.
+    starts
+        Whether a key starts with these bits, for all first bits. Only a row whose own key starts as one does is looked
+        up among them, which takes longer than a walk down a tree.
     n_rows, n_alike
         The number of compared training rows, and of those that end as another one does.
     every
@@ -61,6 +67,7 @@ class LearnedLeaves(NamedTuple):
     """
 
     keys: Keys
+    starts: NDArray[np.bool_]
     n_rows: int
     n_alike: int
     every: int = 1
@@ -76,15 +83,18 @@ class LearnedLeaves(NamedTuple):
             ]
         )
         keys, counts = np.unique(own, return_counts=True)
-        return cls(keys, len(own), int(counts[counts > 1].sum()), every)
+        starts = np.zeros(1 << (STARTS_PER_KEY * len(keys) + 1).bit_length(), np.bool_)
+        starts[_start_of(keys, len(starts))] = True
+        return cls(keys, starts, len(own), int(counts[counts > 1].sum()), every)
 
     def seen(self, nodes: Int32s) -> SeenLeaves:
         """Count which rows end as a training row does, by their nodes, shape (n_trees, n)."""
         own = _compared(leaf_keys(nodes), self.every)
         if not len(self.keys):
             return SeenLeaves(len(own), 0, 0, 0)
-        place = np.searchsorted(self.keys, own).clip(max=len(self.keys) - 1)
-        return SeenLeaves(len(own), int((self.keys[place] == own).sum()), self.n_rows, self.n_alike)
+        asked = own[self.starts[_start_of(own, len(self.starts))]]
+        place = np.searchsorted(self.keys, asked).clip(max=len(self.keys) - 1)
+        return SeenLeaves(len(own), int((self.keys[place] == asked).sum()), self.n_rows, self.n_alike)
 
 
 class SeenLeaves(NamedTuple):
@@ -128,6 +138,11 @@ def _compared(keys: Keys, every: int) -> Keys:
     return keys if every == 1 else keys[(keys >> np.uint64(32)) % np.uint64(every) == 0]
 
 
+def _start_of(keys: Keys, n_starts: int) -> NDArray[np.intp]:
+    """The first bits of keys; ``n_starts`` is the power of 2 that tells how many."""
+    return (keys >> np.uint64(65 - n_starts.bit_length())).astype(np.intp)
+
+
 def leaf_keys(nodes: Int32s) -> Keys:
     """A number for the nodes of each row in all trees, shape (n_rows,): the same for the same nodes.
 
@@ -138,7 +153,8 @@ def leaf_keys(nodes: Int32s) -> Keys:
     (True, False)
     """
     factors = np.random.default_rng(0).integers(1 << 63, size=len(nodes), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    keys = np.zeros(nodes.shape[1], np.uint64)
+    keys, term = np.full(nodes.shape[1], factors.sum()), np.empty(nodes.shape[1], np.uint64)
     for factor, of_tree in zip(factors, nodes, strict=True):
-        keys += (of_tree.astype(np.uint64) + np.uint64(1)) * factor
+        np.copyto(term, of_tree, casting="unsafe")
+        keys += np.multiply(term, factor, out=term)
     return keys

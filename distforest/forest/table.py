@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
-from distforest.forest.block_walks import walk_wanted
+from distforest.forest.block_walks import ALL_WANTED, walk_wanted
 from distforest.forest.category_sets import (
     OTHERS_LEFT,
     OTHERS_RIGHT,
@@ -412,13 +412,20 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
         Node numbers within their tree, shape (n_trees, m), int32; an inner node if a value is unobserved and the row
         stays, -1 for a row that is not ``wanted``.
     """
-    if wanted is None:
-        wanted = np.ones((table.n_trees, len(rows)), np.bool_)
-    ends = np.full(wanted.shape, LEAF, np.int32)
+    ends = np.full((table.n_trees, len(rows)), LEAF, np.int32)
     if isinstance(source, ArraySource) and source.is_complete and table.steps is not None:
-        step = block_rows(source.shape[1])
-        walk_wanted(table.steps, table.tree_start, step, source.values, rows, wanted, ends)
-    elif isinstance(source, ArraySource):
+        step, asked = block_rows(source.shape[1]), ALL_WANTED if wanted is None else wanted
+        walk_wanted(table.steps, table.tree_start, step, source.values, rows, asked, ends)
+    else:
+        _route_otherwise(table, source, rows, np.ones(ends.shape, np.bool_) if wanted is None else wanted, ends)
+    if table.chain_head is not None:
+        end_at_heads(table.tree_start, table.chain_head, ends)
+    return ends
+
+
+def _route_otherwise(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s) -> None:
+    """`route` rows that may lack values or are no array, or down trees that read several columns at once."""
+    if isinstance(source, ArraySource):
         if table.steps is not None and source.values.dtype == np.float32:
             wanted = _walk_side_by_side(table, table.steps, source.values, rows, wanted, ends)
         route_array(table.routed_nodes, table.on_missing, table.category_sets, source.values, rows, wanted, ends)
@@ -428,9 +435,6 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
         route_sparse(table.routed_nodes, source.shape[1], source.by_row, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
-    if table.chain_head is not None:
-        end_at_heads(table.tree_start, table.chain_head, ends)
-    return ends
 
 
 def _walk_side_by_side(

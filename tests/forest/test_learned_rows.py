@@ -55,6 +55,17 @@ def test_rows_are_counted_by_all_their_leaves() -> None:
     assert learned.seen(np.array([[0, 1, 2], [2, 3, 2]], np.int32))[:2] == (3, 1)
 
 
+@pytest.mark.parametrize("n_leaves", [1, 3, 1000])
+@pytest.mark.parametrize("n_training", [1, 40, 3000])
+def test_rows_are_known_if_a_training_row_has_all_their_leaves(n_leaves: int, n_training: int) -> None:
+    rng = np.random.default_rng(0)
+    training, asked = (rng.integers(0, n_leaves, (4, n)).astype(np.int32) for n in (n_training, 77))
+    asked[:, ::7] = training[:, :1]
+    known = {tuple(row) for row in training.T.tolist()}
+    expected = sum(tuple(row) in known for row in asked.T.tolist())
+    assert LearnedLeaves.of(training).seen(asked)[:2] == (77, expected)
+
+
 def test_of_many_rows_some_are_compared_wherever_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     nodes, others = rng.integers(0, 30, (2, 5, 4000)).astype(np.int32)

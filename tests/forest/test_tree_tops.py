@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from distforest.forest import tree_tops
 from distforest.forest.table import NodeTable, route, route_levels
 from distforest.forest.tree_tops import FEWEST_FOR_TOPS, ROWS_IN_TOP, TOP_SHARE, tops_of
+from distforest.forest.walks import FETCHED_NUMBERS
 from distforest.sources.arrays import ArraySource
 from tests.samples import trees_of_any_shape
 from tests.tries import tries
@@ -52,6 +53,19 @@ def test_rows_end_where_they_do_level_by_level(sizes: list[int], n: int, share: 
         assert table.steps is not None
     assert len(table.steps.tops.place) > 0 or not max(sizes)
     assert route(table, source, rows, wanted).tolist() == expected.tolist()
+    if share == 1.0:
+        assert route(table, source, rows).tolist() == expected.tolist()
+
+
+def test_rows_end_where_they_do_level_by_level_if_nodes_are_prefetched() -> None:
+    table = trees_of_any_shape([100, FETCHED_NUMBERS // 4], [-1.0, 0.0, 1.0], 0)
+    assert table.steps is not None
+    assert len(table.steps.nodes) > FETCHED_NUMBERS
+    X = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
+    rows, expected = np.arange(500, dtype=np.int32), np.full((2, 500), -1, np.int32)
+    source = ArraySource.of(X, is_complete=True)
+    route_levels(table, source, rows, np.ones((2, 500), np.bool_), expected)
+    assert route(table, source, rows).tolist() == expected.tolist()
 
 
 def test_a_top_has_the_nodes_that_many_rows_reached(monkeypatch: pytest.MonkeyPatch) -> None:
