@@ -34,6 +34,7 @@ from distforest.stores.claims import owned
 from distforest.stores.folder import Folder
 from distforest.stores.groups import check_name, seal_group
 from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new
+from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -361,11 +362,12 @@ def answer_rows(task: ScoreTask) -> SeenQueries:
     assert work is not None  # noqa: S101  (held by outline)
     for (name, _), values in zip(row.arrays, work(asked), strict=True):
         array = _writable_once(task.run, task.target, name)
-        if row.is_graph:
-            width = values.shape[1]
-            array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)
-        else:
-            array[asked.span] = values.astype(array.dtype)
+        with told_if_full(f"{task.target}/{name}", values.size * array.dtype.itemsize):
+            if row.is_graph:
+                width = values.shape[1]
+                array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)
+            else:
+                array[asked.span] = values.astype(array.dtype)
     seen = SeenQueries([], {})
     if not row.of_pairs:
         of_rows = asked.seen_rows(task.n_queries), asked.signs, asked.learned if row.is_predicted else None
