@@ -217,18 +217,24 @@ def test_a_cluster_starts_without_a_word_on_a_machine_that_is_busy(
 
 
 def heard_of_a_worker() -> list[str]:
-    """What a process lets through of two errors that Dask logs in a worker."""
-    said = ["Failed to communicate with scheduler during heartbeat.", "Timed out when closing"]
-    records = [logging.LogRecord("distributed.worker", logging.ERROR, "", 0, text, (), None) for text in said]
-    return [record.msg for record in records if logging.getLogger("distributed.worker").filter(record)]
+    """What a process lets through of four errors that Dask logs in a worker."""
+    said: list[tuple[str, tuple[str, ...]]] = [
+        ("Failed to communicate with scheduler during heartbeat.", ()),
+        ("Timed out when closing", ()),
+        ("Compute Failed: %s %r", ("key", "PermissionError(13, 'Permission denied')")),
+        ("Compute Failed: %s %r", ("key", "ValueError('of the package')")),
+    ]
+    records = [logging.LogRecord("distributed.worker", logging.ERROR, "", 0, *what, None) for what in said]
+    return [record.getMessage() for record in records if logging.getLogger("distributed.worker").filter(record)]
 
 
 @pytest.mark.cluster
-def test_a_heartbeat_that_is_lost_when_a_cluster_closes_is_no_news(cluster: OnDask) -> None:
+def test_what_the_job_tells_in_the_end_or_nobody_can_mend_is_no_news(cluster: OnDask) -> None:
     heard = list(cluster.client.run(heard_of_a_worker).values())
     assert heard
-    assert all(one == ["Timed out when closing"] for one in heard)
-    assert len(heard_of_a_worker()) == 2  # elsewhere all of it is heard
+    news = ["Timed out when closing", "Compute Failed: key \"ValueError('of the package')\""]
+    assert all(one == news for one in heard)
+    assert len(heard_of_a_worker()) == 4  # elsewhere all of it is heard
 
 
 @pytest.mark.cluster
