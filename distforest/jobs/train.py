@@ -320,6 +320,7 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
     """Where the forest goes, if at its seal the output still is the job's, and may be replaced."""
 
     def hold() -> None:
+        Stop(options.stop).check()
         if options.claim:
             options.claim.take()
         if _already_sealed(inputs, output, options):  # by another run of the same job

@@ -157,6 +157,21 @@ def test_a_sign_to_stop_that_comes_as_a_shard_is_written_leaves_none(
     assert shards.names() == []
 
 
+def test_a_sign_to_stop_that_comes_while_shards_are_merged_leaves_no_forest(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, check_written = Folder(str(tmp_path / "sign")), merge.check_written
+
+    def late(*given: Any) -> None:
+        check_written(*given)
+        job.write(SIGN, b"")
+
+    monkeypatch.setattr(merge, "check_written", late)
+    with pytest.raises(CancelledJobError):
+        run(inputs, tmp_path, Here(1), stop=job.address)
+    assert not (tmp_path / "forest.zarr").exists()
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OnDask]:
     """One cluster for the tests of this file, as a worker takes seconds to start; it begins with one process."""
