@@ -327,7 +327,7 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
             check_new(output, FOREST_KIND, overwrite=True)
 
     building = Building.of(output, FOREST_KIND, mark_of_job(inputs), folder.within("forest.zarr"))
-    return Target(building, shards, hold, options.provenance)
+    return Target(building, shards, hold, options.provenance, options.claim)
 
 
 def mark_of_job(inputs: Inputs) -> dict[str, object]:
