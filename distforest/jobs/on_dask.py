@@ -530,7 +530,8 @@ def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestErr
             return function(task)
     except DistforestError as error:
         return error
-    except OSError:
+    except OSError as refusal:
+        refusal.add_note(f"on worker {get_worker().address}")
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
         raise
 
@@ -578,7 +579,8 @@ def _linked_answer(function: Callable[..., R], *arguments: object) -> R | Distfo
         return function(*arguments)
     except DistforestError as raised:
         return raised
-    except OSError:
+    except OSError as refusal:
+        refusal.add_note(f"on worker {get_worker().address}")
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
         raise
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from distforest.errors import CancelledJobError, DistforestError, InputError, JobError
 from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, n_trees_of, spec_from_json
-from distforest.jobs.cluster import Work
+from distforest.jobs.cluster import Work, shown
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.overheard import overheard
@@ -179,7 +179,7 @@ def _run(job: Job, context: ServiceContext) -> None:
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
             logging.getLogger("distforest").exception("job %s", job.id)
-        message = str(error) if isinstance(error, DistforestError) else repr(error)
+        message = str(error) if isinstance(error, DistforestError) else shown(error)
         _write_sign(job, context)
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:

@@ -302,6 +302,20 @@ def test_who_runs_out_of_memory_is_told_of_batches_where_there_are_any(cluster: 
     assert why.endswith("(run.memory_limit) or lower run.batch")
 
 
+def write_into(place: str) -> None:
+    Folder(place).write("x", b"")
+
+
+@pytest.mark.cluster
+def test_a_worker_that_cannot_write_is_named_with_the_file(cluster: OnDask, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "folder"
+    [worker] = set(cluster.threads_now()) if cluster.n_workers == 1 else [r"\S+"]
+    told = rf"^write: {place} failed 1 time, the last time with NotADirectoryError: .*'{place}' on worker {worker}$"
+    with pytest.raises(JobError, match=told):
+        cluster.each(write_into, [str(place)], Work("write", retries=0))
+
+
 @pytest.mark.cluster
 def test_an_adaptive_cluster_without_workers_starts_some() -> None:
     with (
