@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from distforest.amounts import counted
 from distforest.errors import JobError
+from distforest.stores.room import FULL
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -250,11 +251,34 @@ def _with_retries(function: Callable[[T], R], task: T, work: Work) -> R:
             return function(task)
         except (OSError, TimeoutError) as error:
             if attempt == work.retries:
-                raise JobError(
-                    f"{work.name}: {task} failed {counted(attempt + 1, 'time')}, the last time with {error!r}"
-                ) from error
+                raise JobError(told_of_failure(work, task, error)) from error
             time.sleep(RETRY_SECONDS * 2**attempt)
     raise AssertionError("unreachable")
+
+
+def told_of_failure(work: Work, task: object, error: BaseException) -> str:
+    """What is said of a task that has failed as often as it may; what to do if a disk is full.
+
+    Examples
+    --------
+    >>> told_of_failure(Work("grow"), "tree 3", OSError("no answer"))
+    "grow: tree 3 failed 4 times, the last time with OSError('no answer')"
+    """
+    cure = "; make room there, and run the job again" if getattr(error, "errno", None) in FULL else ""
+    tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {shown(error)}"
+    return f"{work.name}: {task} {tried}{cure}"
+
+
+def shown(error: BaseException) -> str:
+    """An error, with the file that `repr` leaves out, and with what was noted of it: the worker that has met it.
+
+    Examples
+    --------
+    >>> shown(PermissionError(13, "Permission denied", "/data/a.zarr")), shown(OSError("no answer"))
+    ("PermissionError: [Errno 13] Permission denied: '/data/a.zarr'", "OSError('no answer')")
+    """
+    told = repr(error) if getattr(error, "filename", None) is None else f"{type(error).__name__}: {error}"
+    return " ".join((told, *getattr(error, "__notes__", ())))
 
 
 class Clock:

@@ -31,6 +31,7 @@ from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
 from distforest.sources.truth import TruthKind
 from distforest.stores.building import Building
+from distforest.stores.claims import Claim
 from distforest.stores.folder import Folder
 
 _begin = itemgetter(1)
@@ -115,12 +116,16 @@ class Column:
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Spans that a task writes into the arrays of a forest; it gets these open and opens only shards."""
+    """Spans that a task writes into the arrays of a forest; it gets these open and opens only shards.
+
+    ``claim`` is that of the job on its output.
+    """
 
     spans: tuple[Span, ...]
     shards: str
     targets: Mapping[str, Prepared]
     scratch: ScratchFolder
+    claim: Claim | None = None
 
     def __str__(self) -> str:
         return ", ".join(f"{span.name}[{span.first}:{span.last}]" for span in self.spans)
@@ -149,6 +154,8 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
                     out[:] = values_there[rows_there]
     for file in files:
         file.check_untouched()
+    if task.claim:
+        task.claim.check_held()
     return [write_rows(task.targets[span.name], span.first, out) for out, span in zip(values, task.spans, strict=True)]
 
 
@@ -182,12 +189,15 @@ class Target:
         Called before anything at the output changes; raises where it is another job's.
     provenance
         Further entries of the forest's provenance.
+    claim
+        That of the job on the output, if it has made one.
     """
 
     building: Building
     shards: Folder
     hold: Callable[[], None] = lambda: None
     provenance: Mapping[str, object] = field(default_factory=dict)
+    claim: Claim | None = None
 
 
 def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: Cluster, work: Work) -> str:
@@ -215,8 +225,9 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     target.hold()
     building.begin()
     arrays = {c.name: prepare(building.address, c.name, c.shape, np.dtype(c.dtype)) for c in columns}
+    place = target.shards.address
     tasks = [
-        MergeTask(spans, target.shards.address, {span.name: arrays[span.name] for span in spans}, inputs.scratch)
+        MergeTask(spans, place, {span.name: arrays[span.name] for span in spans}, inputs.scratch, target.claim)
         for spans in grouped(columns, cluster.slots)
     ]
     try:

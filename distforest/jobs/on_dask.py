@@ -23,7 +23,7 @@ from distributed.system import MEMORY_LIMIT
 from distforest.amounts import counted
 from distforest.errors import CancelledJobError, DistforestError, JobError, warn_caller
 from distforest.jobs.able_workers import check_able, told_of_paused
-from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
+from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work, told_of_failure
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.shared_folders import check_shared
@@ -82,7 +82,10 @@ def give_up(threads: int, seconds: float) -> None:
     if threads or seconds < WORKER_PATIENCE:
         return
     if seconds == math.inf:
-        raise JobError("the cluster has no workers; start some (`dask worker ADDRESS`), and try again")
+        raise JobError(
+            f"the cluster has no workers, and none has come in {WORKER_PATIENCE:.0f} s; start some "
+            "(`dask worker ADDRESS`), and try again"
+        )
     raise JobError(
         f"the cluster has had no workers for {seconds:.0f} s: those that it had have died or left; their logs say why "
         "(out of memory, or another version of distforest?); start some, and try again"
@@ -101,7 +104,8 @@ class OnDask:
         Name of the job; the keys of its tasks end with it.
     seen
         Called at each look with the number of the workers' threads, and the seconds for which there have been none
-        (before the first task: infinity). If it raises, the run ends. `give_up` by default.
+        (between runs of tasks: infinity, if none has come in `WORKER_PATIENCE`). If it raises, the run ends. `give_up`
+        by default.
     """
 
     client: Client
@@ -110,12 +114,21 @@ class OnDask:
 
     def _workers(self) -> list[WorkerIdentity]:
         """All workers in the records of the scheduler; waits until there is one."""
-        while True:
-            workers = self.identities()
-            self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
-            if workers:
-                return workers
-            time.sleep(LOOK)
+        workers = self.identities() or self._awaited()
+        self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
+        return workers
+
+    def _awaited(self) -> list[WorkerIdentity]:
+        """All workers, as soon as there is one: those of an adaptive cluster come when a task waits for them."""
+        waiting = self.client.submit(os.getpid, key=f"{KEYS}-want-0-{os.urandom(4).hex()}-{self.name}", pure=False)
+        end = time.monotonic() + WORKER_PATIENCE
+        try:
+            while not (workers := self.identities()):
+                self.seen(0, 0.0 if time.monotonic() < end else math.inf)
+                time.sleep(TICK)
+            return workers
+        finally:
+            waiting.release()
 
     def identities(self) -> list[WorkerIdentity]:
         """All workers in the records of the scheduler at this moment.
@@ -315,19 +328,20 @@ class OnDask:
         if isinstance(error, CancelledError):  # the client itself cancels all futures when it loses the scheduler
             raise self._lost() from error
         if not isinstance(error, KilledWorker):
-            tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {error!r}"
-            raise JobError(f"{work.name}: {task} {tried}") from error
-        lost = Lost(f"{work.name}: {task} was lost with its worker {self._deaths(error)}")
+            raise JobError(told_of_failure(work, task, error)) from error
+        lost = Lost(f"{work.name}: {task} was lost with its worker {self._deaths(error, work)}")
         if work.keep_going:
             return lost
         raise JobError(lost.why) from error
 
-    def _deaths(self, error: KilledWorker) -> str:
+    def _deaths(self, error: KilledWorker, work: Work) -> str:
         """How often the workers of a task died, which one was the last, and whether its memory was the cause."""
         where = f"{counted(error.allowed_failures + 1, 'time')}, the last one {error.last_worker.address}"
         events = self._in_loop(self._scheduler().events(topic="worker-restart-memory")) or ()
         used = [event["rss"] for _, event in events if event["worker"] == error.last_worker.address]
-        advice = "raise the workers' memory limit (run.memory_limit) or lower run.batch"
+        advice = "raise the workers' memory limit (run.memory_limit)"
+        if work.keep_going:  # trees grow
+            advice += " or lower run.batch"
         if used:
             limit = error.last_worker.memory_limit
             size = f"it held {max(used) >> 20:,} MiB of {limit >> 20:,} MiB"
@@ -516,7 +530,8 @@ def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestErr
             return function(task)
     except DistforestError as error:
         return error
-    except OSError:
+    except OSError as refusal:
+        refusal.add_note(f"on worker {get_worker().address}")
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
         raise
 
@@ -564,7 +579,8 @@ def _linked_answer(function: Callable[..., R], *arguments: object) -> R | Distfo
         return function(*arguments)
     except DistforestError as raised:
         return raised
-    except OSError:
+    except OSError as refusal:
+        refusal.add_note(f"on worker {get_worker().address}")
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
         raise
 
@@ -672,5 +688,23 @@ def connected(scheduler: str) -> Iterator[OnDask]:
         client = Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise JobError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-    with client:
+    with _quiet_reconnection(), client:
         yield OnDask(client)
+
+
+@contextmanager
+def _quiet_reconnection() -> Iterator[None]:
+    """Suppress, for a block, a traceback of Dask: of a client that is closed while it looks for its scheduler.
+
+    The error with which the block ends says that the scheduler is lost.
+    """
+    logger = logging.getLogger("distributed.client")
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+    logger.addFilter(is_news)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_news)

@@ -34,6 +34,7 @@ from distforest.stores.claims import owned
 from distforest.stores.folder import Folder
 from distforest.stores.groups import check_name, seal_group
 from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new
+from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,7 +63,7 @@ class ScoreTask:
     ``routed`` is the group with the nodes of all objects, if similarities come from a function; ``done`` the folder
     that records which tasks are done; ``run`` tells this scoring from all others; ``part_rows`` is how many rows of the
     leaf index are made at once, None for all; ``own`` what is known of the ground truth, if anything is asked of it;
-    ``n_queries`` is how many answers there are in all.
+    ``n_queries`` is how many answers there are in all; ``claim`` is that of the job on its output.
     """
 
     question: Question
@@ -76,6 +77,7 @@ class ScoreTask:
     part_rows: int | None = None
     own: OwnDistances | None = None
     n_queries: int = 0
+    claim: Claim | None = None
 
     @property
     def name(self) -> str:
@@ -158,7 +160,8 @@ def score(
             return answering.scored
         names = answering.begun_earlier(overwrite)
         with routed_objects(question, found, output, cluster, watch) as routed:
-            learned = answering.answer(answering.tasks(*room, routed), names, cluster, watch)
+            tasks = answering.tasks(*room, routed, owner)
+            learned = answering.answer(tasks, names, cluster, watch)
         owner.take()  # another job may have taken the output over, if this one was frozen for long
         answering.publish(learned, overwrite)
     return answering.scored
@@ -233,11 +236,12 @@ class _Answering:
             check_new(self.output, ANSWERS_KIND, overwrite)
         return names
 
-    def tasks(self, part_rows: int | None, step: int, routed: str | None) -> list[ScoreTask]:
+    def tasks(self, part_rows: int | None, step: int, routed: str | None, claim: Claim) -> list[ScoreTask]:
         """All tasks, each of ``step`` answers; the other arguments are those of `ScoreTask`."""
         of_all, run = (self.question, self.found.digest, self.building.address), uuid4().hex
         made = partial(ScoreTask, routed=routed, done=self.done, run=run, part_rows=part_rows, own=self.own)
-        return [made(*of_all, *span, n_queries=self.found.n_answers) for span in _spans(self.found, step)]
+        n_answers = self.found.n_answers
+        return [made(*of_all, *span, n_queries=n_answers, claim=claim) for span in _spans(self.found, step)]
 
     def answer(self, tasks: Sequence[ScoreTask], names: set[str], cluster: Cluster, watch: Watch | None) -> str:
         """Run the tasks that are not done, tell what was seen of all queries, and return what is told of learned rows.
@@ -360,12 +364,15 @@ def answer_rows(task: ScoreTask) -> SeenQueries:
     work = row.over_pairs if over_pairs else row.work
     assert work is not None  # noqa: S101  (held by outline)
     for (name, _), values in zip(row.arrays, work(asked), strict=True):
+        if task.claim:
+            task.claim.check_held()
         array = _writable_once(task.run, task.target, name)
-        if row.is_graph:
-            width = values.shape[1]
-            array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)
-        else:
-            array[asked.span] = values.astype(array.dtype)
+        with told_if_full(f"{task.target}/{name}", values.size * array.dtype.itemsize):
+            if row.is_graph:
+                width = values.shape[1]
+                array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)
+            else:
+                array[asked.span] = values.astype(array.dtype)
     seen = SeenQueries([], {})
     if not row.of_pairs:
         of_rows = asked.seen_rows(task.n_queries), asked.signs, asked.learned if row.is_predicted else None

@@ -320,13 +320,14 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
     """Where the forest goes, if at its seal the output still is the job's, and may be replaced."""
 
     def hold() -> None:
+        Stop(options.stop).check()
         if options.claim:
             options.claim.take()
         if _already_sealed(inputs, output, options):  # by another run of the same job
             check_new(output, FOREST_KIND, overwrite=True)
 
     building = Building.of(output, FOREST_KIND, mark_of_job(inputs), folder.within("forest.zarr"))
-    return Target(building, shards, hold, options.provenance)
+    return Target(building, shards, hold, options.provenance, options.claim)
 
 
 def mark_of_job(inputs: Inputs) -> dict[str, object]:

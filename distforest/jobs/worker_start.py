@@ -12,6 +12,7 @@ that has imported has a single thread, so a fork leaves nothing half done.
 from __future__ import annotations
 
 import json
+import logging
 import multiprocessing
 import os
 import signal
@@ -39,12 +40,15 @@ package does not expose. Usually the machine is just busy, and very little is wr
 
 WORKER_START = """
 import logging, signal
+from distforest.jobs.worker_start import is_news
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-logging.getLogger("distributed.worker").addFilter(lambda record: "during heartbeat" not in str(record.msg))
+logging.getLogger("distributed.worker").addFilter(is_news)
 """
 """What each worker of the embedded cluster does first. A terminal sends Ctrl-C to all its processes; this process stops
-the workers, so they ignore it. A heartbeat that is on its way when the cluster is closed is lost, and Dask logs that
-with a traceback; a worker that has lost its scheduler ends in any case."""
+the workers, so they ignore it. What Dask logs there is read by the owner of the job."""
+
+OF_STORES = ("OSError(", *(f"{kind.__name__}(" for kind in OSError.__subclasses__()))
+"""How errors of a store or a disk begin when they are shown."""
 
 WORKER_FILES_BYTES = 1 << 16
 """More than a worker writes when it starts."""
@@ -136,6 +140,19 @@ def _set(variables: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Whether what Dask logs in a worker tells the owner of a job anything.
+
+    A heartbeat that is on its way when the cluster is closed is lost, and Dask logs that with a traceback; a worker
+    that has lost its scheduler ends in any case. A task that a store or a disk refuses is tried again, and the last
+    refusal is what the job ends with; Dask logs each with a traceback.
+    """
+    text = str(record.msg)
+    if text.startswith("Compute Failed") and isinstance(record.args, tuple):
+        return not any(str(argument).startswith(OF_STORES) for argument in record.args)
+    return "during heartbeat" not in text
 
 
 def check_room(folder: Path | None) -> None:

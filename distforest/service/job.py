@@ -259,7 +259,7 @@ class Job:
             return True
         with self._writing:
             with self._lock:
-                since = time.time() - self.state["heartbeat"]
+                since = abs(time.time() - self.state["heartbeat"])  # a clock may be put back
                 is_due = at_once or self._is_urgent or since >= PROGRESS_BEAT
                 unsaved, state = (self._unsaved if is_due else []), self.state
                 changed = (self._changed and is_due) or (self.is_at_work and since >= SAVING_BEAT)

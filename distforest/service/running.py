@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 from distforest.errors import CancelledJobError, DistforestError, InputError, JobError
 from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, n_trees_of, spec_from_json
-from distforest.jobs.cluster import Work
+from distforest.jobs.cluster import Work, shown
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.overheard import overheard
@@ -29,13 +30,15 @@ from distforest.jobs.preview import check_and_stage
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
-from distforest.jobs.stop import SIGN
+from distforest.jobs.stop import SIGN, Stop
 from distforest.jobs.train import Options, fit
 from distforest.jobs.tune import CellGroup, stage_grid, tune
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.service.claims import claim_of, give_back
 from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result, tune_result
 from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
+from distforest.sources.staged_arrays import INPUTS
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +51,6 @@ if TYPE_CHECKING:
     from distforest.service.policy import Policy
     from distforest.service.registry import Registry
     from distforest.stores.claims import Claim
-    from distforest.stores.folder import Folder
 
 ATTEMPTS, PAUSE = 4, 0.5
 """How often a run is tried if its store or connection fails; seconds before a second try, doubled at each try."""
@@ -110,7 +112,7 @@ class StageTask:
 
 def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
     """Check and stage the inputs of a job on the worker of this task; also returns the warnings."""
-    with overheard() as warnings:
+    with _while_wanted(task.folder), overheard() as warnings:
         return check_and_stage(task.spec, task.folder, task.memory_limit, task.hosts), warnings
 
 
@@ -129,8 +131,27 @@ class GridTask:
 
 def stage_grid_there(task: GridTask) -> tuple[list[CellGroup], list[str]]:
     """Check and stage the inputs of a tuning job on the worker of this task; also returns the warnings."""
-    with overheard() as warnings:
+    with _while_wanted(task.folder), overheard() as warnings:
         return stage_grid(task.spec, task.folder, task.memory_limit, task.hosts), warnings
+
+
+@contextmanager
+def _while_wanted(folder: str) -> Iterator[None]:
+    """Remove what a block has staged in a job's working folder, if the job was told to stop meanwhile.
+
+    Dask does not stop a running task, so what it stages may come after all else was removed.
+    """
+    try:
+        yield
+    finally:
+        try:
+            Stop(folder.removesuffix(f"/{WORK}")).check()
+        except CancelledJobError:
+            staged = Folder(folder)
+            staged.within(INPUTS).remove()
+            if not staged.names():  # of a job that has failed, trees are kept
+                staged.remove()
+            raise
 
 
 def run_job(job: Job, context: ServiceContext) -> None:
@@ -158,7 +179,7 @@ def _run(job: Job, context: ServiceContext) -> None:
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
             logging.getLogger("distforest").exception("job %s", job.id)
-        message = str(error) if isinstance(error, DistforestError) else repr(error)
+        message = str(error) if isinstance(error, DistforestError) else shown(error)
         _write_sign(job, context)
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from distforest.stores.outputs import (
     look,
     object_at,
 )
+from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -261,12 +263,23 @@ def _rename(source: Path, target: Path) -> None:
         if error.errno != errno.EXDEV:
             raise
         try:
-            shutil.copytree(source, copy)
+            _copy_folder(source, copy)
             _exchange(copy, target)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         shutil.rmtree(source)
     shutil.rmtree(_beside(target, "older"), ignore_errors=True)
+
+
+def _copy_folder(source: Path, copy: Path) -> None:
+    """Copy a folder, up to the first error; `shutil.copytree` goes on and raises a list of all, without a number."""
+    n_bytes = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
+    with told_if_full(copy.parent, n_bytes):
+        for place, _, names in os.walk(source):
+            there = copy / Path(place).relative_to(source)
+            there.mkdir(exist_ok=True)
+            for name in names:
+                shutil.copy2(Path(place) / name, there / name)
 
 
 def _fetch(building: str, target: Path) -> None:
@@ -275,8 +288,10 @@ def _fetch(building: str, target: Path) -> None:
     fs, source = store_of(building)
     try:
         with reaching(building):
-            files = fs.find(source)
-            fs.get(files, [f"{copy}{file[len(source) :]}" for file in files])
+            found = fs.find(source, detail=True)
+            files = list(found)
+            with told_if_full(copy.parent, sum(int(about["size"]) for about in found.values())):
+                fs.get(files, [f"{copy}{file[len(source) :]}" for file in files])
         _exchange(copy, target)
     finally:
         shutil.rmtree(copy, ignore_errors=True)

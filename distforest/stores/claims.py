@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from distforest.errors import ConflictError, InputError, JobError
+from distforest.errors import CancelledJobError, ConflictError, InputError, JobError
 from distforest.stores.addresses import (
     PROTOCOLS,
     is_remote,
@@ -156,6 +156,24 @@ class Claim:
             else:
                 raise ConflictError(self._refusal(object_in(raw)))
         raise self._unwritable("its folder comes and goes")
+
+    def check_held(self) -> None:
+        """Refuse to write for a job that no longer owns its output; a task asks this just before it writes.
+
+        Dask does not stop a running task when its job is stopped, and another job may write there by the time it ends.
+
+        Raises
+        ------
+        ConflictError
+            Another job owns the output.
+        CancelledJobError
+            The job has ended.
+        """
+        raw = _read(self.address)
+        if raw is None:
+            raise CancelledJobError(f"{self.job} has ended, or {self.address} was removed: nothing more is written")
+        if (owner := object_in(raw)).get("id") != self.id:
+            raise ConflictError(self._refusal(owner))
 
     def check_outside(self) -> None:
         """Refuse an output inside another one, or inside an array; raises as `take`."""

@@ -33,6 +33,9 @@ MANIFEST_KEYS = {"format", "digest", "meaning", "arrays", "provenance"}
 ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba", "ids", "indptr", "data"}
 """Arrays that a scoring writes, beside the array that is called as the answer is; ``ids`` names the rows."""
 
+OF_SIDES = {"sides", "truth"}
+"""Further entries in the mark of answers for which a ground truth was asked."""
+
 BEGUN = "unfinished"
 """The type of a group of arrays that is being written in place."""
 
@@ -206,7 +209,7 @@ def _group_at(place: str, names: set[str]) -> Found | None:
     mark = distforest_attribute(metadata)
     if not isinstance(mark, dict):
         return Found("a Zarr group")
-    if set(mark) == {"forest", "answer", "complete"}:
+    if set(mark) - OF_SIDES == {"forest", "answer", "complete"}:
         unfinished = "" if mark["complete"] else "unfinished "
         arrays = frozenset({*ARRAYS_OF_ANSWERS, str(mark["answer"])})
         return Found(f"{unfinished}answers about a forest", ANSWERS_KIND, arrays)

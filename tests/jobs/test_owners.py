@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from distforest.errors import ConflictError, InputError, JobError
+from distforest.errors import CancelledJobError, ConflictError, InputError, JobError
 from distforest.forest.forest import Forest
 from distforest.forest.sealed.artifact import open_forest, save
 from distforest.growth.problem import Problem
@@ -439,4 +439,68 @@ def test_a_scoring_that_was_taken_for_dead_is_refused_at_the_seal(
     with pytest.raises(ConflictError, match=r"belongs to the usurper, since .*; another scoring would write it too"):
         score(asked, output, Here(1))
     usurper.release()
+    Folder(output).remove()
+
+
+# --- tasks that outlive their job -------------------------------------------------------------------------
+
+
+def test_a_task_that_outlives_its_scoring_writes_nothing_into_the_next_one(
+    home: Home, asked: Question, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask does not stop a running task: its client was interrupted, and asks something else at the same output."""
+    from distforest.jobs import score as module
+
+    answer, late = module.answer_rows, list[Any]()
+
+    def interrupted(task: Any) -> None:
+        late.append(task)
+        raise KeyboardInterrupt
+
+    def answered_before(task: Any) -> Any:
+        seen = answer(task)
+        with pytest.raises(ConflictError, match="belongs to another scoring, since "):
+            answer(late[0])
+        return seen
+
+    monkeypatch.setattr(module, "answer_rows", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        score(asked, output, Here(1))
+    with pytest.raises(CancelledJobError, match="nothing more is written"):
+        answer(late[0])
+    assert not Folder(f"{output}.job").exists()
+    monkeypatch.setattr(module, "answer_rows", answered_before)
+    rows = samples.features()[::-1]
+    write_array(f"{home.own}/q.zarr", "R", rows.shape, rows.dtype, [rows])
+    other = replace(asked, queries=f"{home.own}/q.zarr/R")
+    score(other, output, Here(1), overwrite=True)
+    monkeypatch.setattr(module, "answer_rows", answer)
+    score(other, f"{home.own}/apart.zarr", Here(1))
+    found, expected = (np.asarray(open_array(f"{at}/distance")[...]) for at in (output, f"{home.own}/apart.zarr"))
+    assert found.tobytes() == expected.tobytes()
+    Folder(output).remove()
+
+
+def test_a_task_that_outlives_its_fit_writes_nothing_into_the_next_one(
+    home: Home, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge_rows, late = merge.merge_rows, list[Any]()
+
+    def interrupted(task: Any) -> None:
+        late.append(task)
+        raise KeyboardInterrupt
+
+    def merged_before(task: Any) -> Any:
+        digests = merge_rows(task)
+        with pytest.raises(ConflictError, match="belongs to another fit, since "):
+            merge_rows(late[0])
+        return digests
+
+    folder = Folder(f"memory://work-{uuid.uuid4().hex}")
+    monkeypatch.setattr(merge, "merge_rows", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(home.inputs(), output, folder, Here(1), Options())
+    monkeypatch.setattr(merge, "merge_rows", merged_before)
+    done = fit(home.inputs(seed=2), output, folder, Here(1), Options(overwrite=True))
+    assert open_forest(output).digest == done.digest
     Folder(output).remove()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import warnings
 from collections.abc import Callable
@@ -214,6 +215,25 @@ def test_workers_answer_what_threads_do(forest: Forest, place: str, monkeypatch:
         found = [answers_of(place, answer, cluster=cluster) for answer in ("proximity", "neighbors")]
     for own, other in zip(expected, found, strict=True):
         assert samples.bits(own) == samples.bits(other)
+
+
+@pytest.mark.parametrize("forest", ["shared"], indirect=True)
+def test_answers_for_which_a_disk_has_no_room_say_which_and_how_much(
+    place: str, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered_on_a_full_disk(task: ScoreTask) -> SeenQueries:
+        with (small_disk / "filler").open("wb") as filler:
+            os.posix_fallocate(filler.fileno(), 0, shutil.disk_usage(small_disk).free)
+        return answer_rows(task)
+
+    monkeypatch.setattr("distforest.jobs.score.answer_rows", answered_on_a_full_disk)
+    monkeypatch.setattr("distforest.jobs.cluster.RETRY_SECONDS", 0.0)
+    question = Question(f"{place}/forest.zarr", f"{place}/new.zarr/X", "distance")
+    output = small_disk / "answers.zarr"
+    told = rf"[\d,]+ bytes are needed in {output}.job/answers.zarr/distance on .* are free'\); make room there, and run"
+    with pytest.raises(JobError, match=told):
+        score(question, str(output), Here(1))
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 def test_answers_of_which_a_worker_has_written_some_elsewhere_are_not_published(

@@ -220,6 +220,9 @@ def test_the_command_takes_a_table_as_in_a_spec(store: str, tmp_path: Path) -> N
     expected = grown(Graph(scipy.sparse.csr_array(A))).training_distance(QUERIES, Graph(scipy.sparse.csr_array(A)))
     found = np.asarray(open_array(f"{tmp_path}/d.zarr/distance")[...])
     assert found.tobytes() == expected.astype(np.float32).tobytes()
+    refused = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert "a new name was expected, found answers about a forest" in refused.output
+    assert CliRunner().invoke(main, [*command, "--overwrite"], catch_exceptions=False).exit_code == 0
 
 
 @pytest.mark.parametrize(

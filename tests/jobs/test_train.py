@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -23,6 +24,7 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster, as_completed
 from distributed.core import Status
+from distributed.scheduler import KilledWorker
 from sklearn.datasets import load_iris
 
 from distforest.errors import CancelledJobError, InputError, JobError, MemoryLimitError
@@ -33,7 +35,7 @@ from distforest.growth.problem import Problem
 from distforest.jobs import able_workers, merge, on_dask, shared_folders, train, worker_start
 from distforest.jobs.cluster import Here, Work
 from distforest.jobs.inputs import Inputs, forget_job
-from distforest.jobs.on_dask import OnDask, local_cluster
+from distforest.jobs.on_dask import Fetched, OnDask, local_cluster
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.shards import Receipt, committed_shards
@@ -157,6 +159,21 @@ def test_a_sign_to_stop_that_comes_as_a_shard_is_written_leaves_none(
     assert shards.names() == []
 
 
+def test_a_sign_to_stop_that_comes_while_shards_are_merged_leaves_no_forest(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, check_written = Folder(str(tmp_path / "sign")), merge.check_written
+
+    def late(*given: Any) -> None:
+        check_written(*given)
+        job.write(SIGN, b"")
+
+    monkeypatch.setattr(merge, "check_written", late)
+    with pytest.raises(CancelledJobError):
+        run(inputs, tmp_path, Here(1), stop=job.address)
+    assert not (tmp_path / "forest.zarr").exists()
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OnDask]:
     """One cluster for the tests of this file, as a worker takes seconds to start; it begins with one process."""
@@ -217,18 +234,24 @@ def test_a_cluster_starts_without_a_word_on_a_machine_that_is_busy(
 
 
 def heard_of_a_worker() -> list[str]:
-    """What a process lets through of two errors that Dask logs in a worker."""
-    said = ["Failed to communicate with scheduler during heartbeat.", "Timed out when closing"]
-    records = [logging.LogRecord("distributed.worker", logging.ERROR, "", 0, text, (), None) for text in said]
-    return [record.msg for record in records if logging.getLogger("distributed.worker").filter(record)]
+    """What a process lets through of four errors that Dask logs in a worker."""
+    said: list[tuple[str, tuple[str, ...]]] = [
+        ("Failed to communicate with scheduler during heartbeat.", ()),
+        ("Timed out when closing", ()),
+        ("Compute Failed: %s %r", ("key", "PermissionError(13, 'Permission denied')")),
+        ("Compute Failed: %s %r", ("key", "ValueError('of the package')")),
+    ]
+    records = [logging.LogRecord("distributed.worker", logging.ERROR, "", 0, *what, None) for what in said]
+    return [record.getMessage() for record in records if logging.getLogger("distributed.worker").filter(record)]
 
 
 @pytest.mark.cluster
-def test_a_heartbeat_that_is_lost_when_a_cluster_closes_is_no_news(cluster: OnDask) -> None:
+def test_what_the_job_tells_in_the_end_or_nobody_can_mend_is_no_news(cluster: OnDask) -> None:
     heard = list(cluster.client.run(heard_of_a_worker).values())
     assert heard
-    assert all(one == ["Timed out when closing"] for one in heard)
-    assert len(heard_of_a_worker()) == 2  # elsewhere all of it is heard
+    news = ["Timed out when closing", "Compute Failed: key \"ValueError('of the package')\""]
+    assert all(one == news for one in heard)
+    assert len(heard_of_a_worker()) == 4  # elsewhere all of it is heard
 
 
 @pytest.mark.cluster
@@ -251,11 +274,69 @@ def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.cluster
-def test_a_cluster_that_never_had_workers_is_not_said_to_have_lost_them() -> None:
+def test_a_scheduler_that_is_lost_is_told_without_a_traceback_of_dask(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(on_dask, "RECONNECTION", 0.5)
+    with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler:
+        connection = on_dask.connected(scheduler.scheduler_address)
+        cluster = connection.__enter__()
+    with pytest.raises(ConnectionError, match="was lost") as caught:
+        _ = cluster.slots
+    connection.__exit__(None, None, None)
+    assert caught.type is ConnectionError
+    assert [record for record in caplog.records if record.name == "distributed.client" and record.exc_info] == []
+
+
+@pytest.mark.cluster
+def test_who_runs_out_of_memory_is_told_of_batches_where_there_are_any(cluster: OnDask) -> None:
+    worker = SimpleNamespace(address="tcp://127.0.0.1:1", memory_limit=1 << 30)
+    scheduler = cluster.client.scheduler
+    event = {"worker": worker.address, "rss": 1000 << 20}
+    cluster.client.sync(scheduler.log_event, topic="worker-restart-memory", msg=event)
+    lost = Fetched(error=KilledWorker("key", worker, 3))
+    told = "was lost with its worker 4 times, .* it held 1,000 MiB of 1,024 MiB; raise the .* limit"
+    with pytest.raises(JobError, match=rf"^score: rows 0 to 9 {told} \(run.memory_limit\)$"):
+        cluster._answer(lost, "rows 0 to 9", Work("score"))
+    why = cluster._answer(lost, "tree 3", Work("grow", keep_going=True)).why
+    assert why.endswith("(run.memory_limit) or lower run.batch")
+
+
+def write_into(place: str) -> None:
+    Folder(place).write("x", b"")
+
+
+@pytest.mark.cluster
+def test_a_worker_that_cannot_write_is_named_with_the_file(cluster: OnDask, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "folder"
+    [worker] = set(cluster.threads_now()) if cluster.n_workers == 1 else [r"\S+"]
+    told = rf"^write: {place} failed 1 time, the last time with NotADirectoryError: .*'{place}' on worker {worker}$"
+    with pytest.raises(JobError, match=told):
+        cluster.each(write_into, [str(place)], Work("write", retries=0))
+
+
+@pytest.mark.cluster
+def test_an_adaptive_cluster_without_workers_starts_some() -> None:
+    with (
+        dask.config.set({"distributed.worker.preload": []}),  # of the cluster of other tests, for processes
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as adaptive,
+        Client(adaptive, set_as_default=False) as client,
+    ):
+        adaptive.adapt(minimum=0, maximum=1, interval="100ms")
+        assert OnDask(client).n_workers == 1
+        assert OnDask(client).each(abs, [-1], Work("absolute")) == [1]
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_never_had_workers_is_not_said_to_have_lost_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_dask, "WORKER_PATIENCE", 0.0)
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler,
         Client(scheduler, set_as_default=False) as client,
-        pytest.raises(JobError, match=r"has no workers; start some \(`dask worker ADDRESS`\), and try again"),
+        pytest.raises(
+            JobError, match=r"has no workers, and none has come in 0 s; start some \(`dask worker ADDRESS`\)"
+        ),
     ):
         _ = OnDask(client).slots
     with pytest.raises(JobError, match="has had no workers for 31 s: those that it had have died or left"):

@@ -231,6 +231,20 @@ def test_what_is_about_to_be_committed_when_a_job_is_cancelled_is_not_kept(clust
     until(lambda: not cluster.shards("late"))
 
 
+def test_what_is_staged_when_a_job_is_cancelled_is_not_kept(cluster: Cluster, iris: Iris, digest: str) -> None:
+    held = cluster.faults.arm(Fault("before_staging", "hold", "unstaged"))
+    cluster.submit("unstaged", iris.spec("unstaged"))
+    until(lambda: cluster.faults.struck(held))
+    cluster.service.cancel("unstaged")
+    cluster.reached("unstaged", "CANCELLED")
+    cluster.faults.release()
+    cluster.submit("next", iris.spec("next"))  # as many tasks as there are threads, after the one that was held
+    assert_made(cluster, "next", digest)
+    assert not (cluster.root / "unstaged" / "work").exists()
+    cluster.service.resume("unstaged")
+    assert_made(cluster, "unstaged", digest)
+
+
 def test_a_task_that_loses_its_workers_is_put_aside_and_done_tree_by_tree(
     cluster: Cluster, iris: Iris, digest: str
 ) -> None:

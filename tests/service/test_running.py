@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import asdict, replace
@@ -139,6 +140,11 @@ def test_what_a_store_refuses_is_written_the_next_time(registry: Registry, monke
     job.state["heartbeat"] -= SAVING_BEAT
     assert job.save(registry) is True
     assert registry.folder("a").read("state.json") != before  # it beats
+    job.note("running", "after the clock was put back")
+    job.state["heartbeat"] += 600.0
+    assert job.save(registry) is True
+    assert registry.events("a")[-1]["message"] == "after the clock was put back"
+    assert job.state["heartbeat"] < time.time() + 300.0
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import shutil
 import uuid
 from pathlib import Path
 from typing import Any
@@ -168,17 +166,24 @@ def test_a_new_one_moves_into_another_file_system(tmp_path: Path, elsewhere: Pat
     assert [path.name for path in elsewhere.iterdir()] == ["a.zarr"]
 
 
-def test_a_file_system_that_is_full_keeps_the_old_one(
-    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(f"{tmp_path}/new", NEW)
-    put(f"{elsewhere}/a.zarr", OLD)
+def test_a_file_system_that_is_full_keeps_the_old_one(tmp_path: Path, small_disk: Path) -> None:
+    put(f"{tmp_path}/new", {**NEW, "large": "x" * (5 << 20)})
+    put(f"{small_disk}/a.zarr", OLD)
+    missing = (
+        rf"^\[Errno 28\] No space left on device: 5,\d\d\d,\d\d\d bytes are needed in {small_disk} on .* are free$"
+    )
+    with pytest.raises(OSError, match=missing):
+        publish(f"{tmp_path}/new", f"{small_disk}/a.zarr", "manifest.json")
+    assert told(f"{small_disk}/a.zarr") == OLD
+    assert told(f"{tmp_path}/new").keys() == {*NEW, "large"}
+    assert [path.name for path in small_disk.iterdir()] == ["a.zarr"]
 
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(shutil, "copytree", full)
-    with pytest.raises(OSError, match="No space"):
-        publish(f"{tmp_path}/new", f"{elsewhere}/a.zarr", "manifest.json")
-    assert (told(f"{elsewhere}/a.zarr"), told(f"{tmp_path}/new")) == (OLD, NEW)
-    assert [path.name for path in elsewhere.iterdir()] == ["a.zarr"]
+def test_a_disk_that_is_full_keeps_the_old_one_of_another_store(small_disk: Path) -> None:
+    built = f"memory://{uuid.uuid4().hex}/forest.zarr"
+    put(built, {**NEW, "large": "x" * (5 << 20)})
+    put(f"{small_disk}/a.zarr", OLD)
+    with pytest.raises(OSError, match=f"bytes are needed in {small_disk} on"):
+        publish(built, f"{small_disk}/a.zarr", "manifest.json")
+    assert told(f"{small_disk}/a.zarr") == OLD
+    assert [path.name for path in small_disk.iterdir()] == ["a.zarr"]
