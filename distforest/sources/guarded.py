@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import numcodecs
 import numpy as np
@@ -96,8 +96,18 @@ class RegularStore(LocalStore):
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """Read a file; None where there is none."""
-        check_regular(self.root / key, MAX_METADATA_BYTES if key.endswith(METADATA) else None)
+        self._check(key)
         return await super().get(key, prototype, byte_range)
+
+    def get_sync(self, key: str, **options: Any) -> Buffer | None:
+        """Read a file without an event loop, as Zarr may since 3.2; None where there is none."""
+        self._check(key)
+        store: Any = super()
+        found: Buffer | None = store.get_sync(key, **options)
+        return found
+
+    def _check(self, key: str) -> None:
+        check_regular(self.root / key, MAX_METADATA_BYTES if key.endswith(METADATA) else None)
 
 
 def check_regular(path: Path, max_bytes: int | None = None) -> None:
@@ -114,24 +124,41 @@ def check_regular(path: Path, max_bytes: int | None = None) -> None:
         raise InputError(f"{path}: at most {max_bytes:,} bytes were expected, found {status.st_size:,}")
 
 
+# Zarr decodes by two methods: `_decode_single`, and since 3.2 also `_decode_sync`, which some of its pipelines call.
+
+
+def _most_bytes(chunk_spec: ArraySpec) -> int | None:
+    return max_chunk_bytes(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
+
+
+def _decoded_at_once(codec: Any, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+    """Decode without an event loop by a codec of Zarr, whose types before 3.2 lack the method."""
+    decoded: Buffer = codec._decode_sync(chunk_bytes, chunk_spec)
+    return decoded
+
+
 class GuardedBlosc(BloscCodec):
     """Blosc that refuses a frame with a wrong length, or one that announces more bytes than a chunk holds."""
 
     async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        check_blosc(
-            chunk_bytes.as_numpy_array().data, max_chunk_bytes(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
-        )
+        check_blosc(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
         return await super()._decode_single(chunk_bytes, chunk_spec)
+
+    def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        check_blosc(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
+        return _decoded_at_once(super(), chunk_bytes, chunk_spec)
 
 
 class GuardedZstd(ZstdCodec):
     """Zstandard that refuses frames that announce more bytes than a chunk holds."""
 
     async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        check_zstd(
-            chunk_bytes.as_numpy_array().data, max_chunk_bytes(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
-        )
+        check_zstd(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
         return await super()._decode_single(chunk_bytes, chunk_spec)
+
+    def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        check_zstd(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
+        return _decoded_at_once(super(), chunk_bytes, chunk_spec)
 
 
 class GuardedBlosc2(Blosc):  # type: ignore[misc]  # of a package without types
@@ -166,8 +193,10 @@ class GuardedGzip(GzipCodec):
     name: ClassVar[str] = "gzip"
 
     async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        max_bytes = max_chunk_bytes(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
-        decoded = await asyncio.to_thread(unfolded, chunk_bytes.to_bytes(), max_bytes, DECODERS[self.name])
+        return await asyncio.to_thread(self._decode_sync, chunk_bytes, chunk_spec)
+
+    def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        decoded = unfolded(chunk_bytes.to_bytes(), _most_bytes(chunk_spec), DECODERS[self.name])
         return chunk_spec.prototype.buffer.from_bytes(decoded)
 
 
@@ -233,11 +262,14 @@ class GuardedPipeline(BatchedCodecPipeline):
         batch_info: Iterable[tuple[ByteGetter, ArraySpec, SelectorTuple, SelectorTuple, bool]],
         out: NDBuffer,
         drop_axes: tuple[int, ...] = (),
-    ) -> None:
-        """Read some chunks; errors of the store are passed on, so that callers can try again."""
-        batch = list(batch_info)
+    ) -> Any:
+        """Read some chunks; errors of the store are passed on, so that callers can try again.
+
+        Since Zarr 3.2 its caller wants an answer, which says of each chunk whether it is there.
+        """
+        batch, read = list(batch_info), cast("Any", super().read_batch)
         try:
-            await super().read_batch(batch, out, drop_axes)
+            return await read(batch, out, drop_axes)
         except _UndecodableError as error:
             files = ", ".join(_file_of(getter) for getter, *_ in batch)
             raise DamagedChunkError(f"{files}: the chunk is damaged: {error}; restore it, or write it anew") from error

@@ -18,8 +18,11 @@ import numpy as np
 import pytest
 import zarr
 from zarr.codecs import BloscCodec, BytesCodec, ShardingCodec, ZstdCodec
+from zarr.core import codec_pipeline
+from zarr.storage import LocalStore
 
 from distforest.errors import InputError
+from distforest.sources import guarded
 from distforest.sources.arrays import open_array
 from distforest.sources.guarded import MAX_METADATA_BYTES, DamagedChunkError, RegularStore
 from distforest.sources.readings import FEATURES
@@ -95,14 +98,34 @@ def test_a_frame_that_lies_about_its_length_is_refused(name: str, tmp_path: Path
         stage(address, FEATURES, ScratchFolder(tmp_path / "scratch"))
 
 
-def test_a_frame_inside_a_shard_that_lies_is_refused(tmp_path: Path) -> None:
+PIPELINES = [name for name in ("BatchedCodecPipeline", "FusedCodecPipeline") if hasattr(codec_pipeline, name)]
+"""Pipelines of Zarr, one of which a user may choose, also for what is inside shards."""
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_a_frame_inside_a_shard_that_lies_is_refused(pipeline: str, tmp_path: Path) -> None:
     address = written(tmp_path, OTHERS["shards"])
     shard = bytearray(chunk_of(address).read_bytes())
     frame = shard.index(b"\x02\x01")  # the first frame begins with Blosc's version
     struct.pack_into("<I", shard, frame + 12, 1 << 20)
     chunk_of(address).write_bytes(shard)
-    with pytest.raises(InputError, match="the chunk is damaged"):
-        open_array(address)[:]
+    with zarr.config.set({"codec_pipeline.path": f"{codec_pipeline.__name__}.{pipeline}"}):
+        array = open_array(address)
+        for rows in (slice(None), slice(2, 9)):
+            with pytest.raises(DamagedChunkError, match="the chunk is damaged: its frame announces another length"):
+                array[rows]
+
+
+@pytest.mark.parametrize("guard", [guarded.GuardedBlosc, guarded.GuardedZstd, guarded.GuardedGzip])
+def test_no_way_to_decode_goes_round_a_guard(guard: type) -> None:
+    """A version of Zarr may bring another one."""
+    ways = {name for name in vars(guard.__base__) if name.startswith("_decode")}
+    assert "_decode_single" in ways
+    assert ways <= set(vars(guard))
+
+
+def test_no_way_to_a_file_goes_round_the_check_of_what_it_is() -> None:
+    assert {name for name in vars(LocalStore) if name in {"get", "get_sync"}} <= set(vars(RegularStore))
 
 
 @pytest.mark.parametrize("name", [*BLOSC, *ZSTD])
