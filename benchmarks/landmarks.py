@@ -2,8 +2,8 @@
 
 ::
 
-    python benchmarks/landmarks.py                     eight sets, ten partitions into three folds (about ten minutes)
-    python benchmarks/landmarks.py --repeats 3         about three minutes
+    python benchmarks/landmarks.py                ten partitions into three folds (about fifteen minutes)
+    python benchmarks/landmarks.py --repeats 6    six (about eight minutes)
 
 stdout is markdown, stderr is progress; nothing is asserted. Objects are strings under Levenshtein's distance, series
 under dynamic time warping in a window of 5 %, and standardised rows under Euclid's distance. Each forest has 100 trees
