@@ -16,7 +16,7 @@ import numpy as np
 
 from distforest.errors import JobError
 from distforest.forest.forest import SEALED_CHUNK_BYTES, Meaning, array_entry, chunk_rows
-from distforest.forest.sealed.artifact import Prepared, prepare, seal, write_rows
+from distforest.forest.sealed.artifact import prepare, seal, write_rows
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.plan import merge_bytes
@@ -24,7 +24,7 @@ from distforest.jobs.shards import Receipt, grown_by, opened_shard
 from distforest.jobs.shared_folders import check_written
 from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import Mapped
-from distforest.sources.arrays import bytes_of, release_pages, rows_of
+from distforest.sources.arrays import bytes_of, release_pages, rows_of, writable_array
 from distforest.sources.lazy.source import LazySource, origin_of
 from distforest.sources.scratch import ScratchFolder
 from distforest.sources.source import offsets
@@ -116,14 +116,15 @@ class Column:
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Spans that a task writes into the arrays of a forest; it gets these open and opens only shards.
+    """Spans that a task writes into the arrays of a forest, which are there at the address ``target``.
 
-    ``claim`` is that of the job on its output.
+    It opens them itself: an open array of Zarr can be sent only to a process with the same version of Zarr. ``claim``
+    is that of the job on its output.
     """
 
     spans: tuple[Span, ...]
     shards: str
-    targets: Mapping[str, Prepared]
+    target: str
     scratch: ScratchFolder
     claim: Claim | None = None
 
@@ -156,7 +157,8 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
         file.check_untouched()
     if task.claim:
         task.claim.check_held()
-    return [write_rows(task.targets[span.name], span.first, out) for out, span in zip(values, task.spans, strict=True)]
+    targets = {name: writable_array(task.target, name) for name in dict.fromkeys(span.name for span in task.spans)}
+    return [write_rows(targets[span.name], span.first, out) for out, span in zip(values, task.spans, strict=True)]
 
 
 def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
@@ -224,12 +226,10 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     building = target.building
     target.hold()
     building.begin()
-    arrays = {c.name: prepare(building.address, c.name, c.shape, np.dtype(c.dtype)) for c in columns}
-    place = target.shards.address
-    tasks = [
-        MergeTask(spans, place, {span.name: arrays[span.name] for span in spans}, inputs.scratch, target.claim)
-        for spans in grouped(columns, cluster.slots)
-    ]
+    for column in columns:
+        prepare(building.address, column.name, column.shape, np.dtype(column.dtype))
+    places = target.shards.address, building.address
+    tasks = [MergeTask(spans, *places, inputs.scratch, target.claim) for spans in grouped(columns, cluster.slots)]
     try:
         written = _merged(columns, tasks, cluster, work)
         check_written(building.address, {name: len(digests) for name, digests in written.items()})

@@ -615,10 +615,10 @@ def _checked_dates(key: str, unit: object, origin: object) -> dict[str, str]:
         raise InputError(f"{key}.unit: {' or '.join(DATE_UNITS)} was expected, found {str(unit)[:80]!r}")
     try:
         known = isinstance(origin, str) and 10 <= len(origin) <= 32
-        date = np.datetime64(str(origin).removesuffix("Z"), "us") if known else np.datetime64("NaT")
+        is_date = known and not np.isnat(np.datetime64(str(origin).removesuffix("Z"), "us"))
     except ValueError:
-        date = np.datetime64("NaT")
-    if np.isnat(date):
+        is_date = False
+    if not is_date:
         raise InputError(f"{key}.origin: a date in ISO 8601 was expected, found {str(origin)[:80]!r}")
     return {"unit": str(unit), "origin": str(origin)}
 

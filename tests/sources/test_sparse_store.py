@@ -146,9 +146,9 @@ def save(path: Path, **changed: Any) -> str:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"indices": np.array([0, 1, 3])}, r"contradicts itself: .*indices"),
-        ({"indices": np.array([0, -1, 2])}, r"contradicts itself: .*indices"),
-        ({"indptr": np.array([0, 2, 1, 3])}, r"contradicts itself: indptr"),
+        ({"indices": np.array([0, 1, 3])}, r"contradicts itself: .*(indices|index values)"),
+        ({"indices": np.array([0, -1, 2])}, r"contradicts itself: .*(indices|index values)"),
+        ({"indptr": np.array([0, 2, 1, 3])}, r"contradicts itself: (indptr|index pointer)"),
         ({"indptr": np.array([0, 3])}, "cannot be read"),
         ({"indices": None}, "cannot be read"),
         ({"data": np.array([None, {}, 1], object)}, r"cannot be read \(Object arrays"),

@@ -96,7 +96,7 @@ SAVED = {"fingerprint": "a forest that is saved"}
 """The mark of a forest that `save` has begun in place; jobs have fingerprints of their own."""
 
 Prepared: TypeAlias = "zarr.Array[ArrayMetadata]"
-"""An array of a forest that is open for writing; it can be sent to the tasks that write its chunks."""
+"""An array of a forest that is open for writing."""
 
 LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregation", AGGREGATIONS)}
 """For each kind of leaf table over pairs: the name of its attribute, and the values that are allowed."""

@@ -125,8 +125,10 @@ def _date_formats(given: Sequence[str]) -> dict[str, str]:
 def _check_date_format(form: str) -> None:
     """Refuse a form that no date has; raises InputError."""
     day = datetime(2001, 2, 3, tzinfo=UTC)
+    lacks_year = "%d" in form and not any(year in form for year in ("%Y", "%y", "%G"))
+    whole = f"%Y {form}" if lacks_year else form  # Python 3.13 warns of a day without a year, as there are leap years
     try:
-        reads = "%" in form and datetime.strptime(day.strftime(form), form) is not None
+        reads = "%" in form and datetime.strptime(day.strftime(whole), whole) is not None
         why = ""
     except ValueError as error:
         reads, why = False, f" ({error})"

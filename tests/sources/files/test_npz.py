@@ -263,7 +263,7 @@ IN_ROWS = {"indices": [0], "indptr": [0, 1]}
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        (sparse(b"csr", [2**62, 2**62], **IN_ROWS), "cannot be read (index pointer size 2 should be"),
+        (sparse(b"csr", [2**62, 2**62], **IN_ROWS), "cannot be read (index pointer size"),
         (sparse(b"coo", [2**62, 2**62], row=[0], col=[0]), "would unfold to 36,893,488,147,419,103,232"),
         (sparse(b"coo", [2**34, 1], row=[0], col=[0]), "would unfold to 137,438,953,472; give `max_bytes="),
         (sparse(b"csc", [2**34, 1], **IN_ROWS), "would unfold to 137,438,953,472; give `max_bytes="),
