@@ -265,16 +265,16 @@ def told_of_failure(work: Work, task: object, error: BaseException) -> str:
     "grow: tree 3 failed 4 times, the last time with OSError('no answer')"
     """
     cure = "; make room there, and run the job again" if getattr(error, "errno", None) in FULL else ""
-    tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {shown(error)}"
+    tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {error_in_words(error)}"
     return f"{work.name}: {task} {tried}{cure}"
 
 
-def shown(error: BaseException) -> str:
+def error_in_words(error: BaseException) -> str:
     """An error, with the file that `repr` leaves out, and with what was noted of it: the worker that has met it.
 
     Examples
     --------
-    >>> shown(PermissionError(13, "Permission denied", "/data/a.zarr")), shown(OSError("no answer"))
+    >>> error_in_words(PermissionError(13, "Permission denied", "/data/a.zarr")), error_in_words(OSError("no answer"))
     ("PermissionError: [Errno 13] Permission denied: '/data/a.zarr'", "OSError('no answer')")
     """
     told = repr(error) if getattr(error, "filename", None) is None else f"{type(error).__name__}: {error}"

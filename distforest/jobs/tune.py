@@ -54,7 +54,7 @@ from distforest.jobs.train import (
 )
 from distforest.jobs.versions import check_growth, check_own_growth
 from distforest.sources.array_files import untouched
-from distforest.sources.staged_arrays import INPUTS
+from distforest.sources.staged_arrays import STAGED_INPUTS
 from distforest.sources.truth import Truth
 from distforest.stores.building import is_begun
 from distforest.stores.claims import CLAIM, owned
@@ -132,7 +132,7 @@ def stage_grid(
             _check_judged(seen, memory_limit)
             readings = _readings(fit_of_group, weighted)
             if readings not in as_read:
-                place = f"{folder}/{INPUTS}/grid-{len(as_read)}"  # what is staged for other cells stays
+                place = f"{folder}/{STAGED_INPUTS}/grid-{len(as_read)}"  # what is staged for other cells stays
                 as_read[readings] = check_and_stage(fit_of_group, place, *workers)
         own = as_read[readings]
         groups.append(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from distforest.errors import CancelledJobError, DistforestError, InputError, JobError
 from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, n_trees_of, spec_from_json
-from distforest.jobs.cluster import Work, shown
+from distforest.jobs.cluster import Work, error_in_words
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.overheard import overheard
@@ -37,7 +37,7 @@ from distforest.jobs.tune_spec import TuneSpec
 from distforest.service.claims import claim_of, give_back
 from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result, tune_result
 from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
-from distforest.sources.staged_arrays import INPUTS
+from distforest.sources.staged_arrays import STAGED_INPUTS
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _while_wanted(folder: str) -> Iterator[None]:
             Stop(folder.removesuffix(f"/{WORK}")).check()
         except CancelledJobError:
             staged = Folder(folder)
-            staged.within(INPUTS).remove()
+            staged.within(STAGED_INPUTS).remove()
             if not staged.names():  # of a job that has failed, trees are kept
                 staged.remove()
             raise
@@ -179,7 +179,7 @@ def _run(job: Job, context: ServiceContext) -> None:
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
             logging.getLogger("distforest").exception("job %s", job.id)
-        message = str(error) if isinstance(error, DistforestError) else shown(error)
+        message = str(error) if isinstance(error, DistforestError) else error_in_words(error)
         _write_sign(job, context)
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:

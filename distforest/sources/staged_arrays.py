@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     ByRole = dict[Role, Wanted]
 
-INPUTS = "inputs.zarr"
+STAGED_INPUTS = "inputs.zarr"
 """Name of the group in a job's folder that holds what workers on all hosts read."""
 
 
@@ -67,7 +67,7 @@ class StagingPlace:
 
     def array(self, name: str, values: np.ndarray) -> Staged:
         """Write an array into the job's folder, and stage it on this host."""
-        group = f"{self.folder}/{INPUTS}"
+        group = f"{self.folder}/{STAGED_INPUTS}"
         Folder(f"{group}/{name}").remove()  # left by an interrupted run
         write_array(group, name, values.shape, values.dtype, (block for _, block in row_blocks(values)))
         return stage(f"{group}/{name}", AS_IT_IS, self.scratch)
@@ -84,7 +84,7 @@ class StagingPlace:
 
     def observed(self, store: SparseStore) -> str:
         """Write distances with NaN for each pair that is not stored into the job's folder; returns their address."""
-        group, given = f"{self.folder}/{INPUTS}", ObservedDistances(store.whole())
+        group, given = f"{self.folder}/{STAGED_INPUTS}", ObservedDistances(store.whole())
         Folder(f"{group}/observed").remove()  # left by an interrupted run
         n, step = len(given), rows_of(CHUNK_BYTES, given.shape, given.dtype)
         blocks = (given.rows(first, min(first + step, n)) for first in range(0, n, step))
