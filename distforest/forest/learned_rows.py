@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.amounts import counted
+from distforest.sources.source import offsets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,7 @@ FEWEST_KNOWN = 10
 MOST_KEYS, KEYS_AT_ONCE = 1 << 20, 1 << 18
 """Training rows of which about so many are compared, and how many are numbered at a time."""
 
-STARTS_PER_KEY = 8
+STARTS_PER_KEY = 2
 """Of the first bits of keys so many are compared that there are this many starts for each key, or more."""
 
 LEAST_EXCESS, LEAST_DEVIATIONS = 0.2, 5.0
@@ -49,9 +50,9 @@ class LearnedLeaves(NamedTuple):
     ----------
     keys
         A number for each set of leaves in which a compared training row ends, sorted.
-    starts
-        Whether a key starts with these bits, for all first bits. Only a row whose own key starts as one does is looked
-        up among them, which takes longer than a walk down a tree.
+    first
+        Number of keys before those that start with these bits, for all first bits, and of all keys. So a row is
+        compared with few keys, where a search among all takes longer than walks down some trees.
     n_rows, n_alike
         The number of compared training rows, and of those that end as another one does.
     every
@@ -67,7 +68,7 @@ class LearnedLeaves(NamedTuple):
     """
 
     keys: Keys
-    starts: NDArray[np.bool_]
+    first: Int32s
     n_rows: int
     n_alike: int
     every: int = 1
@@ -83,18 +84,22 @@ class LearnedLeaves(NamedTuple):
             ]
         )
         keys, counts = np.unique(own, return_counts=True)
-        starts = np.zeros(1 << (STARTS_PER_KEY * len(keys) + 1).bit_length(), np.bool_)
-        starts[_start_of(keys, len(starts))] = True
-        return cls(keys, starts, len(own), int(counts[counts > 1].sum()), every)
+        n_starts = 1 << (STARTS_PER_KEY * len(keys) + 1).bit_length()
+        first = offsets(np.bincount(_start_of(keys, n_starts), minlength=n_starts)).astype(np.int32)
+        return cls(keys, first, len(own), int(counts[counts > 1].sum()), every)
 
     def seen(self, nodes: Int32s) -> SeenLeaves:
         """Count which rows end as a training row does, by their nodes, shape (n_trees, n)."""
         own = _compared(leaf_keys(nodes), self.every)
-        if not len(self.keys):
-            return SeenLeaves(len(own), 0, 0, 0)
-        asked = own[self.starts[_start_of(own, len(self.starts))]]
-        place = np.searchsorted(self.keys, asked).clip(max=len(self.keys) - 1)
-        return SeenLeaves(len(own), int((self.keys[place] == asked).sum()), self.n_rows, self.n_alike)
+        start, n_known, left = _start_of(own, len(self.first) - 1), 0, own
+        place, end = self.first[start], self.first[start + 1]
+        while len(left):
+            goes_on = np.flatnonzero(place < end)
+            left, place, end = left[goes_on], place[goes_on], end[goes_on]
+            is_unlike = self.keys[place] != left
+            n_known += len(left) - int(is_unlike.sum())
+            left, place, end = left[is_unlike], place[is_unlike] + 1, end[is_unlike]
+        return SeenLeaves(len(own), n_known, self.n_rows, self.n_alike)
 
 
 class SeenLeaves(NamedTuple):
