@@ -72,11 +72,11 @@ def gain_importances(forest: Forest, columns: tuple[str, ...]) -> FeatureImporta
         Names of the columns.
     """
     table = forest.table
-    per_entry = np.repeat(table.n_rows if says_shared(forest) else table.gain, table.width)
+    gain = table.n_rows if says_shared(forest) else table.gain
+    per_entry = np.repeat(gain.astype(np.float64), table.width)
     tree = np.repeat(np.arange(forest.n_trees), np.diff(table.offset[table.tree_start]))
     cells = tree * forest.n_columns + table.columns
-    gains = np.bincount(cells, per_entry, minlength=forest.n_trees * forest.n_columns)
-    gains = gains.reshape(forest.n_trees, forest.n_columns)
+    gains = np.bincount(cells, per_entry, forest.n_trees * forest.n_columns).reshape(forest.n_trees, -1)
     of_tree = gains.sum(axis=1)
     if not of_tree.sum():
         nothing = np.zeros(forest.n_columns)

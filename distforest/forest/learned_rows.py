@@ -158,7 +158,7 @@ def leaf_keys(nodes: Int32s) -> Keys:
     (True, False)
     """
     factors = np.random.default_rng(0).integers(1 << 63, size=len(nodes), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    keys, term = np.full(nodes.shape[1], factors.sum()), np.empty(nodes.shape[1], np.uint64)
+    keys, term = np.full(nodes.shape[1], factors.sum(), np.uint64), np.empty(nodes.shape[1], np.uint64)
     for factor, of_tree in zip(factors, nodes, strict=True):
         np.copyto(term, of_tree, casting="unsafe")
         keys += np.multiply(term, factor, out=term)

@@ -423,7 +423,7 @@ def feature_importances(forest: Forest) -> Floats:
     several columns counts for each of them. Without a ground truth, the size itself stands for the gain.
     """
     gain = forest.table.n_rows if says_shared(forest) else forest.table.gain
-    per_entry = np.repeat(gain, forest.table.width)
+    per_entry = np.repeat(gain.astype(np.float64), forest.table.width)
     sums = np.bincount(forest.table.columns, per_entry, minlength=forest.n_columns).astype(np.float64)
     return sums / sums.sum() if sums.sum() > 0 else sums
 

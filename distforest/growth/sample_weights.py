@@ -207,7 +207,7 @@ class Draws:
 
     def fit(self, weights: Floats, bounds: Bounds) -> bool:
         """Whether weights, and all their sums in a tree, are within bounds."""
-        return weights.max() <= bounds.row and self.most(weights) <= bounds.tree
+        return bool(weights.max() <= bounds.row) and self.most(weights) <= bounds.tree
 
     def likely(self, weights: Floats | Int32s) -> float:
         """The largest sum of the weights of rows that are drawn once."""

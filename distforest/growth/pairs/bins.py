@@ -129,7 +129,7 @@ class BinSample:
         A cell has one code if it holds a single value. Where there are more values than bins, it also has one code if
         it holds no more than `CROWD` of the values.
         """
-        total, ranks = self.counts.sum(), np.cumsum(self.counts)
+        total, ranks = int(self.counts.sum()), np.cumsum(self.counts)
         most = CROWD * total if len(self.values) > max_bins else 0.0
         out = int(tails * total)
         low, high = self.values[np.searchsorted(ranks, [out, total - 1 - out], side="right")].tolist()

@@ -186,6 +186,6 @@ def names_beside(address: str) -> np.ndarray | None:
     return values if values.ndim == 1 else np.ascontiguousarray(values).view(f"S{values.shape[1]}")[:, 0]
 
 
-def text_of(name: np.generic) -> str:
+def text_of(name: object) -> str:
     """A name of `names_beside` as a text."""
     return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
