@@ -492,7 +492,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Warn of values for each row, by their names, whose rows are named as those of ``X``, but in another order."""
         for name, values in by_row.items():
             held = getattr(values, "adjacency", values)
-            if warning := told_of_row_order(X, held, name) or told_of_addresses(X, held):
+            if warning := told_of_row_order(X, held, name) or told_of_addresses(X, values):
                 warn_caller(warning)
 
     @staticmethod

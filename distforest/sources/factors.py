@@ -338,6 +338,11 @@ class Distances:
     values: object
 
     @property
+    def address(self) -> str | None:
+        """The address of the matrix; None if it has none."""
+        return address_of(self.values)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
         return (len(self),) * 2
@@ -486,6 +491,11 @@ class Graph:
         if self.directed not in (None, *DIRECTIONS):
             expected = f"directed: None or one of {', '.join(map(repr, DIRECTIONS))} was expected"
             raise InputError(f"{expected}, found {self.directed!r}")
+
+    @property
+    def address(self) -> str | None:
+        """The address of the adjacency matrix; None if it has none."""
+        return address_of(self.adjacency)
 
     @classmethod
     def of_edges(

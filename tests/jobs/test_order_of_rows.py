@@ -138,6 +138,13 @@ def test_a_fit_tells_it_of_opened_arrays_and_of_named_truths() -> None:
     assert Labels(f"{other}/y")[1:].address is None
 
 
+def test_what_a_table_calls_address_is_no_address() -> None:
+    targets = pd.Series(VALUES[:, 0], ["address", *TEXTS[1:]])
+    pairs = pd.DataFrame({"address": range(4), "other": range(4, 8)})
+    assert told_in(partial(SMERF(n_estimators=2).fit, VALUES, targets), "") == []
+    assert told_in(partial(RFD(n_estimators=2).fit_pairs, VALUES, pairs, [0, 1, 0, 1]), "another order") == []
+
+
 FITS = {
     "rfd": lambda X: RFD(n_estimators=2).fit_pairs(X, "links.zarr/pairs", "links.zarr/y"),
     "smerf": lambda X: SMERF(n_estimators=2).fit(X, ObservedDistances("apart.zarr")),

@@ -11,6 +11,7 @@ from distforest.sources.arrays import open_array
 from distforest.sources.files.ids import arrays_in, names_beside, text_of
 from distforest.sources.opening import address_of
 from distforest.sources.schema import NAMES
+from distforest.sources.truth import GivenTruth
 from distforest.stores.groups import attributes_of
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ def told_of_addresses(X: object, values: object) -> str:
 
     ``values`` may number the rows of ``X`` by their names, and its own columns may be in another order than its rows.
     """
-    rows, other = address_of(X), address_of(values) or getattr(values, "address", None)
-    other = other or address_of(getattr(values, "values", None))
+    rows, other = address_of(X), values.address if isinstance(values, GivenTruth) else address_of(values)
     if other is None:
         return ""
     of_both = "" if rows is None else told_of_named_order([rows, other]) or told_of_named_pairs(other, [rows])
