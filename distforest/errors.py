@@ -1,4 +1,4 @@
-"""The errors of distforest, as one small tree; and a warning that names the line of the caller.
+"""The errors and the warning of distforest, and how a warning names the line of the caller.
 
 ::
 
@@ -18,6 +18,8 @@
         │   └── AwayError            a scheduler answers, but its job service is starting, has ended or cannot write
         └── NotDoneError             a job of a service that was waited for and is not done
             └── WaitTimeoutError     the same, because the time for it is over
+
+    DistforestWarning (UserWarning)  something is legal, but may not be what was meant; work goes on
 """
 
 from __future__ import annotations
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 
 class DistforestError(Exception):
     """The base of all errors that distforest raises on purpose."""
+
+
+class DistforestWarning(UserWarning):
+    """Something is legal, but may not be what was meant; the message says what was found and what to do."""
 
 
 class InputError(DistforestError, ValueError):
@@ -114,7 +120,7 @@ def warn_caller(text: str) -> None:
     level, frame = 1, sys._getframe()
     while _is_ours(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
+    warnings.warn(text, DistforestWarning, stacklevel=level)
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -50,6 +50,7 @@ from distforest.command_line.commands import (
 from distforest.command_line.plot_files import check_plot, no_plots, save_figure
 from distforest.errors import (
     DistforestError,
+    DistforestWarning,
     InputError,
     InterruptedJobError,
     JobError,
@@ -215,7 +216,7 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
             limit = cluster.memory_limit
             fitted = train(inputs, job.output, folder, cluster, options)
         for text in fitted.warnings:
-            warnings.warn(text, stacklevel=1)
+            warnings.warn(text, DistforestWarning, stacklevel=1)
     print_report(ctx, reports.fitted(job, fitted, limit))
 
 
@@ -247,7 +248,7 @@ def tune(
             limit = cluster.memory_limit
             tuned = run_tune(job, groups, folder, cluster, options)
         for text in tuned.warnings:
-            warnings.warn(text, stacklevel=1)
+            warnings.warn(text, DistforestWarning, stacklevel=1)
     write_files(tuned.grid)
     print_report(ctx, reports.tuned(job, tuned, limit))
 

@@ -14,7 +14,7 @@ import click
 
 from distforest.command_line.commands import STOPPING, fail
 from distforest.command_line.plot_files import check_plot, no_plots, save_figure
-from distforest.errors import ArtifactError, DistforestError
+from distforest.errors import ArtifactError, DistforestError, DistforestWarning
 
 if TYPE_CHECKING:
     from distforest.command_line.reports import Report
@@ -42,9 +42,8 @@ def inspect(forest: str, features: str | None, plot: str | None) -> Report:
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
     if features is not None and drawn is None and plot is None:
-        warnings.warn(
-            "`features` is not used, as the forest has no feature weights to report; give `plot` too", stacklevel=2
-        )
+        text = "`features` is not used, as the forest has no feature weights to report; give `plot` too"
+        warnings.warn(text, DistforestWarning, stacklevel=2)
     if plot is not None:
         _plot(forest, features, plot)
     try:

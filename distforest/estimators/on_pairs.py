@@ -147,7 +147,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             A pair is both similar and dissimilar; it counts on both sides. Similar and dissimilar pairs seem to be
             exchanged, or, of RFD, one kind is rare. Or row numbers may be meant as names, as the index of ``X`` has the
             same integers at other places.

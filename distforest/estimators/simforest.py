@@ -434,7 +434,7 @@ class _SimForest(OnSimilarities):
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             Given similarities look like distances; a few targets lie far from all others; most trees have no split, or
             most objects stay at roots for lack of similarities; or ``oob_score_`` is no better than the largest class,
             or the mean.
@@ -640,7 +640,7 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
         """
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
@@ -717,7 +717,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
         """
         self._warn_of_order(X, y=y, sample_weight=sample_weight)

@@ -183,7 +183,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             There are so many different whole numbers that they may be amounts rather than labels; a few targets lie
             far from all others; or ``oob_score_`` is not above 0.
         """
@@ -350,7 +350,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             Both distances score the same, so that the choice says nothing.
 
         Examples
@@ -529,7 +529,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             All pairs are equally far apart, as rows of one class are, so that the score says nothing.
         """
         self._warn_of_order(X, y=y, sample_weight=sample_weight)

@@ -106,7 +106,7 @@ def tune(
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         All cells score the same, so that the choice says nothing; or most trees of the best have no split.
     """
     cells = _cells(estimator, grid, y)

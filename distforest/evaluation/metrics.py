@@ -271,7 +271,7 @@ def knn_accuracy(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike, ks
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         The queries seem to be the points themselves, each of which is nearest to itself.
 
     Examples
@@ -318,7 +318,7 @@ def retrieval_precision(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayL
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         As for `knn_accuracy`.
 
     Examples

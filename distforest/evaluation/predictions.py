@@ -153,7 +153,7 @@ def judge(
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         The answers have names of rows, but the table has no column called as they are; or, as far as a group of answers
         tells, they are about rows from which the forest has learned; or some pairs were not measured, and are left out.
     """

@@ -185,7 +185,7 @@ def fit_lazily(
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         The forest has learned nothing.
     """
     lazies = [measure.lazy for measure in supplied.measures]

@@ -51,9 +51,9 @@ def _collect(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Collect a `UserWarning` in a thread that collects; show any other warning."""
+    """Collect a `UserWarning`, ours or that of a user's function, in a thread that collects; show any other warning."""
     texts = getattr(_thread, "texts", None)
-    if texts is None or category is not UserWarning:
+    if texts is None or not issubclass(category, UserWarning):
         _show(message, category, filename, lineno, file, line)
     elif str(message) not in texts:
         texts.append(str(message))

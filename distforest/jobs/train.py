@@ -171,7 +171,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         Trees were grown with different versions of NumPy or Numba.
     """
     try:

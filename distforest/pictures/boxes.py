@@ -91,7 +91,7 @@ class DrawnTree:
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             There is no room for the text of boxes.
         """
         label = "\n".join(_wrapped(axes, line, LETTERS) for line in self.lines)

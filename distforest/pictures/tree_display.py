@@ -77,7 +77,7 @@ class TreeDisplay(Display):
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             The given axes have no room for the text to this depth.
         """
         own, levels = check_forest(forest), DEPTH if depth is None else depth

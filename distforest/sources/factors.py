@@ -372,7 +372,7 @@ class ObservedDistances:
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         A pair is stored twice, and SciPy adds the two up.
 
     Examples

@@ -127,7 +127,7 @@ def read_graph(values: SparseMatrix, reading: Reading = GRAPH) -> tuple[GraphDis
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         a_ij and a_ji differ, and the reading does not say which counts.
     """
     check_shape(values, reading)

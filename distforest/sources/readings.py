@@ -233,7 +233,7 @@ def read(
     --------
     >>> read(np.array([[0, 2], [1, 0]]), DISTANCES)
     Traceback (most recent call last):
-    UserWarning: distances: z_ij and z_ji differ by up to 1; their mean is used
+    DistforestWarning: distances: z_ij and z_ji differ by up to 1; their mean is used
     """
     values = unmasked(values)
     check_shape(values, reading)
@@ -274,7 +274,7 @@ def read_level(
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         Distances between different rows are nearly equal, but distances of rows to themselves are far from them.
 
     Examples

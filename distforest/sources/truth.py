@@ -166,7 +166,7 @@ class Truth:
 
         Warns
         -----
-        UserWarning
+        DistforestWarning
             Without ``learned``: whole numbers may be amounts, or distances may not be distances; see
             `distforest.sources.doubts` and `distforest.sources.distance_doubts`.
         """

@@ -56,7 +56,7 @@ def matrix_of_measured(table: Table, pairs: NDArray[np.int64], values: Floats, n
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         A pair stands in several rows, whose mean is taken, or nothing was measured of a pair, which is left out.
     """
     n_missing = int(np.isnan(values).sum())

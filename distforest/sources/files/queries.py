@@ -247,7 +247,7 @@ def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int, 
 
     Warns
     -----
-    UserWarning
+    DistforestWarning
         There are further columns, which are not read.
     """
     table = open_table(source, format_of(source, None), TextOptions(header=True))
