@@ -1,7 +1,8 @@
 """How the numeric loops are compiled: in one place, so that the same rules hold for all of them.
 
 A kernel is serial (no ``parallel=True``: the Dask worker owns the cores) and compiled without ``fastmath`` (every run
-gives the same bits). It runs outside the interpreter lock, and is cached on disk so that a fresh process starts warm.
+gives the same bits). It runs outside the interpreter lock, and is kept on disk (`distforest.kernel_cache`), so that
+a fresh process starts warm.
 
 A loop that gathers by row or column numbers reads them as unsigned, ``rows.view(np.uint32)``: no number counts from the
 end, so Numba need not check for negative ones. Such a loop is a quarter faster.
@@ -21,25 +22,18 @@ The first call of a method compiles its kernels, which takes some twenty seconds
 from __future__ import annotations
 
 import builtins
-import errno
-import hashlib
 import multiprocessing
-import os
 import sys
 import time
-import warnings
 from contextlib import contextmanager
-from functools import cache, partial
-from pathlib import Path
-from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import llvmlite
-import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import event
 from numba.extending import intrinsic
+
+from distforest.kernel_cache import KernelCache, kernel_folder, source_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +53,7 @@ COMPILE_PATIENCE = 1.0
 
 
 def kernel(function: Callable[..., R]) -> Callable[..., R]:
-    """Compile ``function`` to machine code at its first call; cache the code on disk if a folder is writable.
+    """Compile ``function`` to machine code at its first call, or load the code from disk.
 
     Numba infers the types of the arguments from each call; their annotations are for the reader.
     """
@@ -102,18 +96,8 @@ def _fetch_nothing(_cells: object, _place: int) -> None:
 def inserted(define: Callable[..., object]) -> Callable[..., Any]:
     """Numba's `intrinsic`, with the stamp of the file that defines it, from which kernels follow that call it."""
     made = intrinsic(define)
-    made.source_stamp = _stamp_of_file(define)
+    made.source_stamp = source_stamp(define)
     return made
-
-
-def _stamp_of_file(function: Callable[..., object]) -> object:
-    """The time and the size of the file of a function, of a packed one those of the pack; its code if there is none."""
-    path = Path(function.__code__.co_filename)
-    file = next((one for one in (path, *path.parents) if one.is_file()), None)
-    if file is None:
-        return function.__code__.co_code
-    found = file.stat()
-    return found.st_mtime, found.st_size
 
 
 fetch: Callable[..., None] = _fetch_nothing if config.DISABLE_JIT else inserted(_fetch)
@@ -124,86 +108,12 @@ It has no other effect, and none at all in the interpreter. A place outside the 
 
 
 def _compiled(function: Callable[..., R], *, counting: bool) -> Callable[..., R]:
-    options = partial(njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True, _nrt=counting)
-    try:
-        dispatcher = options(cache=True)(function)
-    except RuntimeError:  # Numba found no writable folder for its cache
-        dispatcher = options()(function)
-        dispatcher.source_stamp = _stamp_of_file(function)
-        return dispatcher
+    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, _nrt=counting)(function)
     if not config.DISABLE_JIT:
-        dispatcher.source_stamp = _stamp_of_file(function)  # now: the file may change before the first call
-        kept = dispatcher._cache
-        kept.save_overload = partial(_save_if_room, kept.save_overload, kept.cache_path)
-        kept._cache_file._load_index = partial(_index_of_today, kept._cache_file._load_index, dispatcher)
+        dispatcher.source_stamp = source_stamp(function)  # now: the file may change before the first call
+        if (folder := kernel_folder()) is not None:
+            dispatcher._cache = KernelCache(folder, dispatcher)
     return dispatcher
-
-
-def _index_of_today(load: Callable[[], dict[object, str]], dispatcher: Any) -> dict[object, str]:
-    """The index of the compiled kernels of a function; empty if it cannot be read, or if what it calls has changed.
-
-    Numba reads it before it compares the stamp of the source. An index from before an upgrade may name a type of an
-    argument that is no longer there, and one that a full disk has cut short ends too early.
-    """
-    dispatcher._cache._cache_file._source_stamp = stamp_of(dispatcher)
-    try:
-        return load()
-    except (AttributeError, ImportError, EOFError):
-        return {}
-
-
-@cache
-def stamp_of(dispatcher: Any) -> str:
-    """A stamp of all that the machine code of a kernel is made of; Numba's own is that of the kernel's file alone.
-
-    It follows from the files of the kernel and of all kernels that it calls, as they were when they were imported, from
-    how these are compiled, from the constants that they read, which other files may define, and from the version of
-    what compiles.
-    """
-    made_of, waiting = set[object]({llvmlite.__version__}), [dispatcher]
-    while waiting:
-        one = waiting.pop()
-        options = tuple(sorted(map(repr, one.targetoptions.items())))
-        own = (one.py_func.__module__, one.py_func.__qualname__, one.source_stamp, options)
-        if own in made_of:
-            continue
-        made_of.add(own)
-        for name, value in _read_by(one.py_func):
-            if isinstance(value, type(dispatcher)):
-                waiting.append(value)
-            elif hasattr(value, "source_stamp"):
-                made_of.add((own[0], name, value.source_stamp))
-            elif isinstance(value, (bool, int, float, str, tuple, np.generic)):
-                made_of.add((own[0], name, repr(value)))
-            elif hasattr(value, "_fields"):
-                made_of.add((own[0], name, value._fields))
-    return hashlib.sha256("\n".join(sorted(map(repr, made_of))).encode()).hexdigest()
-
-
-def _read_by(function: Callable[..., object]) -> Iterator[tuple[str, object]]:
-    """The names of a function's module that it reads, and what they stand for."""
-    codes = [function.__code__]
-    while codes:
-        code = codes.pop()
-        yield from ((name, function.__globals__[name]) for name in code.co_names if name in function.__globals__)
-        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-
-
-_FULL_FOLDERS: list[str] = []
-"""The full folder that this process has warned of; at most one."""
-
-
-def _save_if_room(save: Callable[..., None], folder: str, *overload: object) -> None:
-    """Save a compiled kernel; if the disk is full, warn once, as the kernel works without."""
-    try:
-        save(*overload)
-    except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-            raise
-        if not _FULL_FOLDERS:
-            _FULL_FOLDERS.append(folder)
-            text = f"{os.strerror(error.errno)}: compiled kernels cannot be kept in {folder}, so each process compiles"
-            warnings.warn(f"{text} them anew; make room there, or name another folder (NUMBA_CACHE_DIR)", stacklevel=2)
 
 
 class Notice(event.Listener):  # type: ignore[misc]  # of a package without types

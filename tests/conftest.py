@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -32,7 +33,8 @@ if numba.config.DISABLE_JIT:  # some hundred times as slow
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Without Numba, NumPy's scalars would warn where machine numbers wrap around or divide by zero."""
+    """Interrupts arrive, and NumPy's scalars wrap around in silence where they stand in for machine numbers."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
     if numba.config.DISABLE_JIT:
         np.seterr(over="ignore", divide="ignore", invalid="ignore")
 

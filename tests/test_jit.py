@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-import errno
 import multiprocessing
-import os
-import pickle
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,9 +18,7 @@ from numba.core.errors import NumbaError
 
 from distforest import jit
 from distforest.growth.cuts.ordering import order_values
-from distforest.jit import COMPILE, Notice, borrowing, kernel, stamp_of
-from distforest.sources import lanes
-from distforest.sources.kernels import project_kernel, similarity
+from distforest.jit import COMPILE, Notice, borrowing, kernel
 
 ROOT = Path(__file__).parents[1] / "distforest"
 NUMBERS = {
@@ -143,7 +136,7 @@ def test_kernels_within_a_kernel_count_once_and_those_of_others_never() -> None:
 
 def test_numba_announces_what_it_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(jit, "COMPILE_PATIENCE", 0.0)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))  # where no earlier run has left the kernel
+    monkeypatch.setenv("DISTFOREST_KERNELS", str(tmp_path))  # where no earlier run has left the kernel
     words: list[str] = []
 
     def doubled(x: float) -> float:
@@ -170,137 +163,3 @@ def test_a_person_is_told_and_no_log(
     jit._tell_a_person(COMPILE)
     expected = "distforest: compile the kernels (slow only the first time)\n" if told else ""
     assert capsys.readouterr() == ("", expected)
-
-
-COMPILES = """
-import numpy as np
-from distforest.sources.sparse import SparseRows, observed, sparse_entries
-one = np.zeros(1, np.int32)
-stored = SparseRows(np.array([0, 1]), one, np.full(1, 7.0))
-for kernel in (observed, sparse_entries):
-    print(kernel(stored, *((0, 0) if kernel is observed else (one, one, np.zeros(1)))))
-"""
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_a_full_folder_for_kernels_is_told_of_once_and_ends_nothing(small_disk: Path) -> None:
-    with (small_disk / "filler").open("wb") as filler:
-        os.posix_fallocate(filler.fileno(), 0, 4 << 20)
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILES],
-        env={**os.environ, "PYTHONPATH": str(ROOT.parent), "NUMBA_CACHE_DIR": f"{small_disk}/kernels"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "7.0\nNone\n"), done.stderr
-    assert done.stderr.count("UserWarning: No space left on device: compiled kernels cannot be kept in ") == 1
-    assert "make room there, or name another folder (NUMBA_CACHE_DIR)" in done.stderr
-
-
-def test_any_other_error_of_the_folder_for_kernels_is_raised() -> None:
-    def broken(*_: object) -> None:
-        raise OSError(errno.EIO, "broken")
-
-    with pytest.raises(OSError, match="broken"):
-        jit._save_if_room(broken, "somewhere")
-
-
-GONE = b"\x80\x04\x8c\x10distforest.jit__\x8c\x04Gone\x93."
-"""A pickle that names a type of a module that is not there."""
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-@pytest.mark.parametrize("of_index", [GONE, b""])
-def test_an_index_of_kernels_from_before_an_upgrade_ends_nothing(of_index: bytes, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", COMPILES]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT.parent), "NUMBA_CACHE_DIR": str(tmp_path)}
-    for _ in range(2):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout) == (0, "7.0\nNone\n"), done.stderr
-        indices = list(tmp_path.rglob("*.nbi"))
-        assert indices
-        for index in indices:
-            index.write_bytes(pickle.dumps(numba.__version__) + of_index)
-
-
-OUTER = """
-from distforest.jit import kernel
-from inner import STEP, called
-
-@kernel
-def f(x):
-    return called(x) + STEP
-"""
-
-INNER = """
-from distforest.jit import kernel
-
-STEP = 1
-
-@kernel
-def called(x):
-    return x + {added}
-"""
-
-
-@pytest.fixture
-def told_by(tmp_path: Path) -> Callable[[str], int]:
-    """What a new process prints that runs a program beside two modules of kernels, of which one calls the other."""
-    path = os.pathsep.join([str(tmp_path), str(ROOT.parent)])
-    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    (tmp_path / "outer.py").write_text(OUTER)
-    (tmp_path / "inner.py").write_text(INNER.format(added=1))
-
-    def printed(program: str) -> int:
-        command = [sys.executable, "-c", program]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert not done.stderr
-        return int(done.stdout)
-
-    return printed
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_a_kernel_is_compiled_again_if_what_it_calls_or_reads_in_another_file_has_changed(
-    tmp_path: Path, told_by: Callable[[str], int]
-) -> None:
-    answers = []
-    for inner in (
-        INNER.format(added=1),
-        INNER.format(added="10"),
-        INNER.format(added=10).replace("STEP = 1", "STEP = 100"),
-    ):
-        (tmp_path / "inner.py").write_text(inner)
-        answers.append(told_by("from outer import f; print(f(0))"))
-    assert answers == [2, 11, 110]
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_code_that_was_imported_before_its_file_changed_is_not_kept_as_the_new_one(
-    tmp_path: Path, told_by: Callable[[str], int]
-) -> None:
-    changed = f"from pathlib import Path; Path({str(tmp_path / 'inner.py')!r}).write_text({INNER.format(added=10)!r})"
-    assert told_by(f"from outer import f; {changed}; print(f(0))") == 2
-    assert told_by("from outer import f; print(f(0))") == 11
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_a_kernel_that_is_kept_may_call_one_that_no_file_holds(told_by: Callable[[str], int]) -> None:
-    held = "import sys, types; inner = sys.modules['inner'] = types.ModuleType('inner')"
-    assert told_by(f"{held}; exec({INNER.format(added=1)!r}, inner.__dict__); from outer import f; print(f(0))") == 2
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_a_kernel_follows_from_how_it_is_compiled_and_from_code_that_is_inserted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def stamp() -> str:
-        return str(stamp_of.__wrapped__(project_kernel))
-
-    stamps = {stamp()}
-    monkeypatch.setattr(lanes.dot, "source_stamp", "another", raising=False)
-    stamps.add(stamp())
-    monkeypatch.setitem(similarity.targetoptions, "error_model", "python")
-    assert len({*stamps, stamp()}) == 3

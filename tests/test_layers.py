@@ -15,7 +15,7 @@ import pytest
 from distforest.growth.methods import METHODS
 
 ROOT = Path(__file__).parents[1] / "distforest"
-GROUND = {"errors", "amounts", "jit", "arguments", "sides", "html_table", "threads", "process_end"}
+GROUND = {"errors", "amounts", "jit", "kernel_cache", "arguments", "sides", "html_table", "threads", "process_end"}
 BELOW: dict[str, set[str]] = {
     "stores": set(),
     "sources": {"stores"},
@@ -68,8 +68,8 @@ ONLY_IN = {
     "matplotlib": {f"pictures.{name}" for name in DRAWN},
     "pyarrow": {f"sources.files.{name}" for name in ARROW},
     "click": {*COMMANDS, "command_line.commands", "service"},
-    "numba": {"jit", "sources.lanes", "growth.cuts.earlier_links"},
-    "llvmlite": {"jit", "sources.lanes", "growth.cuts.earlier_links"},
+    "numba": {"jit", "kernel_cache", "sources.lanes", "growth.cuts.earlier_links"},
+    "llvmlite": {"jit", "kernel_cache", "sources.lanes", "growth.cuts.earlier_links"},
 }
 INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {

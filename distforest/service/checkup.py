@@ -12,22 +12,20 @@ import shutil
 import uuid
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 from dask.system import CPU_COUNT
 
 from distforest.errors import InputError
-from distforest.growth import rng
 from distforest.jobs.versions import VERSIONS
+from distforest.kernel_cache import kernel_folder
 from distforest.service.slot import TakenError, slot
 from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 
 OF_DASK = ("dask", "distributed", "cloudpickle")
 """Packages with which processes talk to each other."""
-
-PACKAGE = Path(__file__).parents[1]
 
 
 class Disk(NamedTuple):
@@ -95,15 +93,12 @@ async def examined_aside() -> Checkup:
 
 
 def _kernels() -> Kernels:
-    """Where Numba keeps what it compiles, by one of our kernels."""
-    cache: Any = getattr(rng.mix, "_cache", None)
-    if not (path := getattr(cache, "cache_path", None)):
+    """Where compiled kernels are kept."""
+    folder = kernel_folder()
+    if folder is None:
         return Kernels(None, writable=False, n_kept=0)
-    folder = Path(path)
-    # Beside the files of the package each of its folders has a cache; elsewhere one folder holds those of all.
-    top = PACKAGE if folder.is_relative_to(PACKAGE) else folder.parent
-    n_kept = sum(1 for _ in top.rglob("*.nbc"))
-    return Kernels(str(top), os.access(folder if folder.exists() else top, os.W_OK), n_kept)
+    made = next(one for one in (folder, *folder.parents) if one.exists())
+    return Kernels(str(folder), os.access(made, os.W_OK), sum(1 for _ in folder.glob("*.kernel")))
 
 
 def _scratch() -> Disk:

@@ -15,6 +15,7 @@ from distributed.versions import VersionMismatchWarning
 
 from distforest.amounts import counted, in_bytes
 from distforest.errors import JobError, UnreachableError
+from distforest.kernel_cache import FOLDER, OFF
 from distforest.service.calls import BrokenOffError
 from distforest.service.checkup import (
     Checkup,
@@ -272,8 +273,8 @@ def _kernels(found: Findings) -> Iterator[str]:
     for patient in found.patients:
         if patient.checkup and not patient.checkup.kernels.writable:
             where = patient.checkup.kernels.folder
-            why = f"{where} is not writable" if where else "no folder for them is writable"
-            cure = "name a folder in NUMBA_CACHE_DIR"
+            why = f"{where} is not writable" if where else f"as {FOLDER}={OFF} says"
+            cure = f"name a folder in {FOLDER}"
             yield f"{patient.name}: compiled kernels are not kept, {why}, so each process compiles anew; {cure}"
 
 
