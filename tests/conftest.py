@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import tempfile
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
 
 _SLOW = [HealthCheck.too_slow]  # a kernel is compiled at its first call
-settings.register_profile("local", deadline=None, suppress_health_check=_SLOW)
-settings.register_profile("ci", deadline=None, suppress_health_check=_SLOW, derandomize=True, print_blob=True)
-settings.load_profile("ci" if "CI" in os.environ else "local")
+settings.register_profile("explore", deadline=None, suppress_health_check=_SLOW, print_blob=True)
+settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("same")  # every run draws the same examples, but with --hypothesis-profile=explore
 if numba.config.DISABLE_JIT:  # some hundred times as slow
     settings.register_profile("plain", settings(), max_examples=6)
     settings.load_profile("plain")

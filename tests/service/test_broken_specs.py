@@ -213,7 +213,7 @@ OUT_OF_RANGE: list[tuple[dict[str, Any], Path_, list[object]]] = [
     (FIT, ("run", "workers"), [0, -1, 2.0]),
     (FIT, ("run", "memory_limit"), ["much", "GiB", 0, "-4GiB"]),
     (FIT, ("run", "retries"), [-1, 2**63]),
-    (FIT, ("input", "distances", "kind"), ["lazy", "dens", "labels "]),
+    (FIT, ("input", "distances", "kind"), ["dens", "labels ", ""]),
     (LAZY, ("input", "similarity", "budget"), [-1, 2**63]),
     (LAZY, ("input", "similarity", "timeout"), [0, -1.0]),
     (LAZY, ("input", "similarity", "measure"), ["far"]),
@@ -370,6 +370,12 @@ IDS: list[object] = [
     ["a"],
     {"a": 1},
 ]
+
+
+def test_a_kind_refuses_the_keys_of_another_kind(door: Door) -> None:
+    answer = door.ask("submit", spec=json.dumps(put(FIT, ("input", "distances", "kind"), "lazy")))
+    check_refused(answer, "input.distances.matrix")
+    check_refused(answer, "input.distances.function")
 
 
 @pytest.mark.parametrize("id_", IDS)
