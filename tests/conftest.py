@@ -32,8 +32,9 @@ if numba.config.DISABLE_JIT:  # some hundred times as slow
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Interrupts arrive, and NumPy's scalars wrap around in silence where they stand in for machine numbers."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
+    """Signals arrive, and NumPy's scalars wrap around in silence where they stand in for machine numbers."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs in the background ignore it,
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this one
     if numba.config.DISABLE_JIT:
         np.seterr(over="ignore", divide="ignore", invalid="ignore")
 
