@@ -246,7 +246,7 @@ def _unlock(path: Path) -> None:
 @cache
 def _lock_file(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    return os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
 
 
 def _byte(path: Path) -> int:
