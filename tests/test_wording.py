@@ -1,4 +1,4 @@
-"""How messages read: the one place where tests hold their sentences. Each says what was expected, what was found, and what to do."""
+"""How messages read: the one place where tests hold whole sentences."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: SMERF(5).fit(np.where(X > 2.0, np.inf, X), LABELS),
         InputError,
-        "features must be finite or NaN for missing: found 1 value infinite (or beyond float32) in rows 0..29, "
-        "the first at row 26, column 1 (inf); remove or impute them",
+        (
+            "features must be finite or NaN for missing: found 1 value infinite (or beyond float32) in rows 0..29, "
+            "the first at row 26, column 1 (inf); remove or impute them"
+        ),
     ),
     (
         lambda: SMERF(5).fit(X, Distances(Z[:, :5])),
@@ -53,8 +55,10 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: SimForestClassifier().fit(X, LABELS),
         InputError,
-        "a training matrix (similarity) must be square, a precomputed metric; found shape (30, 3); if these are "
-        "features, choose a similarity that reads them, such as 'manhattan'",
+        (
+            "a training matrix (similarity) must be square, a precomputed metric; found shape (30, 3); if these are "
+            "features, choose a similarity that reads them, such as 'manhattan'"
+        ),
     ),
     (
         lambda: RFD(5).fit_pairs(X, [[0, 99]], [1]),
@@ -64,16 +68,20 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: load("/nowhere/x.forest.zarr"),
         ArtifactError,
-        "/nowhere/x.forest.zarr: no sealed forest here (there is no manifest.json; give the folder, or the .zip, that a "
-        "fit or `save` has written)",
+        (
+            "/nowhere/x.forest.zarr: no sealed forest here (there is no manifest.json; give the folder, or the .zip, that "
+            "a fit or `save` has written)"
+        ),
     ),
     (
         lambda: spec_from_dict({**SPEC, "seed": -1, "params": {"n_tree": 5}}),
         SpecError,
-        "seed: must be an integer from 0 to 2^63 - 1, found -1\n"
-        "input.distances: is missing; it must be an address, or a table with a kind of 'dense', 'labels', 'targets', "
-        "'embedding', 'graph', 'observed', 'lazy'\n"
-        "params.n_tree: unknown parameter 'n_tree'",
+        (
+            "seed: must be an integer from 0 to 2^63 - 1, found -1\n"
+            "input.distances: is missing; it must be an address, or a table with a kind of 'dense', 'labels', 'targets', "
+            "'embedding', 'graph', 'observed', 'lazy'\n"
+            "params.n_tree: unknown parameter 'n_tree'"
+        ),
     ),
 ]
 """A call, the class of its error, and the whole message."""
@@ -85,13 +93,17 @@ WARNED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: SMERF(5, random_state=0).fit(X, np.zeros(30)),
-        "no tree has a split, so every distance is the same, and every prediction: all labels are 0.0 (give rows of a "
-        "second class)",
+        (
+            "no tree has a split, so every distance is the same, and every prediction: all labels are 0.0 (give rows of a "
+            "second class)"
+        ),
     ),
     (
         lambda: SMERF(5, random_state=0, min_samples_split=50).fit(X, LABELS),
-        "no tree has a split, so every distance is the same, and every prediction: a tree draws 30 rows, and "
-        "min_samples_split=50 makes them one leaf (lower it)",
+        (
+            "no tree has a split, so every distance is the same, and every prediction: a tree draws 30 rows, and "
+            "min_samples_split=50 makes them one leaf (lower it)"
+        ),
     ),
 ]
 
