@@ -69,8 +69,8 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: load("/nowhere/x.forest.zarr"),
         ArtifactError,
         (
-            "/nowhere/x.forest.zarr: no sealed forest here (there is no manifest.json; give the folder, or the .zip, that "
-            "a fit or `save` has written)"
+            "/nowhere/x.forest.zarr: no sealed forest here (there is no manifest.json; give the folder, or the .zip, "
+            "that a fit or `save` has written)"
         ),
     ),
     (
@@ -78,8 +78,8 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         SpecError,
         (
             "seed: must be an integer from 0 to 2^63 - 1, found -1\n"
-            "input.distances: is missing; it must be an address, or a table with a kind of 'dense', 'labels', 'targets', "
-            "'embedding', 'graph', 'observed', 'lazy'\n"
+            "input.distances: is missing; it must be an address, or a table with a kind of 'dense', 'labels', "
+            "'targets', 'embedding', 'graph', 'observed', 'lazy'\n"
             "params.n_tree: unknown parameter 'n_tree'"
         ),
     ),
@@ -94,8 +94,8 @@ WARNED: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: SMERF(5, random_state=0).fit(X, np.zeros(30)),
         (
-            "no tree has a split, so every distance is the same, and every prediction: all labels are 0.0 (give rows of a "
-            "second class)"
+            "no tree has a split, so every distance is the same, and every prediction: all labels are 0.0 (give rows "
+            "of a second class)"
         ),
     ),
     (
