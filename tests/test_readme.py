@@ -18,6 +18,7 @@ from distforest.command_line.cli import main
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.jobs.reader import read_toml
 from distforest.jobs.spec import Spec
+from distforest.kernel_cache import FOLDER, kernel_folder
 from distforest.service import dask_setup
 
 ROOT = Path(__file__).parents[1]
@@ -49,7 +50,7 @@ def test_a_python_snippet_runs_alone(snippet: str, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-W", "error", "snippet.py"],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)},
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path), FOLDER: str(kernel_folder())},
         capture_output=True,
         text=True,
         check=False,

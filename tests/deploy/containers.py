@@ -21,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from distforest.kernel_cache import FOLDER, kernel_folder
 from tests.programs import PATH
 
 ROOT = Path(__file__).parents[2]
@@ -178,9 +179,9 @@ class Host:
     def environment(self, service: str, number: int) -> dict[str, str]:
         """What the processes of a container see, and nothing of this process but where programs are."""
         said = {**from_image(), **self.compose["services"][service].get("environment", {})}
-        said.pop("NUMBA_CACHE_DIR")  # kernels are compiled already, beside their sources
+        said.pop("NUMBA_CACHE_DIR")
         found = {name: self.outside(service, number, value) for name, value in said.items()}
-        return {**found, "PATH": PATH, "HOME": str(self.folder)}
+        return {**found, "PATH": PATH, "HOME": str(self.folder), FOLDER: str(kernel_folder())}  # compiled already
 
     def up(self, service: str) -> list[Container]:
         """Start all containers of a service."""
