@@ -50,10 +50,10 @@ OFF = "off"
 LARGEST_BYTES = 1 << 30
 """How large the folder may grow; the files that were used longest ago make room."""
 
-PATIENCE = 30.0
+LONGEST_WAIT = 30.0
 """Seconds that a process waits for another one that compiles the same kernel, before it compiles it itself."""
 
-VERSIONS = (sys.implementation.cache_tag, np.__version__, numba.__version__, llvmlite.__version__)
+COMPILED_BY = (sys.implementation.cache_tag, np.__version__, numba.__version__, llvmlite.__version__)
 
 
 def kernel_folder() -> Path | None:
@@ -129,7 +129,7 @@ def stamp_of(dispatcher: Any) -> str:
     imported, the options of the compiler, the constants that the kernels read, which other files may define, and the
     versions of what compiles.
     """
-    made_of, waiting = set[object](VERSIONS), [dispatcher]
+    made_of, waiting = set[object](COMPILED_BY), [dispatcher]
     while waiting:
         one = waiting.pop()
         options = tuple(sorted(map(repr, one.targetoptions.items())))
@@ -222,11 +222,11 @@ def _warn_once(folder: Path, why: str) -> None:
 
 
 def _lock(path: Path) -> bool:
-    """Lock the file of a kernel, waiting at most `PATIENCE`; False if it is not locked.
+    """Lock the file of a kernel, waiting at most `LONGEST_WAIT`; False if it is not locked.
 
     The lock is one byte of a file beside it, chosen by its name. The system unlocks it when the process ends.
     """
-    ended = time.monotonic() + PATIENCE
+    ended = time.monotonic() + LONGEST_WAIT
     with suppress(OSError):  # of a file system without locks, a full disk, or a folder that cannot be written
         while time.monotonic() < ended:
             try:

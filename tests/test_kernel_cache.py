@@ -130,7 +130,7 @@ def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = tmp_path / "f.kernel"
     holding = f"from pathlib import Path; from distforest.kernel_cache import _lock; _lock(Path({str(path)!r}))"
     command = [sys.executable, "-c", f"{holding}; print('holding', flush=True); input()"]
-    monkeypatch.setattr(kernel_cache, "PATIENCE", 0.1)
+    monkeypatch.setattr(kernel_cache, "LONGEST_WAIT", 0.1)
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout
         process.stdout.readline()

@@ -688,7 +688,7 @@ def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> 
 
 def test_progress_counts_trees(inputs: Inputs, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    run(inputs, tmp_path, Here(1), batch=20, watch=lambda p: seen.append((p.name, p.done, p.total)))
-    assert [done for name, done, _ in seen if name == "grow"] == [0, 20, 40, 50]
+    run(inputs, tmp_path, Here(1), batch=10, watch=lambda p: seen.append((p.name, p.done, p.total)))
+    assert [done for name, done, _ in seen if name == "grow"] == [0, 10, 20, 30, 40, 50]
     assert {total for name, _, total in seen if name == "grow"} == {50}
     assert [name for name, *_ in seen][-1] == "merge"
