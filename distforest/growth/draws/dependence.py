@@ -93,10 +93,10 @@ class Screen:
     def of(cls, largest: Floats, n_rows: int) -> Screen:
         """The screen for the largest G of each feature, shape (n_features,), from ``n_rows`` rows.
 
-        Let q be the share of significant features and u' the mean of their u. A feature that is not significant has
-        the weight 1. One that is significant has (u / u') (1 - q (1 - q)) / q^2, but no more than `FALSE_PAIRS` / c, so
-        that weak evidence takes little from the others. The weights are then divided by their sum. With enough evidence
-        the significant features get 1 - q (1 - q) of it.
+        Let q be the share of significant features. A feature that is not significant has the weight 1. One that is
+        significant has (1 - q (1 - q)) / q^2, but no more than `FALSE_PAIRS` / c, so that weak evidence takes little
+        from the others. The weights are then divided by their sum. With enough evidence the significant features get
+        1 - q (1 - q) of it, each the same: a stronger dependence may only mean that a feature has a near copy.
 
         Examples
         --------
@@ -115,8 +115,7 @@ class Screen:
             share = float(significant.mean())
             with np.errstate(divide="ignore", over="ignore"):  # evidence may be overwhelming
                 most = FALSE_PAIRS / by_chance[significant]
-            wanted = u[significant] / u[significant].mean() * ((1.0 - share * (1.0 - share)) / share**2)
-            weights[significant] = np.minimum(wanted, most)
+            weights[significant] = np.minimum((1.0 - share * (1.0 - share)) / share**2, most)
         return cls(u, weights / weights.sum())
 
 
