@@ -307,7 +307,7 @@ def test_a_refusal_names_the_place(forest_of: Callable[[str], Any]) -> None:
     table = forest_of("labels").table
     node = inner_of(table)
     broken = replace(table, threshold=changed(table.threshold, node, np.nan))
-    with pytest.raises(ArtifactError, match=rf"^threshold\[{node}\]: values are finite"):
+    with pytest.raises(ArtifactError, match=rf"^threshold\[{node}\]: "):
         broken.check(samples.N_COLUMNS)
-    with pytest.raises(ArtifactError, match=r"^columns\[\d+\]: a column is in 0..0"):
+    with pytest.raises(ArtifactError, match=r"^columns\[\d+\]: .*0\.\.0"):
         table.check(1)

@@ -73,7 +73,7 @@ def score(forest: Forest, case: str) -> None:
         return
     assert forest.leaves is not None
     if (forest.leaves == NOT_ROUTED).any():  # an answer about training rows is refused
-        with pytest.raises(InputError, match="the node of every training row was expected"):
+        with pytest.raises(InputError, match="training row"):
             scoring.out_of_bag_distance(forest, np.array([0]), np.array([1]))
         return
     some = forest.leaves[:, :5]
@@ -86,7 +86,7 @@ def score(forest: Forest, case: str) -> None:
         scoring.predict_rows(forest, forest.source(queries))
         scoring.out_of_bag(forest)
     except InputError as error:
-        assert re.search("predicts distances|predicts nothing|no vote out of bag", str(error))
+        assert re.search("predicts|no vote", str(error))
 
 
 def score_pairs(forest: Forest) -> None:
