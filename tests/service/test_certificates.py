@@ -21,6 +21,7 @@ from distributed.security import Security
 from distforest.command_line.certificates import certificates
 from distforest.errors import InputError
 from distforest.service.certificates import MOST_DAYS, ROLES, make
+from tests.messages import naming
 
 FILES = {"ca.pem", "ca-key.pem", "dask.yaml", *(f"{role}{end}" for role in ROLES for end in (".pem", "-key.pem"))}
 
@@ -197,12 +198,12 @@ def test_no_two_are_alike(folder: Path, other: Path) -> None:
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"a new or empty folder was expected, found one with 'notes.txt'"):
+    with pytest.raises(InputError, match=naming(tmp_path, "'notes.txt'")):
         make(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     made = make(tmp_path / "tls")
     before = {name: (tmp_path / "tls" / name).read_bytes() for name in made.files}
-    with pytest.raises(InputError, match="found one with 'ca-key"):
+    with pytest.raises(InputError, match=naming(tmp_path / "tls", "'ca-key")):
         make(tmp_path / "tls")
     assert before == {name: (tmp_path / "tls" / name).read_bytes() for name in made.files}
 
@@ -225,24 +226,23 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     ],
 )
 def test_a_host_that_is_none_is_refused(tmp_path: Path, host: str) -> None:
-    with pytest.raises(InputError, match="a host is a DNS name in ASCII"):
+    with pytest.raises(InputError, match=naming("DNS", ascii(host))):
         make(tmp_path / "tls", ["fine.example.org", host])
     assert not (tmp_path / "tls").exists()
 
 
 @pytest.mark.parametrize("days", [0, -1, MOST_DAYS + 1])
 def test_days_out_of_range_are_refused(tmp_path: Path, days: int) -> None:
-    with pytest.raises(InputError, match=f"days must be an integer from 1 to {MOST_DAYS}, found {days}"):
+    with pytest.raises(InputError, match=naming("days", MOST_DAYS, days)):
         make(tmp_path / "tls", days=days)
     assert not (tmp_path / "tls").exists()
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="cannot be made a folder for certificates"):
-        make(tmp_path / "file")
-    with pytest.raises(InputError, match="cannot be made a folder for certificates"):
-        make(tmp_path / "file" / "tls")
+    for place in (tmp_path / "file", tmp_path / "file" / "tls"):
+        with pytest.raises(InputError, match=naming(place)):
+            make(place)
 
 
 # --- the command ------------------------------------------------------------------------------------------
@@ -260,5 +260,5 @@ def test_the_command_tells_what_it_made_and_how_to_use_it(tmp_path: Path) -> Non
 def test_without_cryptography_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "distforest.service.certificates")
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(InputError, match=r"pip install 'distforest\[tls\]'"):
+    with pytest.raises(InputError, match=naming("distforest[tls]")):
         CliRunner().invoke(certificates, [str(tmp_path)], standalone_mode=False, catch_exceptions=False)

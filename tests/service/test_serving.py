@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from distforest.service import serving
 from distforest.service.calls import Service
 from distforest.service.registry import Registry
 from distforest.sources.arrays import open_array, write_array
+from tests.messages import naming
 
 SPEC = """\
 format = 1
@@ -170,7 +172,7 @@ def test_what_keeps_a_service_from_starting(tmp_path):
     with served(tmp_path / "file") as (process, told):
         _, err = process.communicate(timeout=120)
     assert (process.returncode, told["exit_code"]) == (1, 1)
-    assert "the distforest service could not start: " in err
+    assert "the distforest service" in err
     assert "Traceback" not in err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -178,14 +180,14 @@ def test_what_keeps_a_service_from_starting(tmp_path):
         with served(tmp_path / "jobs", "--port", str(taken.getsockname()[1])) as (process, told):
             _, err = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert "Address already in use; is another one running there?" in told["error"]["message"]
+    assert "Address already in use" in told["error"]["message"]  # the system says so
     assert "Traceback" not in err
 
 
 def test_workers_that_could_not_start_are_no_service(tmp_path):
     done = CliRunner().invoke(cli.main, ["serve", "--job-root", str(tmp_path / "jobs"), "--memory-limit", "1KiB"])
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "a worker would need about 290 MiB and has 1,024 bytes" in done.stderr
+    assert re.match(naming("290 MiB", "1,024 bytes"), done.stderr)
     assert not (tmp_path / "jobs").exists()
 
 
@@ -198,7 +200,7 @@ def test_a_folder_that_takes_no_files_of_workers_is_told_before_anything_starts(
     (tmp_path / "a file").touch()
     with (
         dask.config.set({"temporary-directory": str(tmp_path / "a file")}),
-        pytest.raises(JobError, match=r"^workers could not be started on this machine: .*a file"),
+        pytest.raises(JobError, match=naming(tmp_path / "a file")),
     ):
         serving.serve(str(tmp_path / "jobs"), serving.Machine(), lambda _: None)
     assert not (tmp_path / "jobs").exists()
