@@ -6,12 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from distributed import LocalCluster
 
 from distforest import URerF, load
-from distforest.command_line import cli
 from distforest.sources.arrays import open_array, write_array
+from tests.service.command_line import run
 
 SPEC = """\
 format = 1
@@ -27,14 +26,6 @@ min_samples_split = 25
 workers = 2
 """
 NAMES = [f"n{k}" for k in range(7)]
-
-
-def run(*arguments):
-    """A command in this process: its exit code, stdout and stderr."""
-    done = CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ OF_ROWS: dict[str, tuple[Any, tuple[object, ...]]] = {
 }
 
 
-def forest_of(name: str) -> Any:
+def fitted(name: str) -> Any:
     make, data = OF_ROWS[name]
     return make(**{"random_state": 0, **({} if isinstance(make, partial) else {"n_estimators": 5})}).fit(*data)
 
@@ -40,7 +40,7 @@ def forest_of(name: str) -> Any:
 @pytest.mark.parametrize("name", OF_ROWS)
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_the_parts_are_those_of_the_definition_and_add_up(name: str) -> None:
-    estimator = forest_of(name)
+    estimator = fitted(name)
     forest = estimator.forest_
     found = estimator.explain(FEATURES[LEFT], FEATURES[RIGHT])
     assert np.abs(found.distances - estimator.pair_distance(FEATURES[LEFT], FEATURES[RIGHT])).max() < 1e-12
@@ -58,14 +58,14 @@ def test_the_parts_are_those_of_the_definition_and_add_up(name: str) -> None:
 @pytest.mark.parametrize("name", OF_ROWS)
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_either_row_may_be_the_first(name: str) -> None:
-    estimator = forest_of(name)
+    estimator = fitted(name)
     one, other = (estimator.explain(FEATURES[a], FEATURES[b]) for a, b in ((LEFT, RIGHT), (RIGHT, LEFT)))
     assert np.abs(one.contributions - other.contributions).max() < 1e-12
 
 
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_the_kinds_of_leaf_tables_are_all_there() -> None:
-    kinds = {forest_of(name).forest_.leaf_table.kind for name in OF_ROWS}
+    kinds = {fitted(name).forest_.leaf_table.kind for name in OF_ROWS}
     assert kinds == {"class_counts", "means", "members", "leaf_distances", "same_leaf"}
 
 

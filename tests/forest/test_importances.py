@@ -23,7 +23,7 @@ HOLES = (HOLES + HOLES.T) / 2.0
 KINDS: dict[str, Any] = {"distances": DATA.Z, "labels": LABELS, "targets": Targets(DATA.y), "holes": HOLES}
 
 
-def grown(kind: str, **params: Any) -> Any:
+def fitted(kind: str, **params: Any) -> Any:
     return SMERF(**{"n_estimators": 6, "feature_combinations": 2.0, "random_state": 0, **params}).fit(
         FEATURES, KINDS[kind]
     )
@@ -37,7 +37,7 @@ def true_distances(kind: str) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_importances_are_those_of_the_definition(kind: str) -> None:
-    forest = grown(kind)
+    forest = fitted(kind)
     found = forest.permutation_importances(FEATURES, KINDS[kind], random_state=3)
     importances, errors = permutation_importances(forest, FEATURES, true_distances(kind), np.ones(60), 3)
     assert np.abs(found.importances - importances).max() < 1e-7  # distances are held in float32
@@ -100,7 +100,7 @@ def test_a_constant_feature_has_none_and_a_shift_changes_nothing() -> None:
 
 
 def test_a_single_tree_has_no_standard_error() -> None:
-    forest = grown("distances", n_estimators=1)
+    forest = fitted("distances", n_estimators=1)
     for found in (forest.gain_importances(), forest.permutation_importances(FEATURES, DATA.Z)):
         assert np.isnan(found.standard_errors).all()
         assert np.isfinite(found.importances).all()
@@ -115,7 +115,7 @@ def test_a_forest_without_splits_gives_zeros() -> None:
 
 
 def test_other_rows_are_refused() -> None:
-    forest = grown("distances")
+    forest = fitted("distances")
     with pytest.raises(InputError, match=naming("X:", "59 rows", 60, "sklearn.inspection.permutation_importance")):
         forest.permutation_importances(FEATURES[:59], DATA.Z[:59, :59])
     with pytest.raises(InputError, match=naming("X:", "row 0", "sklearn.inspection.permutation_importance")):
@@ -125,7 +125,7 @@ def test_other_rows_are_refused() -> None:
     with pytest.raises(InputError, match=naming("y:", "a value")):
         forest.permutation_importances(FEATURES, DATA.Z[::-1, ::-1])
     with pytest.raises(InputError, match=naming("bootstrap=True", "max_samples")):
-        grown("distances", bootstrap=False).permutation_importances(FEATURES, DATA.Z)
+        fitted("distances", bootstrap=False).permutation_importances(FEATURES, DATA.Z)
 
 
 @pytest.mark.parametrize("params", [{}, {"feature_combinations": 2.0}])

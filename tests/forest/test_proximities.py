@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.forest import leaf_index, proximities, scoring
+from distforest.forest import leaf_index, proximities
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_index import LeafIndex
 from distforest.sources.source import Floats, Int32s, Ints
 from tests import samples
+from tests.forest.test_scoring import nodes_of
 from tests.messages import naming
 from tests.reference import naive, naive_clusters
 from tests.tries import tries
@@ -27,11 +28,6 @@ pytestmark = pytest.mark.kernels
 CASES = sorted(samples.CASES)
 FREE = settings(max_examples=tries(80))
 ForestOf = Callable[[str], Forest]
-
-
-def nodes_of(forest: Forest, case: str, n_rows: int = 9) -> Int32s:
-    """Where new rows end."""
-    return scoring.apply(forest, forest.source(samples.queries(case, n_rows)))
 
 
 @st.composite

@@ -49,7 +49,7 @@ def truth_of(name: str, values: np.ndarray) -> Any:
     return READ.get(name, Distances)(values)
 
 
-def changed(values: np.ndarray, row: int) -> np.ndarray:
+def taught_otherwise(values: np.ndarray, row: int) -> np.ndarray:
     """The values with those of a row moved by one half, or to another class."""
     found: np.ndarray = np.array(values)
     if values.ndim == 2 and len(values) == values.shape[1]:
@@ -73,7 +73,7 @@ def test_every_row_that_a_tree_drew_is_compared(name: str, weighted: bool, n_tre
     drawn = np.flatnonzero(forest.forest_.in_bag.any(axis=0))
     not_by_the_first = np.setdiff1d(drawn, np.flatnonzero(forest.forest_.in_bag[0]))
     for row in [*drawn[:3], *not_by_the_first[:5]]:
-        other = scoring.truth_as_learned(forest.forest_, truth_of(name, changed(values, int(row))))
+        other = scoring.truth_as_learned(forest.forest_, truth_of(name, taught_otherwise(values, int(row))))
         with pytest.raises(InputError, match=naming("y:", "taught")):
             check_own_distances(forest.forest_, other)
 
@@ -88,13 +88,13 @@ def test_what_is_kept_is_compared_also_of_rows_that_no_tree_drew() -> None:
     forest = SMERF(1, max_samples=0.2, bootstrap=False, random_state=0).fit(X, Targets(X[:, 1], metric="absolute"))
     [row, *_] = np.flatnonzero(~forest.forest_.in_bag.any(axis=0))
     with pytest.raises(InputError, match=naming("y:", "a value")):
-        forest.training_distance(X[:2], Targets(changed(X[:, 1], int(row)), metric="absolute"), sides="one")
+        forest.training_distance(X[:2], Targets(taught_otherwise(X[:, 1], int(row)), metric="absolute"), sides="one")
 
 
 def test_nothing_is_known_of_a_row_that_no_tree_drew_where_means_are_kept() -> None:
     forest = SMERF(1, max_samples=0.2, bootstrap=False, random_state=0).fit(X, Targets(X[:, 1]))
     [row, *_] = np.flatnonzero(~forest.forest_.in_bag.any(axis=0))
-    found = forest.training_distance(X[:2], Targets(changed(X[:, 1], int(row))), sides="one")
+    found = forest.training_distance(X[:2], Targets(taught_otherwise(X[:, 1], int(row))), sides="one")
     assert np.isfinite(found).all()
 
 
@@ -105,7 +105,9 @@ def test_links_that_a_large_forest_keeps_are_compared(monkeypatch: pytest.Monkey
     assert forest.forest_.meaning.leaf.kind == "graph"
     assert forest.training_distance(X[:2], Graph(graph), sides="one").shape == (2, N)
     with pytest.raises(InputError, match=naming("y:", "links")):
-        forest.training_distance(X[:2], Graph(scipy.sparse.csr_array(changed(LINKS.astype(float), 3))), sides="one")
+        forest.training_distance(
+            X[:2], Graph(scipy.sparse.csr_array(taught_otherwise(LINKS.astype(float), 3))), sides="one"
+        )
     with pytest.raises(InputError, match=naming("y:", "a value", 0, 0.5)):
         forest.training_distance(X[:2], Graph(0.5 * graph), sides="one")
     with pytest.raises(InputError, match=naming("y:", "a value", 1, 2)):

@@ -27,6 +27,7 @@ from distforest.sources.mapped_rows import MappedRows, lacks_none
 from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.source import Projections, project_entries, taken
 from distforest.sources.truth import TruthKind
+from tests.messages import naming
 from tests.tries import tries
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def test_what_cannot_be_grown_is_refused_with_what_to_do(tmp_path: Path) -> None
         bound(differences, passes)
     untaught, few = data_of(TruthKind.NOTHING, 40, 0), np.abs(np.round(data.array)) % 3
     codes = replace(untaught, matrix=few, rows=Features(N_COLUMNS, (3,) * N_COLUMNS))
-    with pytest.raises(InputError, match="categories without a ground truth"):
+    with pytest.raises(InputError, match=naming("categories", "ground truth")):
         bound(codes, passes)
 
 

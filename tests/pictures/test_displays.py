@@ -234,7 +234,7 @@ def test_geodesic_precision_is_the_metric_at_each_k():
     assert overlapping(display.figure_) == []
 
 
-def goes_left(cut, row):
+def row_goes_left(cut, row):
     """Whether a row goes left by what the words say, read as a person would."""
     said, _, threshold = cut.partition(" ≤ ")
     total, sign = 0.0, 1.0
@@ -262,7 +262,7 @@ def test_the_words_of_a_tree_send_the_rows_that_its_boxes_count(forests, wines, 
         n_rows = int(box.held.split(" row")[0].replace(",", ""))
         assert abs(n_rows - weight[own].sum()) <= 1  # thresholds are told in four digits
         if box.cut and "sum" not in box.cut and n_rows == weight[own].sum():
-            side = np.array([goes_left(box.cut, row) for row in rows])
+            side = np.array([row_goes_left(box.cut, row) for row in rows])
             inside[depth + 1, 2 * place], inside[depth + 1, 2 * place + 1] = own & side, own & ~side
             checked += 1
     assert checked > 1

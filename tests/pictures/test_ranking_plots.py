@@ -46,7 +46,7 @@ def forests(points, links):
     return {region: fitted(points, links, region=region) for region in ("diagonal", "square")}
 
 
-def goes_left(cut, left, right):
+def pairs_go_left(cut, left, right):
     """Whether pairs go left by what the words say, read as a person would."""
     words = cut.split()
     value = {name: (left[:, k], right[:, k]) for k, name in enumerate(SHORT)}
@@ -74,7 +74,7 @@ def test_the_words_of_a_cell_send_the_pairs_that_its_parts_count(points, links, 
         own = inside[depth, place]
         assert (cell.similar, cell.dissimilar) == (int((own & similar).sum()), int((own & ~similar).sum()))
         if cell.cut:
-            side = goes_left(cell.cut, left, right)
+            side = pairs_go_left(cell.cut, left, right)
             inside[depth + 1, 2 * place], inside[depth + 1, 2 * place + 1] = own & side, own & ~side
     words = "".join(cell.cut for cell in cells.values())
     assert ("both on one side of" in words) == ("separates the two" in words) == (region == "square")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from distforest import (
     RFD,
@@ -25,7 +24,6 @@ from distforest import (
     load,
     pairwise,
 )
-from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.forest.taught_truth import tells_what_was_taught
@@ -33,6 +31,7 @@ from distforest.pictures.report import report_page
 from distforest.service.registry import Registry
 from distforest.sources.arrays import write_array
 from tests.messages import naming
+from tests.service.command_line import run
 from tests.service.fake_service import JOB, SUCCEEDED
 
 OFFLINE = Path(__file__).parents[2] / ".ci" / "offline.py"
@@ -67,11 +66,6 @@ def home(tmp_path_factory):
     write_array(f"{folder}/in.zarr", "y", y.shape, y.dtype, [y])
     write_array(f"{folder}/in.zarr", "X", X.shape, X.dtype, [X])
     return folder
-
-
-def run(*parts):
-    done = CliRunner().invoke(cli.main, [str(part) for part in parts])
-    return done.exit_code, done.stdout, done.stderr
 
 
 def headings(page):

@@ -22,15 +22,15 @@ from tests.messages import naming
 
 
 @pytest.fixture(scope="module")
-def wines():
+def few_wines():
     X, y = load_wine(return_X_y=True)
     return X[::4], y[::4]
 
 
 @pytest.fixture(scope="module")
-def taught(wines):
+def taught(few_wines):
     """Forests of each kind, with what is known of their rows."""
-    X, y = wines
+    X, y = few_wines
     labels, far = Truth.of(y, TruthKind.LABELS), np.abs(X[:, 0, None] - X[:, 0])
     near = -np.linalg.norm(X[:, None] - X, axis=2)
     return {
@@ -143,8 +143,8 @@ def test_of_many_pairs_some_are_judged_the_same_ones_every_time(taught, monkeypa
     assert int(curve.judged.split()[0]) <= 50
 
 
-def test_a_truth_that_does_not_go_with_the_forest_is_refused(taught, wines):
-    X, y = wines
+def test_a_truth_that_does_not_go_with_the_forest_is_refused(taught, few_wines):
+    X, y = few_wines
     labels, targets = taught["labels"][1], taught["targets"][1]
     for name, truth, *named in (
         ("labels", targets, "truth:", "labels", "taught", "targets"),

@@ -88,7 +88,7 @@ class Door:
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[Door]:
+def serving_door(root: Path) -> Iterator[Door]:
     """A service that allows what the sound specs name."""
     options = ["--job-root", str(root), "--allow-prefix", ALLOWED, "--allow-callback", "ours:alike"]
     scheduler = {"preload": ["distforest.service"], "preload_argv": options}
@@ -102,7 +102,7 @@ def serving(root: Path) -> Iterator[Door]:
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    with serving(tmp_path_factory.mktemp("jobs")) as found:
+    with serving_door(tmp_path_factory.mktemp("jobs")) as found:
         yield found
 
 
@@ -420,7 +420,7 @@ def test_a_spec_that_is_found_in_the_job_root_is_checked_before_it_runs(tmp_path
     for number, (table, _) in enumerate(FORGED):
         state = first_state(f"forged-{number}", spec_from_dict(table), 1.0)
         registry.create(state["id"], json.dumps(table), state)
-    with serving(tmp_path) as door:
+    with serving_door(tmp_path) as door:
         for number, (_, named) in enumerate(FORGED):
             job = until(lambda name=f"forged-{number}": ended(door, name))  # type: ignore[misc]
             assert job["state"] == "FAILED"
@@ -441,6 +441,6 @@ def test_a_service_comes_up_whatever_is_damaged_in_its_job_root(tmp_path: Path) 
         for name, content in (("state.json", state), ("spec.json", spec), ("events.jsonl", DAMAGED[number % 10])):
             (folder / name).write_bytes(content)
     (tmp_path / "empty").mkdir()
-    with serving(tmp_path) as door:
+    with serving_door(tmp_path) as door:
         check_refused(door.ask("submit", spec=json.dumps({**FIT, "zz": 1})), "zz")
         assert isinstance(door.ask("list")["jobs"], list)

@@ -129,18 +129,18 @@ def test_a_job_is_sent_with_an_id():
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def hurried(monkeypatch):
     monkeypatch.setattr(calls, "AGAIN_SECONDS", 0.01)
 
 
-def test_a_job_whose_answer_is_lost_is_sent_again_under_the_same_id(quick):
+def test_a_job_whose_answer_is_lost_is_sent_again_under_the_same_id(hurried):
     with FakeService({"submit": [None, None, {"job": JOB, "created": False}]}) as fake:
         assert Service(fake.address).submit(SPEC) == {"job": JOB, "created": False}
     assert len(fake.asked) == 3
     assert len({asked["id"] for _, asked in fake.asked}) == 1
 
 
-def test_it_is_not_sent_for_ever(quick):
+def test_it_is_not_sent_for_ever(hurried):
     with FakeService({"submit": None}) as fake, pytest.raises(LostAnswerError, match="lost"):
         Service(fake.address).submit(SPEC)
     assert len(fake.asked) == 3
@@ -164,7 +164,7 @@ STARTING = refusal("AwayError", "the service is starting; try again in a moment"
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_service_that_starts_is_waited_for_by_what_changes_something(name, quick):
+def test_a_service_that_starts_is_waited_for_by_what_changes_something(name, hurried):
     done = {"id": ID} if name == "remove" else {"job": JOB, "created": True}
     with FakeService({name: [STARTING, STARTING, done], "list": [STARTING, {"jobs": []}]}) as fake:
         assert CHANGES[name](Service(fake.address)) == (ID if name == "remove" else JOB)
@@ -180,11 +180,11 @@ def test_a_service_that_does_not_come_is_given_up(monkeypatch):
     with FakeService({"submit": STARTING}) as fake, pytest.raises(AwayError, match="starting"):
         Service(fake.address).submit(SPEC)
     assert len(fake.asked) == math.ceil(calls.CALL_PATIENCE[AwayError] / 25)
-    with FakeService({}) as fake, pytest.raises(UnreachableError, match="--preload distforest.service"):
+    with FakeService({}) as fake, pytest.raises(UnreachableError, match="--preload"):
         Service(fake.address).submit(SPEC)
 
 
-def test_a_job_is_handed_in_over_a_restart(quick):
+def test_a_job_is_handed_in_over_a_restart(hurried):
     """The scheduler that closes breaks connections off; then nobody listens; then the next one is there."""
     held = []
     with socket.socket() as closing:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 from tests.messages import naming
 from tests.service.command_line import NOBODY, quick, run, run_json  # noqa: F401  (a fixture of all tests here)
-from tests.service.object_store import NEEDS_S3, ObjectStore, reached_store
+from tests.service.object_store import NEEDS_S3, ObjectStore
 from tests.service.processes import Cluster, free_port, running, until
 
 ROOM = 100 * LEAST_FREE
@@ -196,12 +195,6 @@ def test_a_store_that_does_not_compare() -> None:
     forget_probe("memory://doctor/root", found.probe)
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with reached_store(tmp_path_factory.mktemp("store")) as store:
-        yield store
-
-
 @NEEDS_S3[0]
 @NEEDS_S3[1]
 @pytest.mark.parametrize(("conditions", "compares"), [("kept", True), ("dropped", False), ("unknown", False)])
@@ -267,14 +260,15 @@ def test_a_real_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
                 process.resume()
         assert code == 1
         [sentence] = answer["mend"]
-        assert re.match(r"worker tcp://\S+: it has not answered within 3 s", sentence)
+        assert re.match(r"worker tcp://\S+: .* 3 s", sentence)
 
         cluster.workers[0].end()
         cluster.workers[1].end()
         until(lambda: cluster.health().get("workers") == 0)
         code, answer = run_json("doctor", "--scheduler", cluster.address)
         assert (code, answer["healthy"]) == (1, False)
-        assert answer["mend"] == ["the scheduler has no workers: start some with `dask worker ADDRESS`"]
+        [sentence] = answer["mend"]
+        assert "`dask worker ADDRESS`" in sentence
 
 
 @pytest.mark.cluster

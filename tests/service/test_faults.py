@@ -21,19 +21,12 @@ from distforest.jobs.train import Options, fit
 from distforest.stores.folder import Folder
 from tests.messages import naming
 from tests.service.faults import Fault
-from tests.service.processes import Cluster, Iris, running, undisturbed, until
+from tests.service.processes import ALWAYS, BATCH, N_TREES, ONCE, VICTIM, Cluster, Iris, running, until
 
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(sys.platform != "linux", reason="faults look into /proc"),
 ]
-
-N_TREES, VICTIM = 24, 13
-BATCH = set(range(12, 16))
-"""The trees of the task with the victim."""
-
-ONCE = dict.fromkeys(range(N_TREES), 1)
-ALWAYS = 1000
 
 LEAVES = """
 import os, sys
@@ -49,12 +42,6 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     allowed = ("--allow-callback", "tests.service.faults:apart")
     with running(Cluster(tmp_path_factory.mktemp("cluster"), allowed)) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(started: Cluster) -> Iterator[Cluster]:
-    with undisturbed(started):
-        yield started
 
 
 def assert_made(cluster: Cluster, job: str, digest: str) -> dict[str, Any]:
@@ -164,9 +151,7 @@ def test_a_full_scratch_folder_ends_the_job_with_the_reason_and_room_lets_it_be_
     spec = iris.spec("crammed")
     cluster.submit("crammed", {**spec, "run": {**spec["run"], "scratch": str(small_disk)}})
     told = cluster.reached("crammed", "FAILED")
-    message = told["error"]["message"]
-    assert f" bytes are needed in {small_disk} on " in message
-    assert "before trees can grow, 0 are free; make room there, or name another folder (`run.scratch`" in message
+    assert re.search(naming(f"{small_disk} ", "bytes", " 0 ", "`run.scratch`"), told["error"]["message"])
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
     assert told["lost_workers"] == 0
     (small_disk / "filler").unlink()

@@ -36,7 +36,7 @@ class Told:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
+def at_once(monkeypatch):
     monkeypatch.setattr(following, "POLL_SECONDS", 0.001)
 
 

@@ -24,11 +24,6 @@ from tests.service.jobs_on_paper import NOWHERE, spec_text, state_of
 from tests.service.test_service import Ask, at_work, in_a_service, reached, refused
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return f"{tmp_path}/root"
-
-
 def scoring_text(output: str) -> str:
     table = {"format": 1, "job": "score", "output": output, "input": {"forest": "/x/f.zarr", "queries": "/x/X"}}
     return json.dumps(table)

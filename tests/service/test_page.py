@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote, urljoin
@@ -27,12 +26,6 @@ JSON = (
 FILES = ("/distforest/page/style.css", "/distforest/page/watch.js", "/distforest/page/icon.svg")
 EVERYWHERE = (*PAGES, *JSON, *FILES, "/distforest/metrics")
 REFUSED = ("/distforest/jobs/none", "/distforest/jobs/none.json", "/distforest/page/none", "/distforest/jobs?skip=x")
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving() as running:
-        yield running
 
 
 @pytest.fixture

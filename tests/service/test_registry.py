@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,6 @@ from distforest.service.lease import Lease, died
 from distforest.service.registry import Registry, UnreadableError, check_id
 from tests.messages import naming
 from tests.service.jobs_on_paper import event, spec_text, state_of
-
-
-@pytest.fixture(params=["a path", "a URL"])
-def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
-    """A job root in the file system, and one that cannot append."""
-    found = Registry(f"{tmp_path}/root" if request.param == "a path" else f"memory://{tmp_path}")
-    yield found
-    found.folder().remove()
 
 
 @pytest.mark.parametrize(

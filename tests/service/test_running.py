@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,14 +27,6 @@ from distforest.service.watching import Watching
 from distforest.stores.folder import Folder
 from tests.messages import naming
 from tests.service.jobs_on_paper import spec_text, state_of
-
-
-@pytest.fixture(params=["a path", "a URL"])
-def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
-    """A job root in the file system, and one that cannot append."""
-    found = Registry(f"{tmp_path}/root" if request.param == "a path" else f"memory://{tmp_path}")
-    yield found
-    found.folder().remove()
 
 
 def said(job: Job, registry: Registry) -> list[dict[str, Any]]:

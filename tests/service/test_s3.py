@@ -37,8 +37,8 @@ from distforest.stores.folder import Folder
 from distforest.stores.outputs import UNFINISHED
 from tests.messages import naming
 from tests.service.faults import Fault as Strike
-from tests.service.object_store import BUCKET, NEEDS_S3, Fault, ObjectStore, let_go, reached_store
-from tests.service.processes import Cluster, Iris, running, undisturbed, until
+from tests.service.object_store import BUCKET, NEEDS_S3, Fault, ObjectStore, let_go
+from tests.service.processes import Cluster, Iris, running, until
 from tests.service.test_service import Ask, in_a_service, refused
 
 pytestmark = [*NEEDS_S3, pytest.mark.slow]
@@ -55,12 +55,6 @@ WEATHER = (
     Fault("500", "POST", times=1),
 )
 """Faults of every kind, none of which may change anything."""
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with reached_store(tmp_path_factory.mktemp("store")) as store:
-        yield store
 
 
 @pytest.fixture
@@ -427,12 +421,6 @@ def started(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("cluster")
     with running(OnS3(folder, settings=settings, worker=("--no-nanny",), place=place)) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(started: OnS3) -> Iterator[OnS3]:
-    with undisturbed(started):
-        yield started
 
 
 def submit(cluster: OnS3, job: str, spec: dict[str, Any]) -> None:

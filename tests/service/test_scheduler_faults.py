@@ -21,18 +21,13 @@ from distforest.service import calls
 from distforest.sources.arrays import open_array
 from tests.messages import naming
 from tests.service.faults import BEAT, STALE, Fault
-from tests.service.processes import Cluster, Iris, running, undisturbed, until
+from tests.service.processes import BATCH, ONCE, VICTIM, Cluster, Iris, running, until
 
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="faults look into /proc"),
 ]
-
-N_TREES, VICTIM = 24, 13
-BATCH = set(range(12, 16))
-ONCE = dict.fromkeys(range(N_TREES), 1)
-ALWAYS = 1000
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +38,9 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def cluster(started: Cluster) -> Iterator[Cluster]:
-    started.start()
-    with undisturbed(started):
-        yield started
+def cluster(cluster: Cluster) -> Cluster:
+    cluster.start()
+    return cluster
 
 
 @pytest.mark.parametrize(

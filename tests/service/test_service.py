@@ -67,11 +67,6 @@ async def at_work(service: JobService, ask: Ask) -> None:
     await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return f"{tmp_path}/root"
-
-
 @contextmanager
 def refused(answer: dict[str, Any], kind: str) -> Iterator[list[str]]:
     assert set(answer) == {"error"}, answer

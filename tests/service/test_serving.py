@@ -47,7 +47,7 @@ params = { answer = "neighbors", n_neighbors = 3 }
 
 
 @contextmanager
-def served(root, *more):
+def serving_process(root, *more):
     """A service as a process of its own; gives the process and what it says of itself."""
     ports = () if "--port" in more else ("--port", "0")
     command = [sys.executable, "-m", "distforest", "serve", "--job-root", str(root), "--workers", "1", "--json"]
@@ -76,7 +76,7 @@ def home(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_jobs_are_served(home):
     expected = fit_here(stage_inputs(Spec.from_toml(home / "fit.toml"), f"{home}/x.job").problem()).digest
-    with served(home / "jobs") as (process, place):
+    with serving_process(home / "jobs") as (process, place):
 
         def run(*arguments):
             done = CliRunner().invoke(cli.main, [*arguments, "--scheduler", place["address"], "--json"])
@@ -117,7 +117,7 @@ def test_the_end_of_its_terminal_ends_a_service_in_good_order(tmp_path, ignored)
     """Unless it was started so that it goes on, as by nohup; then it is ended by the next signal."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
     try:
-        with served(tmp_path / "jobs") as (process, place):
+        with serving_process(tmp_path / "jobs") as (process, place):
             process.send_signal(signal.SIGHUP)
             if ignored:
                 assert Service(place["address"]).health()["pid"] == process.pid
@@ -169,7 +169,7 @@ def test_a_service_that_is_ended_closes_before_its_workers_which_are_not_told_as
 @pytest.mark.cluster
 def test_what_keeps_a_service_from_starting(tmp_path):
     (tmp_path / "file").write_text("")
-    with served(tmp_path / "file") as (process, told):
+    with serving_process(tmp_path / "file") as (process, told):
         _, err = process.communicate(timeout=120)
     assert (process.returncode, told["exit_code"]) == (1, 1)
     assert "the distforest service" in err
@@ -177,7 +177,7 @@ def test_what_keeps_a_service_from_starting(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with served(tmp_path / "jobs", "--port", str(taken.getsockname()[1])) as (process, told):
+        with serving_process(tmp_path / "jobs", "--port", str(taken.getsockname()[1])) as (process, told):
             _, err = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "Address already in use" in told["error"]["message"]  # the system says so

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,9 @@ import pytest
 from distforest.service import slot as slots
 from distforest.service.slot import Slot, TakenError, slot
 from distforest.stores.folder import Folder
-from tests.service.object_store import NEEDS_S3, Fault, ObjectStore, reached_store
+from tests.service.object_store import NEEDS_S3, Fault, ObjectStore
 
 ON_S3 = pytest.param("s3", marks=NEEDS_S3)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with reached_store(tmp_path_factory.mktemp("store")) as store:
-        yield store
 
 
 @pytest.fixture

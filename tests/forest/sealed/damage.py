@@ -44,6 +44,13 @@ def reseal(path: Path, manifest: Any) -> None:
     (path / "manifest.json").write_text(json.dumps(manifest))
 
 
+def changed(array: np.ndarray, place: Any, value: Any) -> np.ndarray:
+    """A copy of an array with another value in one place."""
+    array = array.copy()
+    array[place] = value
+    return array
+
+
 def rewrite(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Put other arrays in place of a forest's own, with true digests, and seal again."""
     manifest = manifest_of(path)

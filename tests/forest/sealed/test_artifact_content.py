@@ -25,6 +25,7 @@ from tests.forest.sealed.damage import (
     ForestOf,
     Place,
     SealedOf,
+    changed,
     manifest_of,
     places,
     refusal,
@@ -276,12 +277,6 @@ def test_an_array_too_many_is_refused(damaged: SealedOf) -> None:
 
 
 # --- arrays that lie --------------------------------------------------------------------------------------
-
-
-def changed(array: np.ndarray, place: Any, value: Any) -> np.ndarray:
-    array = array.copy()
-    array[place] = value
-    return array
 
 
 Change = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
