@@ -216,7 +216,7 @@ def test_what_cannot_be_installed_is_told_and_tried_again(benchmarks: Any, tmp_p
 def test_a_folder_that_is_no_environment_is_left_alone(benchmarks: Any, tmp_path: Path) -> None:
     (tmp_path / "ydf").mkdir()
     (tmp_path / "ydf" / "mine").touch()
-    with pytest.raises(SystemExit, match="name another folder"):
+    with pytest.raises(SystemExit, match="ydf"):
         benchmarks("peer_environments").environment_of("ydf", tmp_path, lambda command: pytest.fail("ran"))
     assert (tmp_path / "ydf" / "mine").exists()
 
@@ -225,14 +225,14 @@ def test_what_a_run_would_be_is_checked_before_anything_is_made(
     benchmarks: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main = benchmarks("against_peers").main
-    for arguments, message in (
-        (["--quick", "--update-docs"], "leave out --quick"),
-        (["--seeds", "0"], "at least 1"),
-        (["--only", "none"], "invalid choice"),
+    for arguments, named in (
+        (["--quick", "--update-docs"], "--quick"),
+        (["--seeds", "0"], "--seeds"),
+        (["--only", "none"], "'none'"),
     ):
         with pytest.raises(SystemExit):
             main(arguments)
-        assert message in capsys.readouterr().err
+        assert named in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
@@ -256,7 +256,7 @@ def test_contenders_run_in_turn_and_one_that_fails_is_named(benchmarks: Any) -> 
     assert min(forest["fit_seconds"]) > 0
     assert min(forest["peak_bytes"]) > 2**20
     assert "n_estimators" in broken["failed"]
-    assert absent["failed"] == "could not be installed: no wheel"
+    assert "no wheel" in absent["failed"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
@@ -270,4 +270,4 @@ def test_a_process_that_ends_is_told_and_asked_no_more(benchmarks: Any, tmp_path
     environments = {"ydf": own.PeerEnvironment(str(dies))}
     with command.Ring(wanted, environments, command.Effort(1, 1, quick=True)) as ring:
         for _ in range(2):
-            assert ring.run(method, comparisons.split("iris", 0), 0) == {"failed": "its process ended"}
+            assert "ended" in ring.run(method, comparisons.split("iris", 0), 0)["failed"]

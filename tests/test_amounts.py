@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,25 +34,25 @@ def fails(_task: object) -> None:
 @pytest.mark.parametrize(
     ("ask", "told"),
     [
-        (lambda: read(np.array([[1.0, np.inf]]), FEATURES), "found 1 value infinite (or beyond float32)"),
-        (lambda: ROC([0.0], [0.0]), "found 1 and 1 value"),
-        (lambda: Here(1).each(fails, ["task 3"], Work("grow", retries=0)), "failed 1 time, the last time with"),
-        (lambda: RFD(2, random_state=0).fit_pairs(SMALL, [[0, 1]], [1, 0]), "found 1 pair and 2 entries of similar"),
-        (lambda: SMERF(2, random_state=0).fit(SMALL, SMALL_Y).score(SMALL[:1], SMALL_Y[:2]), "found 1 row of X and 2"),
-        (lambda: URerF(2, feature_weights=[1.0, -1.0]).fit(SMALL[:, :2]), "not all 0, found 1 that is not"),
+        (lambda: read(np.array([[1.0, np.inf]]), FEATURES), "1 value"),
+        (lambda: ROC([0.0], [0.0]), "1 and 1 value"),
+        (lambda: Here(1).each(fails, ["task 3"], Work("grow", retries=0)), "1 time"),
+        (lambda: RFD(2, random_state=0).fit_pairs(SMALL, [[0, 1]], [1, 0]), "1 pair"),
+        (lambda: SMERF(2, random_state=0).fit(SMALL, SMALL_Y).score(SMALL[:1], SMALL_Y[:2]), "1 row"),
+        (lambda: URerF(2, feature_weights=[1.0, -1.0]).fit(SMALL[:, :2]), "1 that is"),
     ],
 )
 def test_one_is_told_in_the_singular(ask: Callable[[], Any], told: str) -> None:
-    with pytest.raises(DistforestError, match=re.escape(told)):
+    with pytest.raises(DistforestError, match=rf"\b{told}\b"):
         ask()
 
 
 def test_a_file_with_one_fault_is_told_in_the_singular(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,inf\n")
-    with pytest.raises(DistforestError, match="found 1 that is not, the first inf"):
+    with pytest.raises(DistforestError, match=r"\b1 that is\b.*\binf\b"):
         ingest(f"{tmp_path}/a.csv", f"{tmp_path}/a.zarr")
     np.savez(tmp_path / "a.npz", X=np.eye(1, 2), y=[0, 1])
-    with pytest.raises(DistforestError, match="found 1 row, 2 labels"):
+    with pytest.raises(DistforestError, match=r"\b1 row\b.*\b2 labels\b"):
         ingest(f"{tmp_path}/a.npz", f"{tmp_path}/a.zarr")
 
 
@@ -66,8 +65,8 @@ def test_a_forest_of_one_tree_is_told_in_the_singular(tmp_path: Path) -> None:
 
 
 def test_a_shard_of_one_tree_is_told_in_the_singular() -> None:
-    assert event_of(RECEIPT)["message"] == "trees 3 to 5 are committed"
-    assert event_of(replace(RECEIPT, first=4, last=4))["message"] == "tree 4 is committed"
+    assert event_of(RECEIPT)["message"].startswith("trees 3 to 5 ")
+    assert event_of(replace(RECEIPT, first=4, last=4))["message"].startswith("tree 4 ")
 
 
 def test_the_only_pair_of_a_budget_is_told_in_the_singular() -> None:

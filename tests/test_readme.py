@@ -81,9 +81,9 @@ def test_options_that_comments_name_are_there() -> None:
 
 
 def test_a_command_that_there_is_not_would_be_seen() -> None:
-    with pytest.raises(click.UsageError, match=r"No such option.*--plots"):
+    with pytest.raises(click.NoSuchOption, match="--plots"):
         parse(["inspect", "f.zarr", "--plots", "p.png"])
-    with pytest.raises(click.UsageError, match="No such command 'inspects'"):
+    with pytest.raises(click.UsageError, match="'inspects'"):
         parse(["inspects", "f.zarr"])
 
 

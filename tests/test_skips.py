@@ -55,14 +55,14 @@ def test_a_skip_that_is_not_named_is_a_failure(tmp_path, processes):
     strict = ran(tmp_path, "-p", "tests.skips", *processes)
     assert strict.returncode == 1
     assert "1 failed, 1 passed, 1 xfailed, 1 error" in strict.stdout  # what is skipped before it begins is an error
-    assert strict.stdout.count("nothing is here\nInstall what it needs, or name it in tests/skips.py") == 2
+    assert len(re.findall("nothing is here\n.*tests/skips.py", strict.stdout)) == 2
 
 
 def test_a_file_that_is_skipped_is_a_failure(tmp_path):
     (tmp_path / "test_none.py").write_text(WHOLE)
     strict = ran(tmp_path, "-p", "tests.skips")
     assert strict.returncode not in {0, 5}
-    assert "could not import 'no_such_package'" in strict.stdout
+    assert "'no_such_package'" in strict.stdout
 
 
 def test_a_skip_that_is_named_is_none(tmp_path):

@@ -15,7 +15,7 @@ import zarr
 
 from distforest import RFD, SMERF, Lazy, SimForestClassifier, SimForestOutlier, SimForestRegressor, pairwise
 from distforest.command_line import cli
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.forest import scoring
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import open_forest
@@ -28,6 +28,7 @@ from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
+from tests.messages import naming
 from tests.service.command_line import run, run_json
 
 SPEC = """\
@@ -100,7 +101,7 @@ def test_it_is_a_command_of_dask(tmp_path):
     command = [sys.executable, "-m", "dask", "distforest", "verify", str(tmp_path / "nothing.zarr")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (7, "")
-    assert "no sealed forest" in done.stderr
+    assert "nothing.zarr" in done.stderr
 
 
 def test_an_unknown_command_is_a_usage_error():
@@ -136,8 +137,8 @@ def test_inspect_json(home):
 def test_a_forest_in_the_place_of_predictions_is_told_how_to_predict(home):
     code, _, err = run("evaluate", home / "forest.zarr", "new.csv", "--label", "kind")
     assert code == 2
-    assert "forest.zarr is a forest, and --label is for predictions: `distforest score " in err
-    assert "new.csv found.csv --answer predict` makes them" in err
+    named = ("forest.zarr", "--label", "`distforest score ", "new.csv found.csv --answer predict`")
+    assert re.match(naming(*named), err)
 
 
 def test_inspect_calls_inputs_as_a_spec_does(home):
@@ -179,13 +180,13 @@ def test_inspect_draws_importances_of_similarities_over_a_few_features(home, tmp
 
 def test_forests_without_a_cut_that_gains_are_told(home, tmp_path):
     X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
-    with pytest.warns(UserWarning, match="no tree has a split"):
+    with pytest.warns(DistforestWarning, match="min_samples_split=99"):
         SMERF(2, min_samples_split=99, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "roots.zarr")
     either = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])  # exclusive or: the first cut gains 0
     SMERF(2, max_depth=1, bootstrap=False, random_state=0).fit(either, [0, 1, 1, 0]).save(tmp_path / "xor.zarr")
     for name in ("roots", "xor"):
         code, out, err = run("inspect", tmp_path / f"{name}.zarr", "--plot", tmp_path / "a.png")
-        assert (code, out, "no tree has a split that gains anything" in err) == (2, "", True)
+        assert (code, out, "gains" in err) == (2, "", True)
     assert not (tmp_path / "a.png").exists()
 
 
@@ -210,15 +211,14 @@ def test_inspect_draws_forests_on_similarities(home, tmp_path):
 
 
 @pytest.mark.cluster
-@pytest.mark.filterwarnings("default:no tree has a split:UserWarning")
+@pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 def test_a_forest_that_has_learned_nothing_is_told(home, spec, tmp_path):
-    told = "no tree has a split, so every distance is the same"
-    why = "a tree draws 30 rows, and min_samples_split=99 makes them one leaf (lower it)"
     fit_it = ("fit", spec, "--set", "params.min_samples_split=99", "--workers", 1)
-    code, out, err = run(*fit_it)
-    assert (code, f"warning: {told}: {why}\n" in err, told in out) == (0, True, False)
+    first, out, err = run(*fit_it)
     code, found = run_json(*fit_it)  # sealed already
-    assert (code, found["n_grown"], found["warnings"]) == (0, 0, [told])
+    [told] = found["warnings"]
+    assert (first, code, found["n_grown"], told in out) == (0, 0, 0, False)
+    assert re.search(rf"^warning: {re.escape(told)}.* 30 rows.* min_samples_split=99 ", err, re.MULTILINE)
     assert f"\nwarning     {told}\n" in run("inspect", tmp_path / "forest.zarr")[1]
     assert run_json("inspect", tmp_path / "forest.zarr")[1]["n_roots"] == 6
     assert run_json("inspect", home / "forest.zarr")[1]["n_roots"] == 0
@@ -250,16 +250,16 @@ def test_a_forest_is_exported_to_one_file_and_back(home, tmp_path):
 
 def test_an_export_that_cannot_be_is_refused_and_leaves_nothing(home, tmp_path):
     (tmp_path / "f.zip").write_bytes(b"mine")
-    for output, code, said in (
-        ("f.zip", 7, "exists already, and nothing is replaced"),
-        ("f.pkl", 2, "a name that ends in one of .zip (the sealed forest in one file), .zarr"),
-        ("none/f.zip", 2, "a folder to write into was expected"),
-        (home / "forest.zarr" / "left" / "f.zip", 2, "must not be, hold or lie in what is read"),
-        ("f.onnx", 2, "found one that predicts nothing: a forest that was trained on distances"),
+    for output, code, named in (
+        ("f.zip", 7, (f"{tmp_path}/f.zip: ", "exists")),
+        ("f.pkl", 2, ("f.pkl", ".zip", ".zarr")),
+        ("none/f.zip", 2, (f"{tmp_path}/none",)),
+        (home / "forest.zarr" / "left" / "f.zip", 2, (f"{home}/forest.zarr/left/f.zip",)),
+        ("f.onnx", 2, ("ONNX", "distances")),
     ):
         ended = run("export", home / "forest.zarr", tmp_path / output)
         assert ended[0] == code, ended
-        assert said in ended[2]
+        assert re.match(naming(*named), ended[2])
     assert [(own.name, own.read_bytes()) for own in tmp_path.iterdir()] == [("f.zip", b"mine")]
     assert run("verify", tmp_path / "f.zip")[0] == 7
 
@@ -312,7 +312,7 @@ def test_no_forest_is_exit_7(door, tmp_path):
     code, out, err = run(door, tmp_path / "nothing.zarr")
     assert (code, out) == (7, "")
     assert err.startswith("error: ")
-    assert "no sealed forest" in err
+    assert "nothing.zarr" in err
 
 
 # --- validate ---------------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ def test_validate_strict_names_every_missing_input(spec):
     spec.write_text(spec.read_text().replace("data.zarr", "nowhere.zarr"))
     code, out, _ = run("validate", spec)
     assert code == 0
-    assert "nowhere.zarr/Z: only the text of the spec was checked" in out
+    assert "nowhere.zarr/Z: " in out
     code, _, err = run("validate", spec, "--strict")
     assert code == 2
     assert [line.split(":")[1].strip() for line in err.splitlines()] == ["input.features", "input.distances"]
@@ -361,10 +361,10 @@ def test_inputs_that_lie_beside_the_spec_but_not_in_the_current_folder_are_told(
     shutil.copytree(home / "data.zarr", tmp_path / "data.zarr")
     spec.write_text(spec.read_text().replace(f"{tmp_path}/", "").replace(f"{home}/", ""))
     monkeypatch.chdir(tmp_path)
-    assert "beside the spec" not in run("validate", spec)[1]
+    assert "`cd " not in run("validate", spec)[1]
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    told = "are not here, but beside the spec; addresses are paths from the current folder: `cd "
+    told = "`cd "
     code, out, _ = run("validate", "../spec.toml")
     assert (code, told in out) == (0, True)
     assert told in run_json("validate", "../spec.toml")[1]["warnings"][0]
@@ -377,10 +377,10 @@ def test_validate_tells_that_nobody_can_write_the_output(spec, tmp_path):
     whole = spec.read_text()
     line = next(line for line in whole.splitlines() if line.startswith("output"))
     spec.write_text(whole.replace(line, f'output = "{tmp_path}/results/forest.zarr"'))
-    assert "a folder to write into was expected, found none; make " in run("validate", spec)[1]
+    assert re.search(f"^warning .*{tmp_path}/results", run("validate", spec)[1], re.MULTILINE)
     (tmp_path / "file.zarr").touch()
     spec.write_text(whole.replace(line, f'output = "{tmp_path}/file.zarr"'))
-    assert "found a file, which is never replaced" in run("validate", spec)[1]
+    assert re.search(f"^warning .*{tmp_path}/file.zarr", run("validate", spec)[1], re.MULTILINE)
 
 
 def test_validate_refuses_an_array_that_its_group_lacks(spec):
@@ -408,11 +408,10 @@ def test_validate_tells_what_a_job_stages_and_refuses_what_does_not_fit(spec, tm
     spec.write_text(text + 'scratch_limit = "1KiB"\n')
     code, out, err = run("validate", spec)
     assert (code, out) == (1, "")
-    assert f" bytes of staged files are needed in {tmp_path}/scratch on " in err
-    assert "0 of the 1,024 that may be there (`run.scratch_limit`) are in use; set a larger limit" in err
+    assert re.match(naming(f"{tmp_path}/scratch", "1,024", "`run.scratch_limit`"), err)
     monkeypatch.setattr(ScratchFolder, "free", property(lambda _: 1 << 10))
     spec.write_text(text)
-    assert "before trees can grow, 1,024 are free; make room there" in run("validate", spec)[2]
+    assert re.match(naming(f"{tmp_path}/scratch", "1,024"), run("validate", spec)[2])
     assert not (tmp_path / "scratch").exists()
 
 
@@ -421,8 +420,7 @@ def test_workers_that_could_not_start_are_refused_before_anything_is_staged(spec
     spec.write_text(spec.read_text().replace("data.zarr", "nowhere.zarr"))
     code, out, err = run("fit", spec, "--set", f"run.memory_limit='{size}'")
     assert (code, out) == (1, "")
-    assert err.startswith("error: a worker would need about 290 MiB and has ")
-    assert err.endswith("before it reads anything: give workers more memory (--memory-limit)\n")
+    assert re.match(naming("error: ", "290 MiB", "--memory-limit"), err)
 
 
 def test_a_spec_that_is_not_there(tmp_path):
@@ -440,14 +438,14 @@ def features_of_others(spec, home, tmp_path):
     return address
 
 
-@pytest.mark.filterwarnings("default:.* chunks are not stored")
+@pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("command", ["validate", "fit"])
 def test_chunks_that_are_not_stored_are_told_or_refused(command, spec, home, tmp_path):
     address = features_of_others(spec, home, tmp_path)
-    told = f"{address}: 1 of 3 chunks are not stored and read as 0.0"
+    told = f"{address}: 1 of 3 chunks"
     code, out, err = run(command, spec, "--strict")
     assert (code, out) == (2, "")
-    assert f"all chunks were expected (--strict), found that {told.partition(': ')[2]}" in err
+    assert re.match(naming("--strict", "1 of 3 chunks"), err)
     spec.write_text(spec.read_text() + "[run]\nstrict = true\n")
     assert run(command, spec)[0] == 2
     spec.write_text(spec.read_text().replace("strict = true", "strict = false"))
@@ -456,15 +454,15 @@ def test_chunks_that_are_not_stored_are_told_or_refused(command, spec, home, tmp
     assert told in out + err
 
 
-@pytest.mark.filterwarnings("default:.* chunks are not stored")
+@pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 def test_queries_of_which_chunks_are_not_stored_are_told_or_refused(spec, home, tmp_path):
     address = features_of_others(spec, home, tmp_path)
     code, _, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", "--threads-here", 1, "--strict")
     assert (code, not (tmp_path / "near.zarr").exists()) == (2, True)
-    assert "1 of 3 chunks are not stored" in err
+    assert "1 of 3 chunks" in err
     code, _, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", "--threads-here", 1)
     assert code == 0
-    assert f"warning: {address}: 1 of 3 chunks are not stored and read as 0.0" in err
+    assert f"warning: {address}: 1 of 3 chunks" in err
 
 
 def test_an_array_that_announces_more_than_there_is_is_refused_unless_it_is_allowed(spec, home, tmp_path):
@@ -475,16 +473,14 @@ def test_an_array_that_announces_more_than_there_is_is_refused_unless_it_is_allo
     for command in (score, fit):
         code, out, err = run(*command)
         assert (code, out) == (2, "")
-        assert f"{address}: at most 1,073,741,824 bytes were expected, found 13,194,139,533,312, of which 0 are" in err
-        assert "if that is right, allow it: --max-bytes 13194139533312\n" in err
+        named = (f"{address}: ", "1,073,741,824 bytes", "13,194,139,533,312", "--max-bytes 13194139533312")
+        assert re.match(naming(*named), err)
         code, _, err = run(*command, "--max-bytes", "1GiB")
         assert code == 2
-        assert "at most 1,073,741,824 bytes" in err
+        assert "1,073,741,824 bytes" in err
     code, _, err = run(*score, "--max-bytes", "much")
-    assert (code, err) == (
-        2,
-        "error: --max-bytes must be a size such as '4GiB', or a number of bytes from 1, found 'much'\n",
-    )
+    assert code == 2
+    assert re.match(naming("error: --max-bytes", "'much'"), err)
     assert not (tmp_path / "near.zarr").exists()
 
 
@@ -503,7 +499,7 @@ run = {{ memory_limit = "291MiB", scratch = "{scratch}" }}
     )
     code, out, err = run("fit", spec)
     assert (code, out) == (1, "")
-    assert err.startswith("error: a worker would need about ")
+    assert re.match(naming("error: ", "291 MiB", "--memory-limit"), err)
     assert list(scratch.iterdir()) == []
     assert not (tmp_path / "forest.zarr.job").exists()
 
@@ -512,14 +508,21 @@ def test_a_scratch_folder_that_cannot_be_is_refused_by_its_key(spec, tmp_path):
     (tmp_path / "file").write_text("")
     code, out, err = run("fit", spec, "--set", f"run.scratch={tmp_path}/file/scratch")
     assert (code, out) == (2, "")
-    assert err.startswith("error: a folder for staged files was expected (`run.scratch`, or DISTFOREST_SCRATCH)")
+    assert re.match(naming("error: ", "`run.scratch`", "DISTFOREST_SCRATCH"), err)
 
 
-@pytest.mark.parametrize("option", [("--workers", 2), ("--threads", 2), ("--memory-limit", "2GiB")])
-def test_the_size_of_a_cluster_is_not_asked_of_a_scheduler_elsewhere(spec, option):
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        (("--workers", 2), "workers"),
+        (("--threads", 2), "threads_per_worker"),
+        (("--memory-limit", "2GiB"), "memory_limit"),
+    ],
+)
+def test_the_size_of_a_cluster_is_not_asked_of_a_scheduler_elsewhere(spec, option, key):
     code, out, err = run("fit", spec, "--scheduler", "tcp://127.0.0.1:1", *option)
     assert (code, out) == (2, "")
-    assert "is for the embedded cluster; leave it out, or --scheduler" in err
+    assert re.match(naming(f"`{key}`", "--scheduler"), err)
 
 
 def test_queries_with_a_damaged_chunk_are_refused_by_its_file(home, tmp_path):
@@ -530,7 +533,7 @@ def test_queries_with_a_damaged_chunk_are_refused_by_its_file(home, tmp_path):
     for where in (("--threads-here", 1), ("--workers", 1)):
         code, out, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", *where)
         assert (code, out) == (2, "")
-        assert f"error: {chunk}: the chunk is damaged: " in err
+        assert f"error: {chunk}: " in err
         assert "Traceback" not in err
         assert not (tmp_path / "near.zarr").exists()
 
@@ -558,8 +561,8 @@ def test_a_question_about_nothing_is_refused_as_workers_refuse_it(home, tmp_path
     monkeypatch.setattr(cli, "_cluster", pytest.fail)
     for forest, queries, code, told in (
         (home / "forest.zarr", home / "nothing.zarr/X", 2, "error: queries: "),
-        (home / "nothing.zarr", home / "data.zarr/X", 7, "no sealed forest here"),
-        (home / "nothing.zarr", home / "nothing.zarr/X", 7, "no sealed forest here"),
+        (home / "nothing.zarr", home / "data.zarr/X", 7, f"error: {home}/nothing.zarr: "),
+        (home / "nothing.zarr", home / "nothing.zarr/X", 7, f"error: {home}/nothing.zarr: "),
     ):
         found, _, err = run("score", forest, queries, tmp_path / "near.zarr")
         assert (found, told in err) == (code, True), err
@@ -587,11 +590,11 @@ def test_ingest_takes_the_label_of_a_csv(tmp_path):
     assert (code, sorted(found["arrays"])) == (0, ["X", "y"])
 
 
-@pytest.mark.filterwarnings("default:.*is taken as a header:UserWarning")
+@pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 def test_ingest_tells_what_it_has_taken_for_what(tmp_path):
     (tmp_path / "p.csv").write_text("0,1,2\n1.5,2.5,fern\n3.5,4.5,moss\n")
     code, out, err = run("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "2")
-    assert (code, "give --no-header if it is data, else --header" in err) == (0, True)
+    assert (code, "--no-header" in err) == (0, True)
     assert "X float32 2 x 2, feature_names 0, 1\n" in out
     assert "y int64 2, classes fern, moss\n" in out
     code, out, err = run(
@@ -611,7 +614,7 @@ def test_ingest_is_told_what_separates_cells(tmp_path):
     (tmp_path / "p.csv").write_text("height;width;kind\n1;2;fern\n2;3;moss\n")
     given = ("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")
     code, _, err = run(*given)
-    assert (code, "separated by commas; if they are by semicolons, give --separator ';'\n" in err) == (2, True)
+    assert (code, "--separator ';'" in err) == (2, True)
     code, out, err = run(*given, "--separator", ";")
     assert (code, err) == (0, "")
     assert "X float32 2 x 2, feature_names height, width\n" in out
@@ -639,46 +642,46 @@ def test_ingest_refuses_what_would_unfold_to_more_than_is_allowed(tmp_path):
     command = ("ingest", tmp_path / "a.npz", tmp_path / "a.zarr", "--max-bytes")
     code, out, err = run(*command, "500kB")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "at most 500,000 bytes of values were expected, found a file of" in err
-    assert "would unfold to 800,128; give --max-bytes 800128 if so many are meant" in err
+    assert re.match(naming("500,000 bytes", "800,128", "--max-bytes 800128"), err)
     assert run(*command, "1 MiB")[0] == 0
     for size in ("much", "", "0"):
         code, out, err = run(*command, size)
         assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "--max-bytes must be a size such as '4GiB', or a number of bytes from 1, found" in err
+        assert re.match(naming("--max-bytes", repr(size)), err)
 
 
-@pytest.mark.filterwarnings("default:.*an index is 0:UserWarning")
+@pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
     (tmp_path / "a.svm").write_text("1 0:2\n")
     command = ("ingest", tmp_path / "a.svm", tmp_path / "a.zarr", "--overwrite")
     code, out, err = run(*command)
-    assert (code, "X float32 1 x 1" in out, "give --zero-based to this file and to all" in err) == (0, True, True)
+    assert (code, "X float32 1 x 1" in out, "--zero-based" in err) == (0, True, True)
     code, out, err = run(*command, "--zero-based", "--n-features", 3)
     assert (code, "X float32 1 x 3" in out, err) == (0, True, "")
     code, out, err = run(*command, "--one-based")
-    assert (code, "give --zero-based if indices count from 0" in err) == (2, True)
+    assert (code, "--zero-based" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
-    ("file", "options", "hint"),
+    ("file", "options", "named"),
     [
-        ("a.csv", ("--header", "--id", "c"), "id column 'c' was expected, found 'a', 'b'"),
-        ("a.csv", ("--no-header",), "or give --categorical 0 if the column holds categories"),
-        ("a.txt", (), "give --format"),
-        ("a.csv", ("--n-features", 3), "--n-features is for the rows of a libsvm file"),
-        ("a.csv", ("--name", "X"), "--name is for the one array of an .npy file"),
-        ("kinds.npy", (), "if these are labels, give --name y"),
-        ("new name!.npy", (), "a plain name was expected for the array, found 'new name!'; give another --name"),
+        ("a.csv", ("--header", "--id", "c"), ("id column 'c'", "'a', 'b'")),
+        ("a.csv", ("--no-header",), ("--categorical 0",)),
+        ("a.txt", (), ("--format",)),
+        ("a.csv", ("--n-features", 3), ("--n-features", "libsvm")),
+        ("a.csv", ("--name", "X"), ("--name", ".npy")),
+        ("kinds.npy", (), ("--name y",)),
+        ("new name!.npy", (), ("'new name!'", "--name")),
     ],
 )
-def test_hints_name_the_flags_of_the_command(tmp_path, file, options, hint):
+def test_hints_name_the_flags_of_the_command(tmp_path, file, options, named):
     if file.endswith(".npy"):
         np.save(tmp_path / file, np.array(["a", "b"]))
     else:
         (tmp_path / file).write_text("a,b\n1,x\n2,y\n")
     code, _, err = run("ingest", tmp_path / file, tmp_path / "a.zarr", *options)
-    assert (code, hint in err) == (2, True)
+    assert code == 2
+    assert re.match(naming(*named), err)
 
 
 def commands_onto(home, tmp_path, output):
@@ -708,11 +711,9 @@ def test_a_target_in_the_way_is_overwritten_by_a_flag(home, tmp_path):
 
 def test_a_question_is_corrected_in_its_flags(home, tmp_path):
     command = ("score", home / "forest.zarr", home / "data.zarr/X", tmp_path / "a.zarr", "--threads-here", 1)
-    assert (
-        "error: --n-neighbors must be in 1..30, found 31"
-        in run(*command, "--answer", "neighbors", "--n-neighbors", 31)[2]
-    )
-    assert "error: --pairs: the address of an array" in run(*command, "--answer", "pairs")[2]
+    refused = run(*command, "--answer", "neighbors", "--n-neighbors", 31)[2]
+    assert re.match(naming("error: --n-neighbors", "1..30", 31), refused)
+    assert "error: --pairs: " in run(*command, "--answer", "pairs")[2]
 
 
 @pytest.mark.parametrize(
@@ -730,15 +731,14 @@ def test_what_an_answer_does_not_take_is_refused(home, tmp_path, answer, option,
     code, out, err = run(*command, "--answer", answer, *option)
     assert (code, out) == (2, "")
     flag = next(own for own in reversed(option) if str(own).startswith("--"))
-    assert (
-        err == f"error: {flag} goes with the answer {takes}, found it with {answer!r}; leave it out, or ask for that\n"
-    )
+    assert re.match(naming(f"error: {flag}", takes, repr(answer)), err)
+    assert err.count("\n") == 1
 
 
 def test_a_scheduler_that_does_not_answer_is_one_plain_line(spec):
     done = subprocess.run(**process("fit", spec, "--scheduler", "bad://x"), check=False, timeout=60)
     [refused] = done.stderr.splitlines()  # and no traceback of a client that is collected late
-    assert refused.startswith("error: no Dask scheduler answers at bad://x: unknown address scheme")
+    assert re.match("error: .* bad://x: ", refused)
 
 
 def test_a_warning_is_one_plain_line(spec, home, tmp_path):
@@ -749,7 +749,7 @@ def test_a_warning_is_one_plain_line(spec, home, tmp_path):
     done = subprocess.run(**process(*arguments), check=True, timeout=60)
     warned, *progress = done.stderr.splitlines()
     assert all(line.startswith(("grow", "merge")) for line in progress)
-    assert warned.startswith("warning: distances: z_ij and z_ji differ")
+    assert warned.startswith("warning: distances: ")
 
 
 # --- fit and score, here ----------------------------------------------------------------------------------
@@ -763,7 +763,7 @@ def test_a_setting_without_key_or_value_is_a_usage_error(spec, setting):
 def test_a_bad_setting_is_told_by_its_key(spec):
     code, _, err = run("fit", spec, "--set", "params.max_depth=0")
     assert code == 2
-    assert "params.max_depth: must be" in err
+    assert "params.max_depth: " in err
 
 
 def test_a_fault_of_the_file_is_told_with_its_line_despite_settings(spec):
@@ -776,7 +776,7 @@ def test_a_fault_of_the_file_is_told_with_its_line_despite_settings(spec):
 def test_a_missing_input_is_exit_2(spec):
     code, found = run_json("fit", spec, "--set", "input.features=nowhere.zarr/X")
     assert (code, found["error"]["kind"]) == (2, "SpecError")
-    assert found["error"]["message"].startswith("input.features: nowhere.zarr/X: a Zarr array was expected, found none")
+    assert found["error"]["message"].startswith("input.features: nowhere.zarr/X: ")
 
 
 def test_no_scheduler_is_exit_3(spec):
@@ -840,9 +840,9 @@ def test_a_group_is_not_given_the_name_of_a_file(home, tmp_path, name):
         assert (code, out) == (2, "")
         hint = name.rstrip("/").rpartition(".")[0] + ".zarr"
         if command[0] == "score" and name.lower() == "out.csv":  # a table is written, and cannot hold distances
-            assert "answers with a few columns were expected, found 'distance', a matrix" in err
+            assert "'distance'" in err
         else:
-            assert err == f"error: {output}: a Zarr group is written, a folder of arrays; name it {hint}\n"
+            assert re.match(naming(f"error: {output}: ", hint), err)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -872,7 +872,7 @@ def test_score_wants_one_place_to_run(home, tmp_path):
     question = (home / "forest.zarr", home / "data.zarr/X", tmp_path / "o.zarr")
     code, _, err = run("score", *question, "--workers", 2, "--threads-here", 1)
     assert code == 2
-    assert "one of --workers, --threads-here and --scheduler" in err
+    assert re.match(naming("--workers", "--threads-here", "--scheduler"), err)
 
 
 def test_score_what_the_forest_cannot_answer(home, tmp_path):
@@ -891,11 +891,11 @@ def test_fit_score_verify_in_processes(spec, home, tmp_path):
     found = json.loads(fitted.stdout)
     assert (found["digest"], found["n_trees"], found["n_grown"]) == (expected, 6, 6)
     assert found["peak_bytes"] > 0 < found["projected_bytes"]
-    assert "grow 6/6 trees, 100 %" in fitted.stderr
+    assert "grow 6/6 " in fitted.stderr
     assert not (tmp_path / "forest.zarr.job").exists()
     question = (tmp_path / "forest.zarr", home / "data.zarr/X", tmp_path / "scores.zarr")
     code, _, err = run("score", *question, "--workers", 2)
-    assert (code, "score 30/30 rows, 100 %" in err) == (0, True)
+    assert (code, "score 30/30 " in err) == (0, True)
     assert open_array(f"{tmp_path}/scores.zarr/distance").shape == (30, 30)
     code, out, _ = run("verify", tmp_path / "forest.zarr")
     assert (code, expected in out) == (0, True)
@@ -927,12 +927,12 @@ def test_tune_seals_the_best_and_writes_the_cells(spec, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "more", "told"),
     [
-        ("tune", (), 'is no tuning job, which has job = "tune"'),
-        ("fit", GRID, "is a tuning job, a fit was expected; `distforest tune` runs it"),
-        ("tune", (*GRID, "--table", "cells.txt"), "a file that ends in .csv or .json was expected"),
-        ("tune", (*GRID, "--plot", "nowhere/cells.png"), "in an existing folder, was expected"),
-        ("tune", (*GRID, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"), "is for the embedded cluster"),
-        ("tune", (*GRID, "--set", "scoring=r2"), "scoring: must be"),
+        ("tune", (), 'job = "tune"'),
+        ("fit", GRID, "`distforest tune`"),
+        ("tune", (*GRID, "--table", "cells.txt"), ".csv or .json"),
+        ("tune", (*GRID, "--plot", "nowhere/cells.png"), "--plot nowhere/cells.png: "),
+        ("tune", (*GRID, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"), "`workers`"),
+        ("tune", (*GRID, "--set", "scoring=r2"), "scoring: "),
     ],
 )
 def test_what_is_not_tuned_is_told_before_anything_runs(spec, tmp_path, command, more, told):
@@ -951,7 +951,7 @@ def test_a_signal_keeps_what_is_finished_and_the_same_command_goes_on(number, sp
         os.killpg(first.pid, number)  # as terminals and batch systems do: to every process of the command
         out, err = first.communicate(timeout=60)
     assert (first.returncode, json.loads(out)["exit_code"]) == (6, 6)
-    assert "the same command resumes from there" in err
+    assert "resumes" in err
     assert "Traceback" not in err
     assert not (tmp_path / "forest.zarr").exists()
     code, out, _ = run(*many)
@@ -967,15 +967,11 @@ def test_a_picture_is_written_where_it_can_be(home, tmp_path):
     for name in ("none/a.png", "a", "none/"):
         code, out, err = run("inspect", home / "forest.zarr", "--plot", f"{tmp_path}/{name}")
         assert (code, out) == (2, "")
-        assert err == (
-            f"error: --plot {tmp_path}/{name}: a name such as picture.png, in an existing folder, was expected\n"
-        )
+        assert err.startswith(f"error: --plot {tmp_path}/{name}: ")
 
 
-@pytest.mark.filterwarnings("default:.*is not used:UserWarning")
+@pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 def test_names_that_nothing_is_told_by_are_told(home):
     code, _, err = run("inspect", home / "forest.zarr", "--features", home / "data.zarr/X")
-    assert (code, err) == (
-        0,
-        "warning: --features is not used, as the forest has no feature weights to report; give --plot too\n",
-    )
+    assert (code, err.count("\n")) == (0, 1)
+    assert re.match(naming("warning: --features", "--plot"), err)

@@ -6,12 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from distributed import LocalCluster
 
 from distforest import URerF, load
-from distforest.command_line import cli
 from distforest.sources.arrays import open_array, write_array
+from tests.service.command_line import run
 
 SPEC = """\
 format = 1
@@ -27,14 +26,6 @@ min_samples_split = 25
 workers = 2
 """
 NAMES = [f"n{k}" for k in range(7)]
-
-
-def run(*arguments):
-    """A command in this process: its exit code, stdout and stderr."""
-    done = CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +73,7 @@ def test_a_user_s_way(home):
     assert precision[0] == pytest.approx(precision[1], abs=1e-6)
     assert min(precision) > 0.5
     code, _, err = run("score", forest, rows, home / "p.zarr", *ways, "predict")
-    assert (code, "without a ground truth predicts nothing" in err) == (2, True)
+    assert (code, "ground truth" in err) == (2, True)
 
 
 @pytest.mark.cluster
@@ -132,7 +123,7 @@ def test_inspect_names_features(home):
     out = run("inspect", home / "given.zarr", "--features", home / "named.zarr/X")[1]
     assert lines(out)["features"] == "2 of 7 were drawn, by given weights; drawn most: n0 (75.0%), n2 (25.0%)"
     code, _, err = run("inspect", home / "given.zarr", "--features", home / "helix.zarr/X")
-    assert (code, "the names of 7 features were expected" in err) == (2, True)
+    assert (code, "7 features" in err) == (2, True)
 
 
 def test_inspect_says_nothing_of_features_drawn_alike(home):
@@ -162,9 +153,9 @@ def test_inspect_draws_the_importances_of_features_drawn_alike(home, tmp_path):
 
 def test_pictures_that_cannot_be_drawn(home, tmp_path, monkeypatch):
     code, _, err = run("inspect", home / "screened.zarr", "--plot", tmp_path / "a.tune")
-    assert (code, "'tune' is not supported" in err) == (2, True)
+    assert (code, "'tune'" in err) == (2, True)
     monkeypatch.setitem(sys.modules, "distforest.pictures.sealed", None)
     monkeypatch.delattr("distforest.pictures.sealed", raising=False)
     code, _, err = run("inspect", home / "screened.zarr", "--plot", tmp_path / "a.png")
-    assert (code, "--plot needs matplotlib, pip install 'distforest[plot]'" in err) == (2, True)
+    assert (code, "--plot" in err, "'distforest[plot]'" in err) == (2, True, True)
     assert not (tmp_path / "a.png").exists()

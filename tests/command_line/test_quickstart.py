@@ -15,6 +15,7 @@ from distforest.errors import ArtifactError, InputError, JobError
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.spec import Spec
 from distforest.sources.arrays import open_array
+from tests.messages import naming
 
 LAZEGA = {
     "digest": "ab" * 32,
@@ -44,7 +45,7 @@ def test_quickstart_twice(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
     found = json.loads(done.stdout)
     assert [line[:5] for line in done.stderr.splitlines() if line.startswith("[")] == [f"[{k}/7]" for k in range(1, 8)]
-    assert "grow 500/500 trees, 100 %" in done.stderr
+    assert "grow 500/500 " in done.stderr
     assert found["lazega"]["auc_roc"] > 0.7
     assert found["lazega"]["auc_pr"] > 1.5 * found["lazega"]["share_of_links"]
     assert found["ionosphere"]["accuracy"] > 0.85 > found["ionosphere"]["share_of_majority"]
@@ -103,7 +104,7 @@ def test_another_seed_is_another_split(tmp_path):
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "data").mkdir()
-    with pytest.raises(InputError, match="not a quickstart folder"):
+    with pytest.raises(InputError, match=naming(tmp_path, "quickstart")):
         quickstart.fresh_folder(str(tmp_path))
     assert (tmp_path / "data").is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
@@ -111,7 +112,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="found a file"):
+    with pytest.raises(InputError, match=naming(f"{tmp_path}/file", "a file")):
         quickstart.fresh_folder(str(tmp_path / "file"))
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -121,7 +122,7 @@ def test_a_failed_step_is_named(error):
     steps = quickstart.QuickstartSteps(io.StringIO(), total=2)
     with steps.step("count the sheep"):
         pass
-    with pytest.raises(JobError, match=r"quickstart, shear the sheep: .*no sheep"), steps.step("shear the sheep"):
+    with pytest.raises(JobError, match=naming("shear the sheep", "no sheep")), steps.step("shear the sheep"):
         raise error("no sheep")
     assert steps.stream.getvalue().splitlines() == ["[1/2] count the sheep", "[2/2] shear the sheep"]
     assert list(steps.seconds) == ["count the sheep"]
@@ -129,7 +130,7 @@ def test_a_failed_step_is_named(error):
 
 def test_the_error_of_a_scoring_process_is_raised_here(tmp_path):
     (tmp_path / "scores").mkdir()
-    with pytest.raises(ArtifactError, match="no sealed forest"):
+    with pytest.raises(ArtifactError, match=naming(f"{tmp_path}/forests")):
         quickstart.score_apart(tmp_path, quickstart.return_questions(tmp_path))
 
 
@@ -143,14 +144,14 @@ def test_scoring_processes_that_take_too_long_are_ended(tmp_path, monkeypatch):
 
 def test_other_forests_than_the_sealed_ones_are_refused():
     quickstart._check_same_forests({"ab", "cd"}, {"cd", "ab"})
-    with pytest.raises(JobError, match=r"differ: ab, ef and ab, cd"):
+    with pytest.raises(JobError, match=naming("ab, ef", "ab, cd")):
         quickstart._check_same_forests({"cd", "ab"}, {"ab", "ef"})
 
 
 def test_without_matplotlib_it_says_so_and_goes_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(quickstart.importlib.util, "find_spec", lambda _name: None)
     assert quickstart.draw(tmp_path) is None
-    assert "matplotlib is not installed" in capsys.readouterr().err
+    assert "matplotlib" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("picture", [None, "my quick/quickstart.png"])
@@ -161,4 +162,4 @@ def test_the_table_shows_every_result(picture):
     shown = stream.getvalue()
     assert all(number in shown for number in ("0.765", "0.432", "0.912", "0.979", "ab" * 8, "cd" * 8, "3.2"))
     assert "distforest inspect 'my quick'/forests/lazega.zarr" in shown
-    assert (picture or "matplotlib is not installed") in shown
+    assert (picture or "matplotlib") in shown

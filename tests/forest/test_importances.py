@@ -9,9 +9,10 @@ import pytest
 import scipy.sparse
 
 from distforest import SMERF, Targets, URerF
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.evaluation.simulate import smerf_radial
 from distforest.forest.table import route
+from tests.messages import naming
 from tests.reference.naive_importances import gain_errors, permutation_importances
 
 DATA = smerf_radial(60, p=5, random_state=0)
@@ -22,7 +23,7 @@ HOLES = (HOLES + HOLES.T) / 2.0
 KINDS: dict[str, Any] = {"distances": DATA.Z, "labels": LABELS, "targets": Targets(DATA.y), "holes": HOLES}
 
 
-def grown(kind: str, **params: Any) -> Any:
+def fitted(kind: str, **params: Any) -> Any:
     return SMERF(**{"n_estimators": 6, "feature_combinations": 2.0, "random_state": 0, **params}).fit(
         FEATURES, KINDS[kind]
     )
@@ -36,7 +37,7 @@ def true_distances(kind: str) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_importances_are_those_of_the_definition(kind: str) -> None:
-    forest = grown(kind)
+    forest = fitted(kind)
     found = forest.permutation_importances(FEATURES, KINDS[kind], random_state=3)
     importances, errors = permutation_importances(forest, FEATURES, true_distances(kind), np.ones(60), 3)
     assert np.abs(found.importances - importances).max() < 1e-7  # distances are held in float32
@@ -74,7 +75,7 @@ def test_the_standard_error_is_that_of_other_seeds() -> None:
         assert np.all(np.abs(told / spread - 1.0) < 0.35)  # a deviation of 60 varies by 9 %, of the trees by a little
 
 
-@pytest.mark.filterwarnings("ignore:.*")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_sparse_rows_and_sizes_of_nodes_count() -> None:
     thin = np.where(FEATURES > 0.5, FEATURES, 0.0).astype(np.float32)
     sparse = scipy.sparse.csr_matrix(thin)
@@ -99,7 +100,7 @@ def test_a_constant_feature_has_none_and_a_shift_changes_nothing() -> None:
 
 
 def test_a_single_tree_has_no_standard_error() -> None:
-    forest = grown("distances", n_estimators=1)
+    forest = fitted("distances", n_estimators=1)
     for found in (forest.gain_importances(), forest.permutation_importances(FEATURES, DATA.Z)):
         assert np.isnan(found.standard_errors).all()
         assert np.isfinite(found.importances).all()
@@ -107,26 +108,24 @@ def test_a_single_tree_has_no_standard_error() -> None:
 
 def test_a_forest_without_splits_gives_zeros() -> None:
     forest = SMERF(3, min_samples_split=99, random_state=0)
-    with pytest.warns(UserWarning, match=r"."):
+    with pytest.warns(DistforestWarning, match="min_samples_split=99"):
         forest.fit(FEATURES, DATA.Z)
     assert not forest.gain_importances().importances.any()
     assert not forest.permutation_importances(FEATURES, DATA.Z).importances.any()
 
 
 def test_other_rows_are_refused() -> None:
-    forest = grown("distances")
-    with pytest.raises(
-        InputError, match="the rows that the forest has learned were expected, in their order, found 59"
-    ):
+    forest = fitted("distances")
+    with pytest.raises(InputError, match=naming("X:", "59 rows", 60, "sklearn.inspection.permutation_importance")):
         forest.permutation_importances(FEATURES[:59], DATA.Z[:59, :59])
-    with pytest.raises(InputError, match="but row 0 ends in another node than in training; for other rows use"):
+    with pytest.raises(InputError, match=naming("X:", "row 0", "sklearn.inspection.permutation_importance")):
         forest.permutation_importances(FEATURES[::-1], DATA.Z)
-    with pytest.raises(InputError, match="found 60 rows of X and 59 of distances"):
+    with pytest.raises(InputError, match=naming("60 rows of X", "59 of distances")):
         forest.permutation_importances(FEATURES, DATA.Z[:59, :59])
-    with pytest.raises(InputError, match="y: what the forest was taught was expected, as in the fit, found something"):
+    with pytest.raises(InputError, match=naming("y:", "a value")):
         forest.permutation_importances(FEATURES, DATA.Z[::-1, ::-1])
-    with pytest.raises(InputError, match="no tree left two rows out of its sample"):
-        grown("distances", bootstrap=False).permutation_importances(FEATURES, DATA.Z)
+    with pytest.raises(InputError, match=naming("bootstrap=True", "max_samples")):
+        fitted("distances", bootstrap=False).permutation_importances(FEATURES, DATA.Z)
 
 
 @pytest.mark.parametrize("params", [{}, {"feature_combinations": 2.0}])

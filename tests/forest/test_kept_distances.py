@@ -17,7 +17,7 @@ from tests import samples
 from tests.tries import tries
 
 
-def forest_of(seed: int, weighted: bool = False, offset: float = 0.0) -> Forest:
+def forest_of_digits(seed: int, weighted: bool = False, offset: float = 0.0) -> Forest:
     """A forest on distances of many digits, whose leaves are large and small."""
     rng = np.random.default_rng(seed)
     grown = samples.forest_from(
@@ -33,7 +33,7 @@ def forest_of(seed: int, weighted: bool = False, offset: float = 0.0) -> Forest:
 @settings(max_examples=tries(15), deadline=None)
 @given(seed=st.integers(0, 999), weighted=st.booleans(), offset=st.sampled_from([0.0, 7.0]))
 def test_a_row_has_the_bits_of_the_leaf_table(seed: int, weighted: bool, offset: float) -> None:
-    forest = forest_of(seed, weighted, offset)
+    forest = forest_of_digits(seed, weighted, offset)
     assert isinstance(forest.leaf_table, Members)
     expected = np.zeros((samples.N_ROWS,) * 2)
     for tree, nodes in enumerate(forest.leaves.astype(np.int64)):
@@ -47,7 +47,7 @@ def test_a_row_has_the_bits_of_the_leaf_table(seed: int, weighted: bool, offset:
 
 
 def test_what_is_known_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    forest, asked, keep = forest_of(0), list[int](), kept_distances.keep_rows
+    forest, asked, keep = forest_of_digits(0), list[int](), kept_distances.keep_rows
     monkeypatch.setattr(kept_distances, "keep_rows", lambda trees, *of: (asked.append(len(trees)), keep(trees, *of)))
     for row in (3, 3, 4, 3):
         scoring.distance(forest, forest.leaves[:, row : row + 1], forest.leaves)
@@ -56,7 +56,7 @@ def test_what_is_known_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_does_not_fit_is_not_kept_and_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, without = forest_of(1), forest_of(1)
+    kept, without = forest_of_digits(1), forest_of_digits(1)
     monkeypatch.setattr(kept_distances, "KEPT_NUMBERS", 0)
     assert without.kept_distances is None
     monkeypatch.undo()
@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_not_kept_and_answers_are_the_same(monkeypatch: pyt
 
 
 def test_rows_that_stay_in_a_node_with_children_have_nothing_kept() -> None:
-    rows, total = forest_of(0).kept_distances, np.zeros((1, samples.N_ROWS))
+    rows, total = forest_of_digits(0).kept_distances, np.zeros((1, samples.N_ROWS))
     assert rows is not None
     assert not rows.add(np.zeros((5, 1), np.int32), total)
     assert not total.any()

@@ -63,7 +63,7 @@ def test_sums_over_links_are_added_in_order(n: int, m: int, seed: int) -> None:
     assert (near.tolist(), mass[:, 0].tolist()) == products_of_links(shares, links)
 
 
-@pytest.mark.filterwarnings("ignore:.*")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("at_once", [1, 7 * N, 1 << 23])
 @pytest.mark.parametrize("name", TAUGHT)
 def test_no_bit_depends_on_what_is_asked_for_together(name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
 
 from distforest import RFD, SMERF, Embedding, SimForestClassifier, Targets, URerF
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.forest.forest import Forest
 from distforest.forest.onnx_model import array_of_classes, onnx_bytes, onnx_model
+from tests.messages import naming
 
 EPSILON = float(np.finfo(np.float32).eps)
 
@@ -57,7 +58,7 @@ def learned(name: str) -> tuple[SMERF, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", ["wine", "digits", "iris", "holes"])
-@pytest.mark.filterwarnings("ignore:X. .* lack")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_classes_are_those_of_the_forest(name: str) -> None:
     forest, X = learned(name)
     for rows in (X, with_holes(X)):
@@ -66,7 +67,7 @@ def test_classes_are_those_of_the_forest(name: str) -> None:
         np.testing.assert_allclose(shares, forest.predict_proba(rows), rtol=EPSILON, atol=EPSILON)
 
 
-@pytest.mark.filterwarnings("ignore:X. .* lack")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_numbers_are_those_of_the_forest() -> None:
     forest, X = learned("diabetes")
     for rows in (X, with_holes(X)):
@@ -83,7 +84,7 @@ def test_an_embedding_has_several_outputs() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["wine", "holes", "diabetes"]), st.integers(0, 2**32 - 1))
-@pytest.mark.filterwarnings("ignore:X. .* lack")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_a_row_at_a_threshold_goes_where_the_forest_sends_it(name: str, seed: int) -> None:
     forest, X = learned(name)
     table, random = forest.forest_.table, np.random.default_rng(seed)
@@ -99,7 +100,7 @@ def test_a_row_at_a_threshold_goes_where_the_forest_sends_it(name: str, seed: in
 
 
 def test_trees_without_a_split_answer_too() -> None:
-    with pytest.warns(UserWarning, match="no tree has a split"):
+    with pytest.warns(DistforestWarning, match="min_samples_split=100"):
         forest = SMERF(3, min_samples_split=100, random_state=0).fit(np.eye(6), [0, 1, 1, 0, 1, 1])
     labels, shares = answers(forest.forest_, np.eye(6))
     assert labels.tolist() == forest.predict(np.eye(6)).tolist()
@@ -131,7 +132,7 @@ def test_classes_keep_their_kind(classes: list[Any], dtype: str) -> None:
 
 @pytest.mark.parametrize("classes", [["a", 1], [True, 1], [None], [2**63]])
 def test_classes_of_no_kind_are_refused(classes: list[Any]) -> None:
-    with pytest.raises(InputError, match="classes of one kind"):
+    with pytest.raises(InputError, match="classes"):
         array_of_classes(classes)
 
 
@@ -150,12 +151,12 @@ def test_what_onnx_cannot_express_is_refused() -> None:
         "sums of features; ": subsets.fit(X, y),
     }
     for said, forest in refused.items():
-        with pytest.raises(InputError, match=f"ONNX holds the predictions.*{said}"):
+        with pytest.raises(InputError, match=naming("ONNX", said)):
             onnx_bytes(forest.forest_)
 
 
 def test_a_model_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     forest, _ = learned("iris")
     monkeypatch.setattr("distforest.forest.onnx_model.MAX_MODEL_BYTES", 10_000)
-    with pytest.raises(InputError, match=r"at most 10,000 bytes was expected, found .* of 25 trees"):
+    with pytest.raises(InputError, match=naming("ONNX", "10,000 bytes", "25 trees")):
         onnx_bytes(forest.forest_)

@@ -13,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.forest import leaf_index, proximities, scoring
+from distforest.forest import leaf_index, proximities
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_index import LeafIndex
 from distforest.sources.source import Floats, Int32s, Ints
 from tests import samples
+from tests.forest.test_scoring import nodes_of
+from tests.messages import naming
 from tests.reference import naive, naive_clusters
 from tests.tries import tries
 
@@ -26,11 +28,6 @@ pytestmark = pytest.mark.kernels
 CASES = sorted(samples.CASES)
 FREE = settings(max_examples=tries(80))
 ForestOf = Callable[[str], Forest]
-
-
-def nodes_of(forest: Forest, case: str, n_rows: int = 9) -> Int32s:
-    """Where new rows end."""
-    return scoring.apply(forest, forest.source(samples.queries(case, n_rows)))
 
 
 @st.composite
@@ -179,7 +176,7 @@ def test_a_row_is_not_its_own_neighbour(sides: tuple[Int32s, Int32s], n_neighbor
     _, nodes = sides
     n_neighbors = min(n_neighbors, nodes.shape[1] - 1)
     if n_neighbors == 0:  # of one row
-        with pytest.raises(InputError, match=r"in 1\.\.0 for 1 row"):
+        with pytest.raises(InputError, match=naming("n_neighbors", "1..0", "1 row")):
             proximities.nearest(nodes, nodes, 1, True)
         return
     expected, order = best(brute(nodes, nodes), n_neighbors, True)
@@ -275,9 +272,9 @@ def test_both_sides_are_routed_through_one_forest() -> None:
     two, three = np.zeros((2, 4), np.int32), np.zeros((3, 4), np.int32)
     for right in (three, LeafIndex.of(three)):
         for ask in (proximities.proximity, proximities.sparse_proximity):
-            with pytest.raises(InputError, match="the same forest, found 2 and 3 trees"):
+            with pytest.raises(InputError, match=naming("forest", 2, "3 trees")):
                 ask(two, right)
-        with pytest.raises(InputError, match="the same forest, found 2 and 3 trees"):
+        with pytest.raises(InputError, match=naming("forest", 2, "3 trees")):
             proximities.nearest(two, right, 1, False)
 
 
@@ -286,29 +283,29 @@ def test_rows_that_were_not_routed_are_refused(side: int) -> None:
     sides = [np.zeros((2, 4), np.int32), np.zeros((2, 4), np.int32)]
     sides[side][1, 2] = -1
     for ask in (proximities.proximity, proximities.sparse_proximity, lambda a, b: proximities.nearest(a, b, 1, True)):
-        with pytest.raises(InputError, match="row 2 was not routed through tree 1, found -1"):
+        with pytest.raises(InputError, match=naming("nodes:", "row 2", "tree 1", -1)):
             ask(*sides)
-    with pytest.raises(InputError, match=r"integers of shape .* found float64 \(2, 4\)"):
+    with pytest.raises(InputError, match=naming("nodes:", "(n_trees, n_rows)", "float64 (2, 4)")):
         proximities.proximity(np.zeros((2, 4)), sides[0])
 
 
 def test_out_of_bag_rows_that_were_not_routed_are_refused(forest_of: ForestOf) -> None:
     forest = forest_of("labels")
     forest = replace(forest, leaves=np.where(forest.in_bag == 0, -1, forest.leaves).astype(np.int32))
-    with pytest.raises(InputError, match="rows out of bag were not routed"):
+    with pytest.raises(InputError, match=naming("out of bag", "oob_score=True", "bootstrap=False")):
         proximities.out_of_bag_proximity(forest, np.arange(3), np.arange(3))
 
 
 @pytest.mark.parametrize(("n_neighbors", "self_rows"), [(0, False), (5, False), (4, True), (-1, True)])
 def test_more_neighbours_than_rows_are_refused(n_neighbors: int, self_rows: bool) -> None:
     nodes = np.zeros((2, 4), np.int32)
-    with pytest.raises(InputError, match=f"n_neighbors must be in 1..{4 - self_rows} for 4 rows"):
+    with pytest.raises(InputError, match=naming("n_neighbors", f"1..{4 - self_rows}", "4 rows", n_neighbors)):
         proximities.nearest(nodes, nodes, n_neighbors, self_rows)
 
 
 def test_rows_and_themselves_are_as_many() -> None:
     nodes = np.zeros((2, 4), np.int32)
-    with pytest.raises(InputError, match="found 3 and 4 rows"):
+    with pytest.raises(InputError, match=naming("self_rows=True", 3, "4 rows")):
         proximities.nearest(nodes[:, :3], nodes, 1, True)
 
 

@@ -22,6 +22,7 @@ from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.sources.arrays import open_array, write_array
 from tests import samples
+from tests.messages import naming
 from tests.reference import naive_standard_errors as naive
 
 DATA = smerf_radial(40, p=4, random_state=0)
@@ -92,10 +93,10 @@ def test_rows_of_weight_0_are_absent() -> None:
 def test_trees_that_drew_the_same_rows_tell_nothing() -> None:
     for forest, found in (
         (SMERF(1, random_state=0), "found 1"),
-        (SMERF(5, bootstrap=False, random_state=0), "all of them have drawn the same rows"),
+        (SMERF(5, bootstrap=False, random_state=0), "same rows"),
     ):
         forest.fit(DATA.X, DATA.Z)
-        with pytest.raises(InputError, match=f"trees that have drawn different rows, but {found}; fit with bootstrap"):
+        with pytest.raises(InputError, match=naming(found, "bootstrap=True", "max_samples")):
             forest.pair_distance(DATA.X[:1], DATA.X[1:2], return_std=True)
 
 

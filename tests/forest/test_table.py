@@ -22,6 +22,7 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KernelSource
 from distforest.sources.sparse_features import read_sparse_features
 from tests import samples
+from tests.forest.sealed.damage import changed
 from tests.reference import naive
 from tests.tries import tries
 
@@ -63,7 +64,7 @@ def _joined(trees: list[dict[str, list[Any]]], name: str) -> np.ndarray:
     return np.array(flat, np.float64 if name == "gain" else dtype.get(name, np.int32))
 
 
-def trees_of(table: NodeTable) -> list[dict[str, np.ndarray]]:
+def trees_to_route(table: NodeTable) -> list[dict[str, np.ndarray]]:
     """Each tree as naive.route reads it."""
     found = []
     for tree in range(table.n_trees):
@@ -94,7 +95,7 @@ def test_routes_are_the_reference_and_the_generic_twin(table: NodeTable, data: s
     X = matrix(max(n_rows, 1), 3, data)
     source = ArraySource.of(X)
     rows = np.array(data.draw(st.lists(st.integers(0, len(X) - 1), max_size=6)), np.int32)
-    expected = [naive.route(tree, X[rows]).tolist() for tree in trees_of(table)]
+    expected = [naive.route(tree, X[rows]).tolist() for tree in trees_to_route(table)]
     everything = np.ones((table.n_trees, len(rows)), np.bool_)
     assert route(table, source, rows).tolist() == expected
     assert by_levels(table, source, rows, everything).tolist() == expected
@@ -115,7 +116,7 @@ def test_rows_that_lack_nothing_walk_as_the_reference(
     X = rng.choice(np.float32([-1.5, -0.25, 0.0, 0.5, 0.75, 1.0, 2.0]), (30, 3))
     rows = rng.integers(0, 30, data.draw(st.integers(0, 70))).astype(np.int32)
     wanted = rng.random((table.n_trees, len(rows))) < data.draw(st.sampled_from([0.1, 0.6, 1.0]))
-    expected = np.array([naive.route(tree, X[rows]) for tree in trees_of(table)]).reshape(wanted.shape)
+    expected = np.array([naive.route(tree, X[rows]) for tree in trees_to_route(table)]).reshape(wanted.shape)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("distforest.forest.table.block_rows", lambda n_columns: max(1, cells // n_columns))
         found = route(table, ArraySource.of(X, is_complete=True), rows, wanted)
@@ -132,7 +133,7 @@ def test_rows_of_sparse_features_walk_as_the_reference(table: NodeTable, data: s
     source = read_sparse_features(scipy.sparse.csr_array(X))
     rows = rng.integers(0, 30, data.draw(st.integers(0, 3 * BLOCK_ROWS))).astype(np.int32)
     wanted = rng.random((table.n_trees, len(rows))) < data.draw(st.sampled_from([0.1, 0.6, 1.0]))
-    expected = np.array([naive.route(tree, X[rows]) for tree in trees_of(table)]).reshape(wanted.shape)
+    expected = np.array([naive.route(tree, X[rows]) for tree in trees_to_route(table)]).reshape(wanted.shape)
     assert (table.sparse_steps is None) == (table.steps is None)
     assert route(table, source, rows, wanted).tolist() == np.where(wanted, expected, -1).tolist()
     assert by_levels(table, source, rows, wanted).tolist() == np.where(wanted, expected, -1).tolist()
@@ -147,7 +148,7 @@ def test_a_kernel_source_routes_as_the_array_of_its_values(table: NodeTable, nam
     rows = np.arange(9, dtype=np.int32)
     values = source.block(rows, np.arange(4, dtype=np.int32))
     found = route(table, source, rows)
-    for tree, own in enumerate(trees_of(table)):
+    for tree, own in enumerate(trees_to_route(table)):
         assert found[tree].tolist() == naive.route(own, values).tolist()
 
 
@@ -194,12 +195,6 @@ def test_projections_of_nodes_are_their_columns_and_weights(forest_of: Callable[
 
 
 # --- refusals ---------------------------------------------------------------------------------------------
-
-
-def changed(array: np.ndarray, place: int, value: float) -> np.ndarray:
-    array = array.copy()
-    array[place] = value
-    return array
 
 
 def inner_of(table: NodeTable) -> int:
@@ -307,7 +302,7 @@ def test_a_refusal_names_the_place(forest_of: Callable[[str], Any]) -> None:
     table = forest_of("labels").table
     node = inner_of(table)
     broken = replace(table, threshold=changed(table.threshold, node, np.nan))
-    with pytest.raises(ArtifactError, match=rf"^threshold\[{node}\]: values are finite"):
+    with pytest.raises(ArtifactError, match=rf"^threshold\[{node}\]: "):
         broken.check(samples.N_COLUMNS)
-    with pytest.raises(ArtifactError, match=r"^columns\[\d+\]: a column is in 0..0"):
+    with pytest.raises(ArtifactError, match=r"^columns\[\d+\]: .*0\.\.0"):
         table.check(1)

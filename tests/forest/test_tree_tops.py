@@ -20,7 +20,7 @@ from tests.tries import tries
 COLUMNS = np.arange(2, dtype=np.uint32)
 
 
-def grown(table: NodeTable, n_rows: int, seed: int) -> NodeTable:
+def with_rows(table: NodeTable, n_rows: int, seed: int) -> NodeTable:
     """The table with rows in its nodes: ``n_rows`` in each root, parted at random."""
     rng, counts = np.random.default_rng(seed), np.ones(len(table.left), np.int64)
     for root, size in zip(table.tree_start[:-1], table.tree_size, strict=True):
@@ -41,7 +41,7 @@ def grown(table: NodeTable, n_rows: int, seed: int) -> NodeTable:
     st.integers(0, 99),
 )
 def test_rows_end_where_they_do_level_by_level(sizes: list[int], n: int, share: float, seed: int) -> None:
-    table = grown(trees_of_any_shape(sizes, [-1.0, 0.0, 0.25, 1.0], seed), 1000, seed)
+    table = with_rows(trees_of_any_shape(sizes, [-1.0, 0.0, 0.25, 1.0], seed), 1000, seed)
     rng = np.random.default_rng(seed)
     X = rng.choice(np.array([-1.5, -1.0, 0.0, 0.25, 0.5, 1.0, 2.0], np.float32), (n, 2))
     rows, wanted = rng.permutation(n).astype(np.int32), rng.random((table.n_trees, n)) < share

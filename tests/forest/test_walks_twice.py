@@ -21,7 +21,7 @@ from tests.tries import tries
 N_CATEGORIES = 70
 
 
-def table_of(sizes: list[int], with_lists: bool, seed: int) -> NodeTable:
+def table_with_missing(sizes: list[int], with_lists: bool, seed: int) -> NodeTable:
     """Trees of which each node sends missing values to either side; where they read column 0 it may hold categories."""
     rng, plain = np.random.default_rng(seed), trees_of_any_shape(sizes, [-1.0, 0.0, 1.0, ALL_OBSERVED], seed)
     sides = (rng.random(len(plain.left)) < 0.5) & ~plain.is_leaf
@@ -59,7 +59,7 @@ def test_rows_that_lack_values_end_where_they_do_level_by_level(
     gathered: int,
     seed: int,
 ) -> None:
-    table, rng = table_of(sizes, with_lists, seed), np.random.default_rng(seed)
+    table, rng = table_with_missing(sizes, with_lists, seed), np.random.default_rng(seed)
     X = np.column_stack([rng.integers(0, N_CATEGORIES + 2, n), rng.choice([-2.0, -1.0, 0.0, 0.5, 3e38], n)])
     X[rng.random(X.shape) < lacking] = np.nan
     rows, wanted = rng.permutation(n).astype(np.int32), rng.random((table.n_trees, n)) < share

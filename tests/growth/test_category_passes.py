@@ -13,16 +13,14 @@ from distforest.errors import InputError
 from distforest.growth.cuts.category_sums import no_category_sums
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.table_sums import TableSums
-from distforest.growth.methods import METHODS, problem
-from distforest.growth.parameters import complete
 from distforest.growth.passes import Passes
-from distforest.growth.problem import Data, Problem
+from distforest.growth.problem import Data
 from distforest.growth.row_room import TableRoom
 from distforest.growth.sample_weights import Draws, SampleWeights
-from distforest.jobs.train import fit_here
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
-from tests.growth.test_value_passes import weights_of
+from tests.growth.test_value_passes import bound, digest_of, weights_of
+from tests.messages import naming
 from tests.tries import tries
 
 if TYPE_CHECKING:
@@ -67,17 +65,6 @@ def data_of(
     n_classes = 2 if kind == "labels" else 5
     labels = np.clip(np.floor(told + n_classes / 2), 0, n_classes - 1).astype(np.int32)
     return Data(rows, X, TruthKind.LABELS, labels, tuple(range(n_classes)), sample_weights=own)
-
-
-def bound(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
-    method = METHODS["smerf"]
-    made = problem(method, data, complete(method.parameters, {"n_estimators": 2, **given}), 3, passes)
-    assert isinstance(made, Problem)
-    return made
-
-
-def digest_of(data: Data, passes: Passes | None = None, **given: Any) -> str:
-    return fit_here(bound(data, passes, **given)).digest
 
 
 @pytest.mark.parametrize("kind", ["labels", "embedding"])
@@ -133,7 +120,7 @@ def test_codes_that_are_no_categories_are_refused_wherever_they_stand(tmp_path: 
     data = data_of("labels", 40, seed=0)
     data.array[33, 2] = 40.0
     for how in ("bins", "exact"):
-        with pytest.raises(InputError, match=r"feature 2 holds codes of categories, 0 to 39; found 40 in row 33$"):
+        with pytest.raises(InputError, match=naming("feature 2", "0 to 39", "40 in row 33")):
             bound(data, Passes(tmp_path, 1), **HOW[how])
     assert not list(tmp_path.iterdir())
 

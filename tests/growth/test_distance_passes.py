@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.growth.cuts import stored_distance
 from distforest.growth.grower import Level
-from distforest.growth.methods import METHODS, problem
-from distforest.growth.parameters import complete
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem
 from distforest.growth.sample_weights import OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
+from tests.growth.test_value_passes import bound
 from tests.tries import tries
 
 if TYPE_CHECKING:
@@ -60,16 +59,13 @@ def data_of(
     return Data(rows, X, TruthKind.DISTANCES, z, largest=largest, sample_weights=weights)
 
 
-def bound(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
-    method = METHODS["smerf"]
-    made = problem(method, data, complete(method.parameters, {"n_estimators": 3, **given}), 3, passes)
-    assert isinstance(made, Problem)
-    return made
+def three_trees(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
+    return bound(data, passes, **{"n_estimators": 3, **given})
 
 
-def digest_of(data: Data, passes: Passes | None = None, batch: int = 3, **given: Any) -> str:
+def digest_by_batches(data: Data, passes: Passes | None = None, batch: int = 3, **given: Any) -> str:
     """The digest of a forest whose trees grow ``batch`` at a time."""
-    of_data = bound(data, passes, **given)
+    of_data = three_trees(data, passes, **given)
     trees = np.arange(of_data.n_trees)
     return of_data.forest([of_data.grow(trees[first : first + batch]) for first in range(0, len(trees), batch)]).digest
 
@@ -114,8 +110,8 @@ def test_passes_grow_the_forest_of_memory_to_the_bit(
         "bootstrap": bootstrap,
         "max_samples": max_samples,
     }
-    expected = digest_of(data, **given)
-    assert digest_of(data, Passes(tmp_path, budget, block_rows), batch, **given) == expected
+    expected = digest_by_batches(data, **given)
+    assert digest_by_batches(data, Passes(tmp_path, budget, block_rows), batch, **given) == expected
 
 
 @pytest.mark.parametrize(
@@ -133,8 +129,8 @@ def test_three_budgets_give_one_digest(tmp_path: Path, given: dict[str, Any]) ->
     data = data_of(300, seed=5, holes=0.1 if "feature_combinations" not in given else 0.0)
     np.save(tmp_path / "z.npy", data.truth)
     mapped = replace(data, truth=np.load(tmp_path / "z.npy", mmap_mode="r"))
-    digests = {digest_of(mapped, Passes(tmp_path, budget), **given) for budget in (10_000, 100_000, 1 << 20)}
-    assert digests == {digest_of(data, **given)}
+    digests = {digest_by_batches(mapped, Passes(tmp_path, budget), **given) for budget in (10_000, 100_000, 1 << 20)}
+    assert digests == {digest_by_batches(data, **given)}
 
 
 @pytest.mark.parametrize("splitter", ["best", "random"])
@@ -142,7 +138,7 @@ def test_three_budgets_give_one_digest(tmp_path: Path, given: dict[str, Any]) ->
 def test_categories_are_ordered_as_in_memory(tmp_path: Path, splitter: str, budget: int) -> None:
     data = data_of(120, seed=8, n_categories=5)
     given = {"splitter": splitter, "max_features": None}
-    assert digest_of(data, Passes(tmp_path, budget, 7), **given) == digest_of(data, **given)
+    assert digest_by_batches(data, Passes(tmp_path, budget, 7), **given) == digest_by_batches(data, **given)
 
 
 class Watched:
@@ -176,7 +172,7 @@ def test_a_level_passes_over_no_row_more_than_twice(
 ) -> None:
     """But for the few rows that show whether a node is pure; whatever the number of trees and of nodes."""
     data = data_of(400, seed=1, outlier=outlier)
-    watched = Watched(bound(data, Passes(tmp_path, 60_000, 10)), monkeypatch)
+    watched = Watched(three_trees(data, Passes(tmp_path, 60_000, 10)), monkeypatch)
     watched.problem.grow(np.arange(3))
     for level in watched.levels:
         assert sum(n > 2 for n in level.values()) <= 30  # rows of the first blocks
@@ -186,14 +182,14 @@ def test_a_level_passes_over_no_row_more_than_twice(
 
 
 def test_samples_are_gathered_for_all_trees_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(bound(data_of(400, seed=1), Passes(tmp_path, 1 << 18, 10), max_samples=50), monkeypatch)
+    watched = Watched(three_trees(data_of(400, seed=1), Passes(tmp_path, 1 << 18, 10), max_samples=50), monkeypatch)
     watched.problem.grow(np.arange(3))
     assert watched.most[0] == 1
     assert not any(watched.most[1:])
 
 
 def test_nothing_is_read_for_nodes_at_the_greatest_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(bound(data_of(200, seed=1), Passes(tmp_path, 1 << 14, 10), max_depth=1), monkeypatch)
+    watched = Watched(three_trees(data_of(200, seed=1), Passes(tmp_path, 1 << 14, 10), max_depth=1), monkeypatch)
     watched.problem.grow(np.arange(3))
     assert len(watched.levels) == 3
     assert watched.most[0] > 0
@@ -204,5 +200,5 @@ def test_unobserved_distances_are_refused(tmp_path: Path) -> None:
     data = data_of(40, seed=0)
     z = data.truth.copy()
     z[3, 4] = z[4, 3] = np.nan
-    with pytest.raises(InputError, match="found NaN among them; put a number"):
-        bound(replace(data, truth=z, n_unobserved=1), Passes(tmp_path, 1_000))
+    with pytest.raises(InputError, match="NaN"):
+        three_trees(replace(data, truth=z, n_unobserved=1), Passes(tmp_path, 1_000))

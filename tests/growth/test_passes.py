@@ -17,8 +17,6 @@ from distforest.forest.table import NodeTable, route
 from distforest.growth import problem as problem_of_rows
 from distforest.growth.cuts.sums import ClassSums, RowBlock, VectorSums
 from distforest.growth.grower import Level
-from distforest.growth.methods import METHODS, problem
-from distforest.growth.parameters import complete
 from distforest.growth.passes import Passes, remove_left
 from distforest.growth.problem import Data, Problem
 from distforest.growth.sample_weights import Draws, SampleWeights
@@ -28,6 +26,7 @@ from distforest.sources.arrays import release_pages
 from distforest.sources.binned import BinnedSource
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
+from tests.growth.test_value_passes import bound
 from tests.tries import tries
 
 if TYPE_CHECKING:
@@ -56,16 +55,13 @@ def data_of(kind: str, n_rows: int, seed: int, holes: float = 0.0, weights: np.n
     return Data(Features(N_COLUMNS), X, TruthKind.LABELS, labels, tuple(range(n_classes)), sample_weights=own)
 
 
-def bound(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
-    method = METHODS["smerf"]
-    params = complete(method.parameters, {"n_estimators": 2, "max_bins": 16, **given})
-    made = problem(method, data, params, 3, passes)
-    assert isinstance(made, Problem)
-    return made
+def binned(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
+    """Trees that read their columns in bins."""
+    return bound(data, passes, **{"max_bins": 16, **given})
 
 
-def digest_of(data: Data, passes: Passes | None = None, **given: Any) -> str:
-    return fit_here(bound(data, passes, **given)).digest
+def binned_digest(data: Data, passes: Passes | None = None, **given: Any) -> str:
+    return fit_here(binned(data, passes, **given)).digest
 
 
 @FREE
@@ -100,16 +96,16 @@ def test_passes_grow_the_forest_of_memory_to_the_bit(
         weights[0] = 1.0
     data = data_of(kind, n_rows, seed, holes, weights)
     given = {"max_bins": max_bins, "min_samples_leaf": min_leaf, "bootstrap": bootstrap}
-    expected = digest_of(data, **given)
-    assert digest_of(data, Passes(tmp_path, budget, block_rows), **given) == expected
+    expected = binned_digest(data, **given)
+    assert binned_digest(data, Passes(tmp_path, budget, block_rows), **given) == expected
     assert not list(tmp_path.iterdir()), "rows on disk outlive their tree"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_three_budgets_give_one_digest(tmp_path: Path, kind: str) -> None:
     data = data_of(kind, 700, seed=5, holes=0.1)
-    digests = {digest_of(data, Passes(tmp_path, budget)) for budget in (4_000, 20_000, 1 << 20)}
-    assert digests == {digest_of(data)}
+    digests = {binned_digest(data, Passes(tmp_path, budget)) for budget in (4_000, 20_000, 1 << 20)}
+    assert digests == {binned_digest(data)}
 
 
 def test_rows_that_a_killed_process_has_left_are_removed(tmp_path: Path) -> None:
@@ -131,8 +127,8 @@ def test_rows_that_a_killed_process_has_left_are_removed(tmp_path: Path) -> None
 @pytest.mark.parametrize("holes", [0.0, 0.4])
 def test_a_node_by_sums_is_cut_as_in_memory(tmp_path: Path, kind: str, holes: float) -> None:
     data = data_of(kind, 300, seed=8, holes=holes)
-    by_sums = bound(data, Passes(tmp_path, 1, 17), max_depth=3).grow(np.arange(2))
-    in_memory = bound(data, max_depth=3).grow(np.arange(2))
+    by_sums = binned(data, Passes(tmp_path, 1, 17), max_depth=3).grow(np.arange(2))
+    in_memory = binned(data, max_depth=3).grow(np.arange(2))
     assert list(by_sums) == list(in_memory)
     for name, values in in_memory.items():
         np.testing.assert_array_equal(by_sums[name], values, err_msg=name)
@@ -141,7 +137,7 @@ def test_a_node_by_sums_is_cut_as_in_memory(tmp_path: Path, kind: str, holes: fl
 def test_rows_walk_to_the_leaves_in_which_they_grew(tmp_path: Path) -> None:
     """Passes write leaves down where rows grow, by codes; features lead to the same ones."""
     data = data_of("labels", 400, seed=2, holes=0.2)
-    grown = bound(data, Passes(tmp_path, 900)).grow(np.arange(2))
+    grown = binned(data, Passes(tmp_path, 900)).grow(np.arange(2))
     table = NodeTable(**{name: array for name, array in grown.items() if name in NodeTable.__dataclass_fields__})
     walked = route(table, data.source(), np.arange(400, dtype=np.int32))
     np.testing.assert_array_equal(walked, grown["leaves"])
@@ -149,16 +145,16 @@ def test_rows_walk_to_the_leaves_in_which_they_grew(tmp_path: Path) -> None:
 
 def test_features_are_not_read_again_if_no_row_is_out_of_bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = data_of("labels", 90, seed=2)
-    expected = digest_of(data, bootstrap=False)
+    expected = binned_digest(data, bootstrap=False)
     monkeypatch.setattr(problem_of_rows, "route", None)
-    assert digest_of(data, Passes(tmp_path, 900), bootstrap=False) == expected
+    assert binned_digest(data, Passes(tmp_path, 900), bootstrap=False) == expected
 
 
 def test_each_part_of_a_level_is_watched(tmp_path: Path) -> None:
     levels: list[Level] = []
-    bound(data_of("labels", 300, seed=1), Passes(tmp_path, 5_000)).watched(levels.append).grow(np.arange(1))
+    binned(data_of("labels", 300, seed=1), Passes(tmp_path, 5_000)).watched(levels.append).grow(np.arange(1))
     whole: list[Level] = []
-    bound(data_of("labels", 300, seed=1)).watched(whole.append).grow(np.arange(1))
+    binned(data_of("labels", 300, seed=1)).watched(whole.append).grow(np.arange(1))
     for depth in range(max(level.depth for level in whole) + 1):
         parts = [level for level in levels if level.depth == depth]
         assert sum(level.n_open for level in parts) == sum(level.n_open for level in whole if level.depth == depth)
@@ -170,7 +166,7 @@ def test_an_error_leaves_no_rows_on_disk(tmp_path: Path) -> None:
         if level.depth == 2:
             raise KeyboardInterrupt
 
-    stopped = bound(data_of("labels", 300, seed=1), Passes(tmp_path, 2_000)).watched(fail)
+    stopped = binned(data_of("labels", 300, seed=1), Passes(tmp_path, 2_000)).watched(fail)
     with pytest.raises(KeyboardInterrupt):
         stopped.grow(np.arange(1))
     assert not list(tmp_path.iterdir())
@@ -179,8 +175,8 @@ def test_an_error_leaves_no_rows_on_disk(tmp_path: Path) -> None:
 def test_far_targets_are_refused(tmp_path: Path) -> None:
     data = data_of("targets", 40, seed=0)
     far = replace(data, truth=np.where(np.arange(40)[:, None] == 3, 1e30, data.truth))
-    with pytest.raises(InputError, match="judged by FarVariance"):
-        bound(far, Passes(tmp_path, 1_000))
+    with pytest.raises(InputError, match="FarVariance"):
+        binned(far, Passes(tmp_path, 1_000))
 
 
 @pytest.mark.kernels

@@ -29,6 +29,7 @@ from distforest.sources.point_pairs import PairColumns
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 from tests import samples
+from tests.messages import naming
 from tests.reference import naive_trees_of_pairs as ref
 from tests.tries import tries
 
@@ -335,38 +336,38 @@ def test_constant_points_and_duplicates_make_trees_of_one_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "codes", "message"),
+    ("pairs", "codes", "named"),
     [
-        ([[0, 1], [1, 2]], [0, 0], "pairs of both kinds were expected, found only similar ones"),
-        ([[0, 1], [1, 2]], [1, 1], "found only dissimilar ones"),
-        (np.empty((0, 2)), [], "found none"),
-        ([[0, 1], [1, 2]], [0, 1, 0], "found 2 pairs and 3 classes of pairs; one for each"),
-        ([[0, 1], [1, 30]], [0, 1], r"numbers must be in 0\.\.29, found 30 in pair 1"),
-        ([[0, 1], [1, 1]], [0, 1], "found point 1 twice in pair 1"),
+        ([[0, 1], [1, 2]], [0, 0], ("only similar",)),
+        ([[0, 1], [1, 2]], [1, 1], ("only dissimilar",)),
+        (np.empty((0, 2)), [], ("none",)),
+        ([[0, 1], [1, 2]], [0, 1, 0], ("2 pairs", "3 classes")),
+        ([[0, 1], [1, 30]], [0, 1], ("0..29", "30 in pair 1")),
+        ([[0, 1], [1, 1]], [0, 1], ("point 1", "pair 1")),
     ],
 )
-def test_pairs_that_cannot_be_used_are_refused(pairs: Any, codes: list[int], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_pairs_that_cannot_be_used_are_refused(pairs: Any, codes: list[int], named: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match=naming(*named)):
         bound_to(linked(points()[0], pairs, codes))
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    ("params", "named"),
     [
-        ({"max_samples": 31}, r"max_samples=31 asks for more points than there are \(30\)"),
-        ({"max_samples": 61, "resample": "pairs"}, r"max_samples=61 asks for more pairs than there are \(60\)"),
-        ({"oob_score": True, "resample": "pairs"}, "oob_score goes with resample='points'"),
+        ({"max_samples": 31}, ("max_samples=31", "points", 30)),
+        ({"max_samples": 61, "resample": "pairs"}, ("max_samples=61", "pairs", 60)),
+        ({"oob_score": True, "resample": "pairs"}, ("oob_score", "resample='points'")),
     ],
 )
-def test_samples_that_there_are_not_are_refused(params: dict[str, Any], message: str) -> None:
+def test_samples_that_there_are_not_are_refused(params: dict[str, Any], named: tuple[Any, ...]) -> None:
     X, _ = points()
     labels = np.arange(30) % 3
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=naming(*named)):
         bound_to(data_of(X, labels), **params)
 
 
 def test_features_too_large_for_float32_sums_are_refused() -> None:
     X, labels = points()
     X[2, 1] = 3e38
-    with pytest.raises(InputError, match=r"features of points in pairs must be at most .* found 3e\+38; scale them"):
+    with pytest.raises(InputError, match=naming("features", "3e+38")):
         bound_to(data_of(X, labels))

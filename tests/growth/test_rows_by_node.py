@@ -16,7 +16,7 @@ from distforest.growth.grower import Growth, Level
 from distforest.growth.passes import Passes
 from distforest.growth.rows_by_node import RowsByNode, _put_in_order, gains_by_node, grow_by_node
 from distforest.sources.binned import BinnedSource
-from tests.growth.test_passes import FREE, KINDS, N_COLUMNS, bound, data_of, digest_of
+from tests.growth.test_passes import FREE, KINDS, N_COLUMNS, binned, binned_digest, data_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +70,7 @@ def test_trees_are_those_of_rows_that_lie_as_staged(
     data = data_of(kind, n_rows, seed, holes, weights)
     monkeypatch.setattr(rows_by_node, "LAID_LEVELS", every)
     monkeypatch.setattr(rows_by_node, "LEAST_BYTES", 0)
-    made = bound(data, max_bins=max_bins, min_samples_leaf=min_leaf, bootstrap=bootstrap)
+    made = binned(data, max_bins=max_bins, min_samples_leaf=min_leaf, bootstrap=bootstrap)
     assert gains_by_node(made.growth)
     trees = np.arange(3)
     by_node = made.grow(trees)
@@ -85,7 +85,7 @@ def test_trees_are_those_of_rows_that_lie_as_staged(
 @pytest.mark.kernels
 def test_rows_are_laid_again_in_place_and_levels_are_reported_as_ever(often: list[int]) -> None:
     levels: list[Level] = []
-    growth = replace(bound(data_of("labels", 500, 1)).growth, watch=levels.append)
+    growth = replace(binned(data_of("labels", 500, 1)).growth, watch=levels.append)
     in_bag = np.random.default_rng(0).integers(0, 3, (2, 500)).astype(np.int32)
     codes = growth.source.codes.copy()
     trees = np.array([4, 9])
@@ -123,13 +123,13 @@ def test_passes_that_lay_rows_often_grow_the_forest_of_memory(
     tmp_path: Path, often: list[int], kind: str, budget: int
 ) -> None:
     data = data_of(kind, 300, 5, 0.1)
-    expected = digest_of(data)
+    expected = binned_digest(data)
     assert often
-    assert digest_of(data, Passes(tmp_path, budget)) == expected
+    assert binned_digest(data, Passes(tmp_path, budget)) == expected
 
 
 def test_few_rows_wide_rows_and_other_data_stay_as_staged() -> None:
-    growth = bound(data_of("labels", 50, 0)).growth
+    growth = binned(data_of("labels", 50, 0)).growth
 
     def with_codes(n_rows: int, n_columns: int) -> Growth:
         assert isinstance(growth.source, BinnedSource)
@@ -139,4 +139,4 @@ def test_few_rows_wide_rows_and_other_data_stay_as_staged() -> None:
     assert gains_by_node(with_codes(1 << 21, N_COLUMNS))
     assert gains_by_node(with_codes(1 << 15, rows_by_node.MOST_LAID_COLUMNS))
     assert not gains_by_node(with_codes(1 << 15, rows_by_node.MOST_LAID_COLUMNS + 1))
-    assert not gains_by_node(bound(data_of("labels", 50, 0), max_bins=None).growth)
+    assert not gains_by_node(binned(data_of("labels", 50, 0), max_bins=None).growth)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -27,6 +28,7 @@ from distforest.growth.sample_weights import (
 from distforest.sources.truth import TruthKind
 from distforest.sources.weights import checked_weights
 from tests import samples
+from tests.messages import naming
 from tests.reference import naive
 
 FRACTIONS = st.one_of(st.just(0.0), st.floats(1e-9, 1e9), st.floats(1e-3, 10.0))
@@ -58,7 +60,7 @@ def test_fractional_weights_are_rounded(weights: list[float], n_draws: int, repl
 
     units = [unit for unit in (1024, 512, 256, 128, 64, 32, 16) if fits(unit)]
     if not units:
-        with pytest.raises(InputError, match="times the mean"):
+        with pytest.raises(InputError, match=naming("sample_weight:", "times the mean")):
             SampleWeights.of(np.array(weights), draws, bounds)
         return
     found = SampleWeights.of(np.array(weights), draws, bounds)
@@ -89,50 +91,47 @@ def test_trees_draw_as_if_absent_rows_were_not_there(weights: list[int], seed: i
 
 
 @pytest.mark.parametrize(
-    ("weights", "bounds", "message"),
+    ("weights", "bounds", "named"),
     [
-        ([2.0**31, 1.0], GENERAL, "largest weight may be 2,147,483,647, found 2,147,483,648; divide whole weights"),
-        ([2.0**30, 2.0**30], GENERAL, "largest sum of the weights of a tree may be 2,147,483,647, found 2,147,483,648"),
-        ([1e308] * 20, GENERAL, "largest weight may be 2,147,483,647, found 1e\\+308"),
-        ([2.0**15 + 1, 1.0], OF_DISTANCES, "largest weight may be 32,768, found 32,769"),
-        ([0.1] * 30_000 + [1e9], OF_DISTANCES, "for trees of 10 rows the largest weight may be 2048 times the mean"),
+        ([2.0**31, 1.0], GENERAL, ("largest weight", "2,147,483,647", "2,147,483,648")),
+        ([2.0**30, 2.0**30], GENERAL, ("sum", "2,147,483,647", "2,147,483,648")),
+        ([1e308] * 20, GENERAL, ("largest weight", "2,147,483,647", "1e+308")),
+        ([2.0**15 + 1, 1.0], OF_DISTANCES, ("32,768", "32,769")),
+        ([0.1] * 30_000 + [1e9], OF_DISTANCES, ("10 rows", 2048)),
     ],
 )
-def test_weights_that_are_too_large_are_refused(weights: list[float], bounds: Bounds, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_weights_that_are_too_large_are_refused(weights: list[float], bounds: Bounds, named: tuple[Any, ...]) -> None:
+    with pytest.raises(InputError, match=naming("sample_weight:", *named)):
         SampleWeights.of(np.array(weights), ALL, bounds)
 
 
 def test_a_tree_that_drew_too_much_weight_is_refused() -> None:
     weights = SampleWeights(np.array([2**30, 1], np.int32))
     assert weights.of_trees(np.array([[1, 3]], np.int32)).tolist() == [[2**30, 3]]
-    with pytest.raises(InputError, match="may add up to 2,147,483,647, found 2,147,483,648; divide them by their mean"):
+    with pytest.raises(InputError, match=naming("sample_weight:", "2,147,483,647", "2,147,483,648")):
         weights.of_trees(np.array([[1, 1], [2, 0]], np.int32))
     assert Sampling(2, 2, True, weights).heaviest == MOST_OF_TREE
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("weights", "named"),
     [
-        ([1.0, 2.0], r"sample_weight: shape \(3,\), a weight for each row, was expected, found \(2,\)"),
-        ([[1.0], [1.0], [1.0]], r"found \(3, 1\): inconsistent numbers of samples"),
-        (2.0, r"found \(\)"),
-        ([1.0, -2.0, 0.0], "numbers that are not negative were expected, found -2.0 in row 1"),
-        ([1.0, 1.0, np.nan], "numbers that are finite were expected, found nan in row 2"),
-        ([np.inf, 1.0, 1.0], "numbers that are finite were expected, found inf in row 0"),
-        ([0.0, 0.0, 0.0], "a positive weight was expected, found only weights of zero"),
-        (["a", "b", "c"], "sample_weight must be numbers: could not convert"),
-        (
-            np.ones(3, "timedelta64[D]"),
-            r"sample_weight must be numbers, found timedelta64\[D\]; give how much each row",
-        ),
-        (np.ones(3, "datetime64[s]"), r"sample_weight must be numbers, found datetime64\[s\]; give how much each row"),
-        (np.ones(3, complex), "sample_weight must be numbers, found complex128; give how much each row counts"),
-        ([None, 1.0, 1.0], "finite were expected, found nan in row 0"),
+        ([1.0, 2.0], ("(3,)", "(2,)")),
+        ([[1.0], [1.0], [1.0]], ("(3,)", "(3, 1)")),
+        (2.0, ("(3,)", "()")),
+        ([1.0, -2.0, 0.0], ("-2.0 in row 1",)),
+        ([1.0, 1.0, np.nan], ("nan in row 2",)),
+        ([np.inf, 1.0, 1.0], ("inf in row 0",)),
+        ([0.0, 0.0, 0.0], ("zero",)),
+        (["a", "b", "c"], ("'a'",)),
+        (np.ones(3, "timedelta64[D]"), ("timedelta64[D]",)),
+        (np.ones(3, "datetime64[s]"), ("datetime64[s]",)),
+        (np.ones(3, complex), ("complex128",)),
+        ([None, 1.0, 1.0], ("nan in row 0",)),
     ],
 )
-def test_bad_weights_are_refused(weights: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_bad_weights_are_refused(weights: Any, named: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match=naming("sample_weight", *named)):
         checked_weights(weights, 3)
 
 
@@ -151,7 +150,7 @@ def test_limits_count_rows() -> None:
 @pytest.mark.filterwarnings("error")
 def test_weights_near_the_smallest_number_are_told_alone() -> None:
     weights = np.array([1.0, 1.5, 5e-324])
-    assert "most of all 4.941e-324 in row 2" in SampleWeights.of(weights, Draws(3, replace=False)).told(weights)
+    assert "4.941e-324 in row 2" in SampleWeights.of(weights, Draws(3, replace=False)).told(weights)
 
 
 def test_what_is_rounded_is_told() -> None:
@@ -160,9 +159,7 @@ def test_what_is_rounded_is_told() -> None:
     coarse = SampleWeights.of(weights, Draws(200_000, True))
     assert coarse.unit == 1024
     rough = SampleWeights.of(weights, ALL, Bounds(1 << 20, 1 << 20, COARSEST))
-    told = rough.told(weights)
-    assert "rounded to multiples of 1/16 of their mean" in told
-    assert "changes 50 of 150 weights by more than one per cent, most of all 0.1 in row 0" in told
+    assert re.match(naming("1/16", "50 of 150", "0.1 in row 0"), rough.told(weights))
 
 
 def params_of(method: str, **more: Any) -> dict[str, Any]:
@@ -177,17 +174,17 @@ def test_class_weights_leave_room_for_weights() -> None:
     plain = weights_of_rows(params_of("simforest"), TruthKind.LABELS, codes, ["a", "b"], weights)
     assert (plain.unit, found.unit) == (1024, 16)
     params = params_of("simforest", class_weight={"a": 1.0, "b": 16000.0})
-    with pytest.raises(InputError, match="the largest weight may be"):
+    with pytest.raises(InputError, match=naming("sample_weight:", "100 rows")):
         weights_of_rows(params, TruthKind.LABELS, codes, ["a", "b"], 10.0 * weights**6)
 
 
 def test_all_objects_must_vote_if_the_nearest_does() -> None:
     params = params_of("simforest", voting="nearest")
-    with pytest.raises(InputError, match="leave out those with a weight of 0"):
+    with pytest.raises(InputError, match="voting='nearest'"):
         weights_of_rows(params, TruthKind.LABELS, np.array([0, 1], np.int32), ["a", "b"], np.array([0.0, 1.0]))
 
 
 def test_a_method_without_weights_refuses_them() -> None:
     data = replace(samples.data_of("urerf"), sample_weights=SampleWeights(np.ones(samples.N_ROWS, np.int32)))
-    with pytest.raises(InputError, match="isolation knows no weights of rows, found sample_weight"):
+    with pytest.raises(InputError, match=naming("isolation", "sample_weight")):
         problem(replace(METHODS["isolation"], weighs_rows=False), data, params_of("isolation"), 0)

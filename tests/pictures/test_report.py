@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from distforest import (
     RFD,
@@ -25,13 +24,14 @@ from distforest import (
     load,
     pairwise,
 )
-from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.forest.taught_truth import tells_what_was_taught
 from distforest.pictures.report import report_page
 from distforest.service.registry import Registry
 from distforest.sources.arrays import write_array
+from tests.messages import naming
+from tests.service.command_line import run
 from tests.service.fake_service import JOB, SUCCEEDED
 
 OFFLINE = Path(__file__).parents[2] / ".ci" / "offline.py"
@@ -66,11 +66,6 @@ def home(tmp_path_factory):
     write_array(f"{folder}/in.zarr", "y", y.shape, y.dtype, [y])
     write_array(f"{folder}/in.zarr", "X", X.shape, X.dtype, [X])
     return folder
-
-
-def run(*parts):
-    done = CliRunner().invoke(cli.main, [str(part) for part in parts])
-    return done.exit_code, done.stdout, done.stderr
 
 
 def headings(page):
@@ -163,7 +158,7 @@ def test_costs_of_similarities_are_told(home):
     page, forest = report_page(f"{home}/asked.zarr")
     paid = forest.provenance["similarity"]["evaluations"]
     assert f"<dd>{paid:,} pairs paid for</dd>" in page
-    assert "rows out of bag were not routed" in page.lower()
+    assert "not routed" in page
     assert "similarity=Lazy(...)" in page
 
 
@@ -201,9 +196,9 @@ def test_a_report_on_a_job_tells_of_its_run(home, tmp_path):
     assert "keeps neither" not in page
     assert f"wines {tmp_path}/a.html --job-root {tmp_path}/jobs" in page
     code, _, err = run("report", "young", tmp_path / "b.html", *asked)
-    assert (code, "has no forest yet; `distforest wait young` waits for it" in err) == (6, True)
+    assert (code, "`distforest wait young`" in err) == (6, True)
     code, _, err = run("report", "asking", tmp_path / "b.html", *asked)
-    assert (code, "asking is a scoring job, which makes no forest" in err) == (2, True)
+    assert (code, "asking is a scoring job" in err) == (2, True)
     assert run("report", "nobody", tmp_path / "b.html", *asked)[0] == 4
     assert not (tmp_path / "b.html").exists()
 
@@ -211,26 +206,23 @@ def test_a_report_on_a_job_tells_of_its_run(home, tmp_path):
 def test_what_is_refused(home, tmp_path):
     forest = home / "smerf.zarr"
     code, _, err = run("report", forest, tmp_path / "a.pdf")
-    assert (code, "a name that ends in .html was expected" in err) == (2, True)
+    assert (code, ".html" in err) == (2, True)
     (tmp_path / "a.html").write_text("mine")
     code, _, err = run("report", forest, tmp_path / "a.html")
-    assert (code, "is there already; choose another output, or allow it (--overwrite)" in err) == (2, True)
+    assert (code, "--overwrite" in err) == (2, True)
     assert (tmp_path / "a.html").read_text() == "mine"
     assert run("report", forest, tmp_path / "a.html", "--overwrite")[0] == 0
     assert (tmp_path / "a.html").read_text() != "mine"
     assert run("report", tmp_path / "none.zarr", tmp_path / "b.html")[0] == 7
     code, _, err = run("report", "mistyped", tmp_path / "b.html")
-    assert (code, "mistyped is no address of a forest, so it is read as the ID of a job: no scheduler" in err) == (
-        2,
-        True,
-    )
+    assert (code, "mistyped" in err, "scheduler" in err) == (2, True, True)
     code, _, err = run("report", home / "targets.zarr", tmp_path / "b.html", "--truth", home / "in.zarr/X")
     assert code == 2
     assert not (tmp_path / "b.html").exists()
-    with pytest.raises(InputError, match="truth: one for each of 40 training rows was expected, found 2"):
+    with pytest.raises(InputError, match=naming("truth:", "40 training rows", 2)):
         report_page(str(forest), truth=[0, 1])
     other = np.random.default_rng(0).permutation(np.repeat([0, 1], 20))
-    with pytest.raises(InputError, match="truth: what the forest was taught was expected, as in the fit, found"):
+    with pytest.raises(InputError, match=naming("truth:", "taught")):
         report_page(str(forest), truth=other)
 
 
@@ -245,7 +237,7 @@ def test_two_labels_or_targets_of_a_simforest_that_changed_places_are_told(metho
     assert len(report_page(address, truth=y)[0]) > 1000
     place = int(np.argmax(y != y[0]))
     y[[0, place]] = y[[place, 0]]
-    with pytest.raises(InputError, match="truth: what the forest was taught was expected, as in the fit, found"):
+    with pytest.raises(InputError, match=naming("truth:", "taught")):
         report_page(address, truth=y)
 
 
@@ -269,14 +261,10 @@ def test_a_truth_that_tells_nothing_of_the_rows_is_refused_in_words(home, tmp_pa
     """A forest that was taught nothing, or pairs, is judged by labels; features were called a matrix not square."""
     asked = "report", home / f"{name}.zarr", tmp_path / "b.html", "--truth"
     code, _, err = run(*asked, home / "in.zarr/X")
-    expected = "truth: labels of 40 training (rows|points) were expected, "
     assert code == 2
-    assert re.search(expected + r"found an array of shape \(40, 3\); give the array of labels, such as the y", err)
-    for given, found in (
-        (np.arange(40) / 7, "another label in each row, as of numbers"),
-        ([3] * 40, "one label for a"),
-    ):
-        with pytest.raises(InputError, match=f"{expected}some equal and some not, found {found}"):
+    assert re.match(naming("truth: ", "40 training", "(40, 3)"), err)
+    for given, found in ((np.arange(40) / 7, "each row"), ([3] * 40, "one label")):
+        with pytest.raises(InputError, match=naming("truth: ", "40 training", found)):
             report_page(f"{home}/{name}.zarr", truth=given)
 
 

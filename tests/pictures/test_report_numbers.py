@@ -18,18 +18,19 @@ from distforest.pictures.out_of_bag import error_curve, out_of_bag_roc
 from distforest.pictures.svg_charts import line_chart, matrix_as_png
 from distforest.pictures.tree_shapes import TreeShapes
 from distforest.sources.truth import Truth, TruthKind
+from tests.messages import naming
 
 
 @pytest.fixture(scope="module")
-def wines():
+def few_wines():
     X, y = load_wine(return_X_y=True)
     return X[::4], y[::4]
 
 
 @pytest.fixture(scope="module")
-def taught(wines):
+def taught(few_wines):
     """Forests of each kind, with what is known of their rows."""
-    X, y = wines
+    X, y = few_wines
     labels, far = Truth.of(y, TruthKind.LABELS), np.abs(X[:, 0, None] - X[:, 0])
     near = -np.linalg.norm(X[:, None] - X, axis=2)
     return {
@@ -142,21 +143,21 @@ def test_of_many_pairs_some_are_judged_the_same_ones_every_time(taught, monkeypa
     assert int(curve.judged.split()[0]) <= 50
 
 
-def test_a_truth_that_does_not_go_with_the_forest_is_refused(taught, wines):
-    X, y = wines
+def test_a_truth_that_does_not_go_with_the_forest_is_refused(taught, few_wines):
+    X, y = few_wines
     labels, targets = taught["labels"][1], taught["targets"][1]
-    for name, truth, message in (
-        ("labels", targets, "truth: labels were expected, which the forest was taught, found targets"),
-        ("votes", targets, "truth: labels were expected for a forest that was taught links, found targets"),
-        ("labels", Truth.of(y[:9], TruthKind.LABELS), "truth: one for each of 45 training rows was expected, found 9"),
-        ("labels", Truth.of(y + 1, TruthKind.LABELS), r"truth: the classes \[0, 1, 2\] were expected, found \[1, 2, 3"),
+    for name, truth, *named in (
+        ("labels", targets, "truth:", "labels", "taught", "targets"),
+        ("votes", targets, "truth:", "labels", "links", "targets"),
+        ("labels", Truth.of(y[:9], TruthKind.LABELS), "truth:", "45 training rows", 9),
+        ("labels", Truth.of(y + 1, TruthKind.LABELS), "truth:", "[0, 1, 2]", "[1, 2, 3"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=naming(*named)):
             error_curve(taught[name][0].forest_, truth)
-    with pytest.raises(InputError, match="truth: labels were expected for the ROC curve of pairs, found targets"):
+    with pytest.raises(InputError, match=naming("truth:", "labels", "ROC", "targets")):
         out_of_bag_roc(taught["targets"][0].forest_, targets)
     whole = SMERF(2, bootstrap=False, random_state=0).fit(X, y)
-    with pytest.raises(InputError, match="every tree drew all rows, so none is out of bag"):
+    with pytest.raises(InputError, match="out of bag"):
         error_curve(whole.forest_, labels)
 
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import dask
 import psutil
+from distributed import Security
 from sklearn.datasets import load_iris
 
 from distforest.errors import JobError, UnreachableError
@@ -341,6 +343,21 @@ def undisturbed(cluster: Cluster) -> Iterator[None]:
 
 
 # --- what is asked of it ----------------------------------------------------------------------------------------------
+
+
+def security(certificates: Path) -> Security:
+    """What Dask makes of a folder of certificates."""
+    told = dask.config.collect([str(certificates)], env={})["distributed"]
+    with dask.config.set(distributed=dask.config.merge(dask.config.get("distributed"), told)):
+        return Security()
+
+
+N_TREES, VICTIM = 24, 13
+BATCH = set(range(12, 16))
+"""The trees of the task with the victim."""
+
+ONCE = dict.fromkeys(range(N_TREES), 1)
+ALWAYS = 1000
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from distributed import Security
 from distforest.errors import AwayError, ConflictError, InputError, JobError, NotFoundError, SpecError, UnreachableError
 from distforest.service import calls
 from distforest.service.calls import LostAnswerError, Service, new_id
+from tests.messages import naming
 from tests.service.fake_service import ABOUT, JOB, FakeService, refusal
 
 ID = JOB["id"]
@@ -98,7 +99,7 @@ def test_a_refused_spec_has_all_its_faults():
 def test_an_error_in_the_service_is_told_and_not_unpickled():
     with (
         FakeService({"status": ValueError("what was not foreseen")}) as fake,
-        pytest.raises(JobError, match=r"failed; its log says more: .*what was not foreseen"),
+        pytest.raises(JobError, match="what was not foreseen"),
     ):
         Service(fake.address).job(ID)
 
@@ -128,19 +129,19 @@ def test_a_job_is_sent_with_an_id():
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def hurried(monkeypatch):
     monkeypatch.setattr(calls, "AGAIN_SECONDS", 0.01)
 
 
-def test_a_job_whose_answer_is_lost_is_sent_again_under_the_same_id(quick):
+def test_a_job_whose_answer_is_lost_is_sent_again_under_the_same_id(hurried):
     with FakeService({"submit": [None, None, {"job": JOB, "created": False}]}) as fake:
         assert Service(fake.address).submit(SPEC) == {"job": JOB, "created": False}
     assert len(fake.asked) == 3
     assert len({asked["id"] for _, asked in fake.asked}) == 1
 
 
-def test_it_is_not_sent_for_ever(quick):
-    with FakeService({"submit": None}) as fake, pytest.raises(LostAnswerError, match="before its answer"):
+def test_it_is_not_sent_for_ever(hurried):
+    with FakeService({"submit": None}) as fake, pytest.raises(LostAnswerError, match="lost"):
         Service(fake.address).submit(SPEC)
     assert len(fake.asked) == 3
 
@@ -163,12 +164,12 @@ STARTING = refusal("AwayError", "the service is starting; try again in a moment"
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_service_that_starts_is_waited_for_by_what_changes_something(name, quick):
+def test_a_service_that_starts_is_waited_for_by_what_changes_something(name, hurried):
     done = {"id": ID} if name == "remove" else {"job": JOB, "created": True}
     with FakeService({name: [STARTING, STARTING, done], "list": [STARTING, {"jobs": []}]}) as fake:
         assert CHANGES[name](Service(fake.address)) == (ID if name == "remove" else JOB)
         assert [asked for asked, _ in fake.asked] == [name] * 3
-        with pytest.raises(AwayError, match="the service is starting; try again in a moment"):
+        with pytest.raises(AwayError, match="starting"):
             Service(fake.address).listed()
 
 
@@ -176,14 +177,14 @@ def test_a_service_that_does_not_come_is_given_up(monkeypatch):
     """Each call takes 25 seconds by this clock."""
     clock = Mock(wraps=time, sleep=Mock(), monotonic=Mock(side_effect=itertools.count(0, 25)))
     monkeypatch.setattr(calls, "time", clock)
-    with FakeService({"submit": STARTING}) as fake, pytest.raises(AwayError, match="the service is starting"):
+    with FakeService({"submit": STARTING}) as fake, pytest.raises(AwayError, match="starting"):
         Service(fake.address).submit(SPEC)
     assert len(fake.asked) == math.ceil(calls.CALL_PATIENCE[AwayError] / 25)
-    with FakeService({}) as fake, pytest.raises(UnreachableError, match="runs no job service"):
+    with FakeService({}) as fake, pytest.raises(UnreachableError, match="--preload"):
         Service(fake.address).submit(SPEC)
 
 
-def test_a_job_is_handed_in_over_a_restart(quick):
+def test_a_job_is_handed_in_over_a_restart(hurried):
     """The scheduler that closes breaks connections off; then nobody listens; then the next one is there."""
     held = []
     with socket.socket() as closing:
@@ -228,19 +229,19 @@ def deaf():
 
 def test_a_scheduler_without_the_service():
     with FakeService({}) as fake:
-        assert "runs no job service; start it with --preload distforest.service" in why(Service(fake.address))
+        assert "--preload distforest.service" in why(Service(fake.address))
 
 
 def test_nobody_listens():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-        assert f"no Dask scheduler answers at {address}: " in why(Service(address, patience=0.5))
+        assert f" {address}: " in why(Service(address, patience=0.5))
 
 
 def test_a_listener_that_says_nothing_is_given_up(deaf):
     start = time.monotonic()
-    assert "nothing came within 0.3 s; is it running" in why(Service(f"tcp://127.0.0.1:{deaf}", patience=0.3))
+    assert "0.3 s" in why(Service(f"tcp://127.0.0.1:{deaf}", patience=0.3))
     assert time.monotonic() - start < 20  # of no hang, not of speed
 
 
@@ -252,19 +253,19 @@ def test_no_patience_is_longer_than_that_of_all_calls(deaf, monkeypatch):
 def test_a_scheduler_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(calls, "ANSWER_SECONDS", 0.2)
     with FakeService({"health": ...}) as fake:
-        assert "was reached, and has not answered within 0.2 s" in why(Service(fake.address))
+        assert "0.2 s" in why(Service(fake.address))
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "named"),
     [
-        ("bad://x", "no Dask scheduler can be at bad://x: unknown address scheme 'bad'"),
-        ("tcp://127.0.0.1", "missing port number"),
-        ("127.0.0.1:port", "no Dask scheduler can be at 127.0.0.1:port"),
+        ("bad://x", "bad://x: "),
+        ("tcp://127.0.0.1", "tcp://127.0.0.1: "),
+        ("127.0.0.1:port", "127.0.0.1:port"),
     ],
 )
-def test_an_address_that_can_be_none(address, told):
-    assert told in why(Service(address))
+def test_an_address_that_can_be_none(address, named):
+    assert named in why(Service(address))
 
 
 # --- TLS --------------------------------------------------------------------------------------------------
@@ -285,44 +286,41 @@ def locked(ours):
 
 
 def test_no_certificate(locked):
-    told = why(Service(locked.address))
-    assert "requires TLS, and no certificate was given: give --tls-ca-file, --tls-cert and --tls-key" in told
+    assert re.match(naming("TLS", "--tls-ca-file", "--tls-cert", "--tls-key"), why(Service(locked.address)))
 
 
 def test_the_scheduler_is_of_another_authority(locked, theirs):
-    assert "is not signed by your CA; give the CA file of its cluster" in why(Service(locked.address, theirs))
+    assert "CA file" in why(Service(locked.address, theirs))
 
 
 def test_the_client_is_of_another_authority(locked, ours, theirs):
     files = {"tls_client_cert": theirs.tls_client_cert, "tls_client_key": theirs.tls_client_key}
     crossed = Security(require_encryption=True, tls_ca_file=ours.tls_ca_file, **files)
-    assert "does not take your certificate" in why(Service(locked.address, crossed))
+    assert "your certificate" in why(Service(locked.address, crossed))
 
 
 def test_a_plain_call_to_tls(locked):
-    told = why(Service(locked.address.replace("tls://", "tcp://")))
-    assert "is not a scheduler, or requires TLS; is the address tls://...?" in told
+    assert "tls://...?" in why(Service(locked.address.replace("tls://", "tcp://")))
 
 
 def test_a_call_by_tls_to_a_plain_scheduler(ours):
     with FakeService({"health": {"service": ABOUT}}) as fake:
-        told = why(Service(fake.address.replace("tcp://", "tls://"), ours))
-        assert "does not speak TLS; is the address tcp://...?" in told
-        assert "its address is without TLS, and TLS is demanded" in why(Service(fake.address, ours))
+        assert "tcp://...?" in why(Service(fake.address.replace("tcp://", "tls://"), ours))
+        assert "TLS" in why(Service(fake.address, ours))
     assert fake.asked == []
 
 
 def test_files_of_tls_that_are_not_there(tmp_path):
     files = {"tls_ca_file": f"{tmp_path}/ca.pem", "tls_client_cert": f"{tmp_path}/cert.pem"}
     told = why(Service("tls://127.0.0.1:1", Security(require_encryption=True, **files)))
-    assert f"there is no TLS file ca-file {tmp_path}/ca.pem, cert {tmp_path}/cert.pem" in told
+    assert f"ca-file {tmp_path}/ca.pem, cert {tmp_path}/cert.pem" in told
 
 
 def test_files_of_tls_that_are_none(tmp_path):
     path = tmp_path / "ca.pem"
     path.write_text("nothing of the kind")
     files = {"tls_ca_file": str(path), "tls_client_cert": str(path)}
-    assert "the files of TLS cannot be used" in why(Service("tls://127.0.0.1:1", Security(**files)))
+    assert "files of TLS" in why(Service("tls://127.0.0.1:1", Security(**files)))
 
 
 # --- within a loop that runs ------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,8 +38,9 @@ from distforest.service.doctor import (
 )
 from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
+from tests.messages import naming
 from tests.service.command_line import NOBODY, quick, run, run_json  # noqa: F401  (a fixture of all tests here)
-from tests.service.object_store import NEEDS_S3, ObjectStore, reached_store
+from tests.service.object_store import NEEDS_S3, ObjectStore
 from tests.service.processes import Cluster, free_port, running, until
 
 ROOM = 100 * LEAST_FREE
@@ -76,45 +76,48 @@ def test_a_cluster_that_is_well_needs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "named"),
     [
-        (findings(service_fault="it is starting"), "the job service does not work: it is starting"),
-        (findings(patient(ROLE_WORKER, "x", checkup=None, fault="it is gone")), "worker x: it is gone; is one version"),
-        (Findings((patient(ROLE_HERE), patient(ROLE_SCHEDULER, "s"))), "the scheduler has no workers"),
+        (findings(service_fault="it is starting"), ("job service", "it is starting")),
+        (
+            findings(patient(ROLE_WORKER, "x", checkup=None, fault="it is gone")),
+            ("worker x: ", "it is gone", "version"),
+        ),
+        (Findings((patient(ROLE_HERE), patient(ROLE_SCHEDULER, "s"))), ("scheduler", "workers")),
         (
             findings(with_checkup(ROLE_WORKER, "x", versions={**VERSIONS, "numpy": "2.1.0"})),
-            "numpy differs: 2.2.0 on scheduler s and 1 more, 2.1.0 on worker x; install one version everywhere",
+            ("numpy", "2.2.0 on scheduler s and 1 more", "2.1.0 on worker x"),
         ),
         (
             findings(with_checkup(ROLE_WORKER, "x", kernels=Kernels(None, False, 0))),
-            "worker x: compiled kernels are not kept, as DISTFOREST_KERNELS=off says, so each process compiles anew",
+            ("worker x: ", "DISTFOREST_KERNELS=off"),
         ),
-        (findings(with_checkup(ROLE_WORKER, "x", kernels=Kernels("/c", False, 3))), "/c is not writable"),
+        (findings(with_checkup(ROLE_WORKER, "x", kernels=Kernels("/c", False, 3))), ("worker x: ", "/c ")),
         (
             findings(with_checkup(ROLE_WORKER, "x", scratch=Disk("/s", "it is not writable"))),
-            "worker x: it is not writable",
+            ("worker x: ", "it is not writable"),
         ),
         (
             findings(with_checkup(ROLE_WORKER, "x", scratch=Disk("/s", None, 5 << 20, 1))),
-            "worker x: only 5.0 MiB are free, 1.0 GiB were expected, in the scratch folder /s",
+            ("worker x: ", "5.0 MiB", "1.0 GiB", "/s"),
         ),
-        (findings(root=RootCheckup(Disk("/jobs", "denied"), False, None)), "job root /jobs: denied"),
-        (findings(root=ROOT._replace(compares=False)), "two services may take the root at the same moment"),
-        (findings(root=ROOT._replace(disk=ROOT.disk._replace(free=0))), "only 0 B are free"),
-        (findings(patient(ROLE_WORKER, "x", blind="denied")), "worker x: it does not see the job root /jobs: denied"),
+        (findings(root=RootCheckup(Disk("/jobs", "denied"), False, None)), ("job root /jobs: ", "denied")),
+        (findings(root=ROOT._replace(compares=False)), ("/jobs", "two services")),
+        (findings(root=ROOT._replace(disk=ROOT.disk._replace(free=0))), ("/jobs", "0 B")),
+        (findings(patient(ROLE_WORKER, "x", blind="denied")), ("worker x: ", "job root /jobs: ", "denied")),
         (
             findings(patient(ROLE_WORKER, "x", clock=ClockDifference(60.0, 0.1))),
-            "is 60.0 s ahead of the one of this machine",
+            ("60.0 s ahead", "this machine"),
         ),
         (
             findings(patient(ROLE_WORKER, "x", clock=ClockDifference(-60.0, 0.1))),
-            "is 60.0 s behind the one of this machine",
+            ("60.0 s behind", "this machine"),
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_cure(found: Findings, told: str) -> None:
+def test_what_is_wrong_is_told_with_its_cure(found: Findings, named: tuple[str, ...]) -> None:
     [sentence] = to_mend(found)
-    assert told in sentence
+    assert re.match(naming(*named), sentence)
 
 
 def test_what_does_no_harm_is_not_wrong() -> None:
@@ -133,13 +136,13 @@ def test_what_is_worth_knowing() -> None:
     found = replace(findings(), patients=(here, *findings().patients[1:]))
     assert to_mend(found) == []
     [sentence] = remarks(found)
-    assert sentence.startswith("numpy differs here: 2.1.0 on this machine, 2.2.0 on scheduler s and 1 more; `submit`")
+    assert re.match(naming("numpy", "2.1.0 on this machine", "2.2.0 on scheduler s and 1 more", "`submit`"), sentence)
     busy = findings(patient(ROLE_WORKER, "x", threads=7))
-    assert remarks(busy) == ["host-a: its workers have 9 threads on 8 cores"]
+    [sentence] = remarks(busy)
+    assert re.match(naming("host-a: ", "9 threads", "8 cores"), sentence)
     shared = findings(root=ROOT._replace(disk=ROOT.disk._replace(device=1)))
-    assert remarks(shared) == [
-        "scratch folder and job root are in one file system on host-a, and take each other's room"
-    ]
+    [sentence] = remarks(shared)
+    assert re.match(naming("scratch folder", "job root", "host-a"), sentence)
 
 
 # --- examining ----------------------------------------------------------------------------------------------------
@@ -154,7 +157,7 @@ def test_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.kernels.folder == str(kernel_folder())
     (tmp_path / "file").touch()
     monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "file"))
-    assert "a folder for staged files was expected" in str(examined().scratch.fault)
+    assert "DISTFOREST_SCRATCH" in str(examined().scratch.fault)
 
 
 def test_a_scratch_folder_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +174,7 @@ def test_a_job_root_is_written_to_and_left_as_it_was(tmp_path: Path) -> None:
     assert found.compares
     assert found.probe is not None
     assert sees_probe(str(tmp_path), found.probe) is None
-    assert sees_probe(str(tmp_path / "elsewhere"), found.probe) == "it is not the same folder there"
+    assert "folder" in str(sees_probe(str(tmp_path / "elsewhere"), found.probe))
     assert "bad://" in str(sees_probe("bad://root", found.probe))
     forget_probe(str(tmp_path), found.probe)
     assert list(tmp_path.iterdir()) == []
@@ -179,8 +182,8 @@ def test_a_job_root_is_written_to_and_left_as_it_was(tmp_path: Path) -> None:
 
 def test_a_job_root_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "nothing is there, and a folder was expected" in str(probed_root(f"{tmp_path}/none").disk.fault)
-    assert "a file is there" in str(probed_root(f"{tmp_path}/file").disk.fault)
+    assert "nothing" in str(probed_root(f"{tmp_path}/none").disk.fault)
+    assert "a file" in str(probed_root(f"{tmp_path}/file").disk.fault)
     assert "bad://" in str(probed_root("bad://root").disk.fault)
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
@@ -190,12 +193,6 @@ def test_a_store_that_does_not_compare() -> None:
     assert (found.disk, found.compares) == (Disk("memory://doctor/root"), False)
     assert found.probe is not None
     forget_probe("memory://doctor/root", found.probe)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with reached_store(tmp_path_factory.mktemp("store")) as store:
-        yield store
 
 
 @NEEDS_S3[0]
@@ -263,14 +260,15 @@ def test_a_real_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
                 process.resume()
         assert code == 1
         [sentence] = answer["mend"]
-        assert re.match(r"worker tcp://\S+: it has not answered within 3 s", sentence)
+        assert re.match(r"worker tcp://\S+: .* 3 s", sentence)
 
         cluster.workers[0].end()
         cluster.workers[1].end()
         until(lambda: cluster.health().get("workers") == 0)
         code, answer = run_json("doctor", "--scheduler", cluster.address)
         assert (code, answer["healthy"]) == (1, False)
-        assert answer["mend"] == ["the scheduler has no workers: start some with `dask worker ADDRESS`"]
+        [sentence] = answer["mend"]
+        assert "`dask worker ADDRESS`" in sentence
 
 
 @pytest.mark.cluster

@@ -5,6 +5,7 @@ import pytest
 from distforest.errors import UnreachableError, WaitTimeoutError
 from distforest.service import following
 from distforest.service.following import follow, follow_events, progress_of
+from tests.messages import naming
 
 NOTHING, FAULTY = "nobody answers", "the store does not"
 
@@ -35,7 +36,7 @@ class Told:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
+def at_once(monkeypatch):
     monkeypatch.setattr(following, "POLL_SECONDS", 0.001)
 
 
@@ -73,7 +74,7 @@ def test_silence_has_an_end(monkeypatch):
 
 @pytest.mark.parametrize(("states", "last"), [(("RUNNING",), "RUNNING"), (("QUEUED", NOTHING), "QUEUED")])
 def test_time_is_over(states, last):
-    with pytest.raises(WaitTimeoutError, match=f"x is {last} after 0.05 s") as raised:
+    with pytest.raises(WaitTimeoutError, match=naming("x ", last, "0.05 s")) as raised:
         seen(*states, seconds=0.05)
     assert raised.value.job == {"id": "x", "state": last}
 

@@ -10,19 +10,13 @@ from urllib.parse import quote
 import pytest
 
 from tests.service.browser import MISSING, Browser, browsing
-from tests.service.page_server import PlayedService, Served, job_of, result_of, serving
+from tests.service.page_server import PlayedService, Served, job_of, result_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 HOSTILE = "<img src=x onerror=\"document.title='run'\">"
 LONG = "a-name-of-64-letters-without-any-place-at-which-it-could-be-cut0"
 STATE, FAR, NOTICE = ".lead .badge", ".far p", "#notice"
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from pathlib import Path
 
 import fsspec.core
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError, SpecError
 from distforest.service.policy import Policy
+from tests.messages import naming
 
 
 def faults_of(policy: Policy, *addresses: str) -> tuple[str, ...]:
@@ -68,9 +70,7 @@ def test_a_prefix_is_whole_parts_of_a_path(root: Path) -> None:
     strangers = (f"{root}/database/x.zarr", f"{root}/dat", str(root), "s3://forests/oursandmore", "s3://forest/ours/x")
     found = faults_of(policy, *strangers)
     assert len(found) == len(strangers)
-    assert found[0] == (
-        f"output: '{root}/database/x.zarr' is outside what this service allows: '{root}/data', 's3://forests/ours'"
-    )
+    assert re.match(naming("output: ", f"'{root}/database/x.zarr'", f"'{root}/data', 's3://forests/ours'"), found[0])
 
 
 def test_the_same_path_in_another_store_is_outside() -> None:
@@ -86,7 +86,7 @@ def test_a_link_out_of_the_prefixes_is_refused(root: Path, link: str) -> None:
     expected = {"loop": 0, "in/../out": 1}.get(link, 1)  # a link to itself leads nowhere, not out
     assert len(found) == expected
     if link == "out":
-        assert f"which leads to '{root}/secret/x.zarr', is outside what this service allows: '{allowed}'" in found[0]
+        assert re.match(naming(f"'{root}/secret/x.zarr'", f"'{allowed}'"), found[0])
 
 
 def test_a_link_that_comes_after_the_submission_is_seen_at_the_start(root: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_link_inside_a_group_is_refused_where_there_are_prefixes(inside: str, 
     with pytest.raises(SpecError) as caught:
         policy.check(asked, {}, None)
     (fault,) = caught.value.faults
-    assert f"holds the link '{inside}', which this service does not follow" in fault
+    assert re.match(naming("input.features: ", f"link '{inside}'"), fault)
     Policy().check(asked, {}, None)
 
 
@@ -116,53 +116,53 @@ def test_what_is_reserved_is_refused_within_the_prefixes_too(root: Path) -> None
     inside = (f"{root}/data/a", f"{root}/data/a/x.zarr", f"{root}/data/in/x.zarr", "s3a://forests/jobs/1/work/x.zarr")
     found = faults_of(policy, *inside)
     assert len(found) == len(inside)
-    assert all("lies where this service keeps its jobs" in fault for fault in found)
+    assert all("keeps its jobs" in fault for fault in found)
     assert faults_of(policy, f"{root}/data/ab/x.zarr", "s3://forests/jobs2/x.zarr") == ()
     assert len(faults_of(Policy(reserved=("s3://forests/jobs",)), "s3://forests/jobs/x.zarr")) == 1
 
 
 REFUSED = {
-    "data.zarr/X": "is relative",
-    "": "is relative",
-    "~/x.zarr": "is relative",
-    "file://data/x.zarr": "is relative",
-    "file:/data/x.zarr": "is relative",
-    "/data/../etc": "has a part '.' or '..'",
-    "/data/./x": "has a part '.' or '..'",
-    "/data/%2e%2e/etc": "has a part '.' or '..'",
-    "/data/%252E%252e/etc": "has a part '.' or '..'",
-    "/data/a%2f..%2fb": "has a part '.' or '..'",
-    "/data/a\\..\\etc": "has a part '.' or '..'",
-    "s3://forests/../theirs": "has a part '.' or '..'",
-    "s3://../x": "has a part '.' or '..'",
+    "data.zarr/X": "relative",
+    "": "relative",
+    "~/x.zarr": "relative",
+    "file://data/x.zarr": "relative",
+    "file:/data/x.zarr": "relative",
+    "/data/../etc": "'..'",
+    "/data/./x": "'..'",
+    "/data/%2e%2e/etc": "'..'",
+    "/data/%252E%252e/etc": "'..'",
+    "/data/a%2f..%2fb": "'..'",
+    "/data/a\\..\\etc": "'..'",
+    "s3://forests/../theirs": "'..'",
+    "s3://../x": "'..'",
     "/data/" + "%25" * 20 + "2e": None,
-    "/data/%" + "25" * 20 + "2e": "is percent-encoded more than",
-    "//data/x": "has an empty part",
-    "s3://forests//x": "has an empty part",
-    "memory:///x": "has an empty part",
-    "s3://": "names no bucket",
-    "s3:///": "names no bucket",
-    "simplecache::s3://forests/x": "chains file systems",
-    "zip://x::/data/x.zip": "chains file systems",
-    "/data/x::/etc": "chains file systems",
-    "http://localhost/x.zarr": "names the protocol 'http'",
-    "https://localhost/x.zarr": "names the protocol 'https'",
-    "zip:///data/x.zip": "names the protocol 'zip'",
-    "reference://x": "names the protocol 'reference'",
-    "filecache://x": "names the protocol 'filecache'",
-    "github://a:b@main/x": "names the protocol 'github'",
-    "data://x": "names the protocol 'data'",
-    "S3://forests/x": "names the protocol 'S3'",
-    "/data/s3://forests/x": "names the protocol '/data/s3'",
-    "://x": "names the protocol ''",
-    "s3://key:secret@forests/x": "holds a user or a password",
-    "abfs://key:secret@account/x": "holds a user or a password",
-    "s3://forests/x?versionId=1": "holds '?' or '#'",
-    "gs://forests/x#1": "holds '?' or '#'",
-    "/data/x\0y": "not printable",
-    "/data/x\ny": "not printable",
-    "/data/x\ud800y": "not printable",
-    "/data/\u202ex": "not printable",
+    "/data/%" + "25" * 20 + "2e": "percent-encoded",
+    "//data/x": "empty",
+    "s3://forests//x": "empty",
+    "memory:///x": "empty",
+    "s3://": "bucket",
+    "s3:///": "bucket",
+    "simplecache::s3://forests/x": "chains",
+    "zip://x::/data/x.zip": "chains",
+    "/data/x::/etc": "chains",
+    "http://localhost/x.zarr": "protocol 'http'",
+    "https://localhost/x.zarr": "protocol 'https'",
+    "zip:///data/x.zip": "protocol 'zip'",
+    "reference://x": "protocol 'reference'",
+    "filecache://x": "protocol 'filecache'",
+    "github://a:b@main/x": "protocol 'github'",
+    "data://x": "protocol 'data'",
+    "S3://forests/x": "protocol 'S3'",
+    "/data/s3://forests/x": "protocol '/data/s3'",
+    "://x": "protocol ''",
+    "s3://key:secret@forests/x": "password",
+    "abfs://key:secret@account/x": "password",
+    "s3://forests/x?versionId=1": "'?' or '#'",
+    "gs://forests/x#1": "'?' or '#'",
+    "/data/x\0y": "printable",
+    "/data/x\ny": "printable",
+    "/data/x\ud800y": "printable",
+    "/data/\u202ex": "printable",
 }
 
 
@@ -239,7 +239,7 @@ def test_only_listed_functions_are_called() -> None:
     for name in ("os:system", "ours:alike.run", "ours:other", "ours.mo:x", "ours.more.x:y", "ours", "", "ours.more:*"):
         found = faults_of_function(policy, name)
         assert len(found) == 1, name
-        assert found[0].startswith(f"input.similarity.function: {name!r} is not a function that this service calls")
+        assert found[0].startswith(f"input.similarity.function: {name!r} ")
 
 
 def test_every_name_of_a_module_is_none_of_what_it_holds() -> None:
@@ -249,9 +249,8 @@ def test_every_name_of_a_module_is_none_of_what_it_holds() -> None:
 
 
 def test_nothing_is_listed_by_default() -> None:
-    assert faults_of_function(Policy(), "os:system") == (
-        "input.similarity.function: 'os:system' is not a function that this service calls; it allows no function",
-    )
+    (fault,) = faults_of_function(Policy(), "os:system")
+    assert re.match(naming("input.similarity.function: 'os:system' ", "no function"), fault)
 
 
 def test_installed_entry_points_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +259,7 @@ def test_installed_entry_points_are_allowed(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(importlib.metadata, "entry_points", points.select)
     assert faults_of_function(Policy(), "edit") == ()
     (fault,) = faults_of_function(Policy(callbacks=("ours:alike",)), "rapid:edit")
-    assert fault.endswith("it allows 'ours:alike', 'edit'")
+    assert fault.endswith("'ours:alike', 'edit'")
 
 
 # --- sizes, and all at once -------------------------------------------------------------------------------
@@ -269,9 +268,7 @@ def test_installed_entry_points_are_allowed(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_forest_that_is_too_large_is_refused() -> None:
     policy = Policy(max_trees=10)
     policy.check({}, {}, 10)
-    with pytest.raises(
-        SpecError, match=r"^params.n_estimators: 11 trees were requested, this service allows at most 10$"
-    ):
+    with pytest.raises(SpecError, match=naming("params.n_estimators: ", "11 trees", 10)):
         policy.check({}, {}, 11)
 
 
@@ -279,15 +276,15 @@ def test_a_text_is_measured_in_bytes() -> None:
     policy = Policy(max_spec_bytes=4)
     policy.read("éé")
     policy.read("")
-    with pytest.raises(SpecError, match=r"^spec: must have at most 4 bytes for this service, found 5$"):
+    with pytest.raises(SpecError, match=naming("spec: ", "4 bytes", 5)):
         policy.read("ééa")
-    with pytest.raises(SpecError, match="found 6"):
+    with pytest.raises(SpecError, match=naming("spec: ", "4 bytes", 6)):
         policy.read("\ud800\ud800")
 
 
 @pytest.mark.parametrize("given", [None, 5, b"{}", {}, ["{}"]])
 def test_what_is_no_text_is_refused(given: object) -> None:
-    with pytest.raises(SpecError, match=r"^spec: must be a JSON text, found "):
+    with pytest.raises(SpecError, match=naming("spec: ", "JSON")):
         Policy().read(given)
 
 
@@ -309,17 +306,17 @@ def test_a_long_address_is_cut_in_the_message() -> None:
 
 @pytest.mark.parametrize("prefix", ["data", "", "s3://", "/data/../etc", "http://x", "zip::/data"])
 def test_a_prefix_that_means_nothing_is_refused_at_the_start(prefix: str) -> None:
-    with pytest.raises(InputError, match="the prefix"):
+    with pytest.raises(InputError, match=naming("prefix", repr(prefix))):
         Policy(prefixes=("/data", prefix))
 
 
 @pytest.mark.parametrize("name", ["alike", "ours", "ours:", ":alike", "*", "ours:*.x", "*:*", "ours alike", "our-s:x"])
 def test_a_callback_that_means_nothing_is_refused_at_the_start(name: str) -> None:
-    with pytest.raises(InputError, match=r"is neither 'module:function' nor 'module:\*'"):
+    with pytest.raises(InputError, match=naming(repr(name), "'module:function'", "'module:*'")):
         Policy(callbacks=(name,))
 
 
 @pytest.mark.parametrize("name", ["max_spec_bytes", "max_trees", "max_jobs"])
 def test_a_limit_below_one_is_refused_at_the_start(name: str) -> None:
-    with pytest.raises(InputError, match=f"{name} must be an integer from 1, found 0"):
+    with pytest.raises(InputError, match=naming(name, 1, 0)):
         Policy(**{name: 0})

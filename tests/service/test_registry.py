@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,22 +25,15 @@ from distforest.service import lease as leases
 from distforest.service import registry as registries
 from distforest.service.lease import Lease, died
 from distforest.service.registry import Registry, UnreadableError, check_id
+from tests.messages import naming
 from tests.service.jobs_on_paper import event, spec_text, state_of
-
-
-@pytest.fixture(params=["a path", "a URL"])
-def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
-    """A job root in the file system, and one that cannot append."""
-    found = Registry(f"{tmp_path}/root" if request.param == "a path" else f"memory://{tmp_path}")
-    yield found
-    found.folder().remove()
 
 
 @pytest.mark.parametrize(
     "name", ["", "A", "-x", "_x", "a/b", "..", "a..b", "service.json", "a" * 65, "ä", "a\n", 5, None]
 )
 def test_an_id_that_is_no_name_is_refused(name: Any) -> None:
-    with pytest.raises(InputError, match="id: up to 64 of a-z"):
+    with pytest.raises(InputError, match=naming("id: ", 64)):
         check_id(name)
 
 
@@ -59,7 +52,7 @@ def test_a_reader_learns_all_from_the_root(registry: Registry) -> None:
     registry.remove("old")
     assert registry.ids() == ["new"]
     for ask in (lambda: registry.job("old", 0.0), lambda: registry.events("old")):
-        with pytest.raises(NotFoundError, match="there is no job old in"):
+        with pytest.raises(NotFoundError, match=naming("job old ", registry.root)):
             ask()
 
 
@@ -116,7 +109,7 @@ def test_of_many_events_the_latest_are_kept(registry: Registry, monkeypatch: pyt
     assert [found["n"] for found in kept] == list(range(dropped["n"] + 1, 200))
     assert len(kept) > 15
     assert (dropped["event"], dropped["time"]) == ("dropped", kept[0]["time"])
-    assert dropped["message"].startswith(f"events up to number {dropped['n']} are not kept")
+    assert f" {dropped['n']} " in dropped["message"]
     assert registry.events("a", after=dropped["n"], limit=2) == kept[:2]
     assert registry.events("a", after=199) == []
 
@@ -170,10 +163,8 @@ def test_what_no_service_has_written_is_no_state(registry: Registry) -> None:
     assert registry.state("good") == state_of("good", **later)
     assert [(job["id"], job["state"]) for job in told if job["state"] != "UNREADABLE"] == [("good", "INTERRUPTED")]
     assert len(told) == len(values) + 2
-    assert registry.job("large", 0.0)["error"]["message"] == (
-        f"large cannot be read and is left alone: {registry.root}/large/state.json has more than 8,388,608 bytes; "
-        "repair or remove its folder, and restart the service"
-    )
+    named = naming("large ", f"{registry.root}/large/state.json ", "8,388,608 bytes")
+    assert re.match(named, registry.job("large", 0.0)["error"]["message"])
     assert reported(registry.job("large", 0.0)).lines[1] == ("state", "UNREADABLE")
 
 
@@ -219,7 +210,7 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     )
     for name in ("linked", "nowhere", "loop", "own"):
         told = registry.job(name, 0.0)
-        assert "is a link, and links are not followed" in told["error"]["message"]
+        assert "is a link" in told["error"]["message"]
         registry.remove(name)
     assert registry.ids() == []
     for name in ("linked", "worker"):
@@ -260,7 +251,7 @@ def test_the_lease_of_a_silent_service_is_taken_and_that_of_a_living_one_is_not(
     asyncio.run(first.take())
     asyncio.run(second.take())
     assert registry.lease()["id"] == second.id  # type: ignore[index]
-    with pytest.raises(JobError, match="has been taken over by tcp://second"):
+    with pytest.raises(JobError, match="tcp://second"):
         first.beat()
     first.release()
     assert registry.lease()["id"] == second.id  # type: ignore[index]
@@ -272,7 +263,7 @@ def test_the_lease_of_a_silent_service_is_taken_and_that_of_a_living_one_is_not(
 
     monkeypatch.setattr(asyncio, "sleep", beaten)
     monkeypatch.setattr(leases, "STALE", 1000.0)
-    with pytest.raises(ConflictError, match=r"is served already, by tcp://second \(process \d+ on .*\); stop that"):
+    with pytest.raises(ConflictError, match=r"tcp://second \(process \d+ on .*\)"):
         asyncio.run(first.take())
     second.release()
     assert registry.lease() is None
@@ -295,7 +286,7 @@ def test_of_two_services_that_start_at_once_one_is_refused(registry: Registry, m
 
     monkeypatch.setattr(second, "_holder", looked)
     monkeypatch.setattr(asyncio, "sleep", beaten)
-    with pytest.raises(ConflictError, match="is served already, by tcp://first"):
+    with pytest.raises(ConflictError, match="tcp://first"):
         asyncio.run(second.take())
     assert registry.lease()["id"] == first.id  # type: ignore[index]
     assert first.excludes == registry.folder().is_local
@@ -341,11 +332,11 @@ def test_a_job_root_that_was_moved_is_not_made_anew_and_goes_on_when_it_is_back(
         lambda: guarded.note("a", [event(1)]),
         lambda: guarded.create("b", spec_text(), state_of()),
     ):
-        with pytest.raises(OSError, match=r"jobs is gone, .* was it moved, removed or unmounted\?"):
+        with pytest.raises(OSError, match=naming(f"{there} ", "gone")):
             write()
         assert not there.exists()
     there.mkdir()  # as where a file system was mounted
-    with pytest.raises(OSError, match="Until the job root is back, the service writes nothing of a job"):
+    with pytest.raises(OSError, match="job root"):
         guarded.write("a", state_of(state="RUNNING"))
     assert not list(there.iterdir())
     there.rmdir()
@@ -371,7 +362,7 @@ def test_whose_heartbeats_do_not_come_through_writes_nothing_of_a_job(
     with monkeypatch.context() as patch:
         patch.setattr(leases, "STALE", 0.0)
         for write in writes:
-            with pytest.raises(OSError, match="no heartbeat of the service has come through"):
+            with pytest.raises(OSError, match="heartbeat"):
                 write()
     assert (registry.ids(), registry.events("a"), registry.state("a")) == (["a"], [], state_of())
     own.beat()

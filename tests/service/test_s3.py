@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,9 +35,10 @@ from distforest.stores import claims
 from distforest.stores.claims import Claim
 from distforest.stores.folder import Folder
 from distforest.stores.outputs import UNFINISHED
+from tests.messages import naming
 from tests.service.faults import Fault as Strike
-from tests.service.object_store import BUCKET, NEEDS_S3, Fault, ObjectStore, let_go, reached_store
-from tests.service.processes import Cluster, Iris, running, undisturbed, until
+from tests.service.object_store import BUCKET, NEEDS_S3, Fault, ObjectStore, let_go
+from tests.service.processes import Cluster, Iris, running, until
 from tests.service.test_service import Ask, in_a_service, refused
 
 pytestmark = [*NEEDS_S3, pytest.mark.slow]
@@ -53,12 +55,6 @@ WEATHER = (
     Fault("500", "POST", times=1),
 )
 """Faults of every kind, none of which may change anything."""
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with reached_store(tmp_path_factory.mktemp("store")) as store:
-        yield store
 
 
 @pytest.fixture
@@ -185,12 +181,12 @@ def test_what_others_have_written_is_seen_at_once(store: ObjectStore, data: Data
 
     place, other = store.place("shared"), S3FileSystem(skip_instance_cache=True)
     write_array(place, "a", (1,), np.dtype(np.int64), [np.zeros(1, np.int64)])
-    with pytest.raises(InputError, match="found a group with a; name one of them"):
+    with pytest.raises(InputError, match=naming(place, "group with a;")):
         open_array(place)
     assert Folder(place).names() == ["a", "zarr.json"]
     other.copy(f"{data.place}/iris.zarr/X", f"{place}/X", recursive=True)
     assert open_array(f"{place}/X").shape == (150, 4)
-    with pytest.raises(InputError, match="found a group with X, a; name one of them"):
+    with pytest.raises(InputError, match=naming(place, "X, a;")):
         open_array(place)
     assert Folder(place).names() == ["X", "a", "zarr.json"]
     assert Folder(place).exists("X/zarr.json")
@@ -220,15 +216,15 @@ def test_a_store_that_does_not_answer_is_no_damage_and_what_is_missing_no_failur
         with impatient.failing(Fault(kind, "GET", within="iris.zarr")), pytest.raises(OSError, match=r"."):
             open_array(data.queries())[...]
     assert open_forest(forest).digest == data.digest
-    with pytest.raises(ArtifactError, match="no sealed forest here"):
+    with pytest.raises(ArtifactError, match=f"{data.place}/iris.zarr: "):
         open_forest(f"{data.place}/iris.zarr")
-    with pytest.raises(InputError, match="found none"):
+    with pytest.raises(InputError, match=f"{data.place}/iris.zarr/Z: "):
         open_array(f"{data.place}/iris.zarr/Z")
     Folder(f"{forest}/left/c").discard("0")
-    with pytest.raises(ArtifactError, match="left: chunk 0 is missing"):
+    with pytest.raises(ArtifactError, match="left: chunk 0 "):
         open_forest(forest)
     Folder(f"{forest}/left/c").write("0", b"")
-    with pytest.raises(ArtifactError, match="left: chunk 0 is"):
+    with pytest.raises(ArtifactError, match="left: chunk 0 "):
         open_forest(forest)
 
 
@@ -237,11 +233,11 @@ def test_missing_credentials_are_named_as_what_is_missing(
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    with pytest.raises(PermissionError, match="Unable to locate credentials"):
+    with pytest.raises(PermissionError, match="credentials"):
         Folder(data.place).names()
-    with pytest.raises(InputError, match="Unable to locate credentials"):
+    with pytest.raises(InputError, match="credentials"):
         open_array(data.queries())
-    with pytest.raises(ArtifactError, match="Unable to locate credentials"):
+    with pytest.raises(ArtifactError, match="credentials"):
         open_forest(f"{data.place}/f.zarr")
 
 
@@ -252,9 +248,9 @@ def test_what_somebody_else_has_at_an_output_stays(store: ObjectStore, data: Dat
     overwriting = {**spec, "run": {**spec["run"], "overwrite": True}}
     question = Question(data.forest, data.queries(), "distance")
     for table in (spec, overwriting):
-        with pytest.raises(InputError, match=r"found a folder with thesis\.tex, which is never replaced"):
+        with pytest.raises(InputError, match=naming("out.zarr", "thesis.tex")):
             trained(table, f"{place}/job")
-        with pytest.raises(InputError, match=r"out\.zarr: a new name, or answers to replace, was expected, found a"):
+        with pytest.raises(InputError, match=naming("out.zarr:", "thesis.tex")):
             score(question, f"{place}/out.zarr", Here(2), table is overwriting, folder=Folder(f"{place}/score"))
     assert Folder(f"{place}/out.zarr").names() == ["thesis.tex"]
     assert Folder(f"{place}/out.zarr").read("thesis.tex") == b"years of work"
@@ -279,17 +275,14 @@ def test_what_a_job_has_begun_in_place_it_goes_on_with(
         score(question, f"{place}/scores.zarr", Here(2))
     monkeypatch.undo()
     other = {**spec, "seed": 6}
-    with pytest.raises(InputError, match="found an unfinished forest; choose another, or allow overwriting"):
+    with pytest.raises(InputError, match=naming("out.zarr", "unfinished")):
         trained(other, f"{place}/other")
     assert merge.seal is seal
     done = trained(spec, f"{place}/job")
     assert (done.digest, done.n_grown) == (data.digest, 0)
     assert score(question, f"{place}/scores.zarr", Here(2)).digest == data.digest
     np.testing.assert_array_equal(np.asarray(open_array(f"{place}/scores.zarr/distance")[...]), data.distances)
-    with pytest.raises(
-        InputError,
-        match=r"scores\.zarr: a new name was expected, found answers about a forest",
-    ):
+    with pytest.raises(InputError, match=naming("scores.zarr:", "answers")):
         score(question, f"{place}/scores.zarr", Here(2))
 
 
@@ -325,14 +318,14 @@ def test_an_output_on_s3_has_one_owner_by_any_name(store: ObjectStore) -> None:
     first = Claim(f"{place}/out.zarr", "the first")
     with first.held():
         for name in (f"{place}/out.zarr/", f"{place.replace('s3://', 's3a://')}/out.zarr"):
-            with pytest.raises(ConflictError, match=r"belongs to the first, since .*; the second would write it too"):
+            with pytest.raises(ConflictError, match=naming(f"{name} ", "the first", "the second")):
                 Claim(name, "the second").take()
-        with pytest.raises(ConflictError, match="lies inside another one"):
+        with pytest.raises(ConflictError, match=naming("out.zarr/deep.zarr", "inside")):
             Claim(f"{place}/out.zarr/deep.zarr", "the second").take()
         dead = {**json.loads(Folder(first.folder).read("owner.json")), "born": 1.0}
         Folder(first.folder).write("owner.json", json.dumps(dead).encode())
         Claim(f"{place}/out.zarr", "the second", "2").take()
-        with pytest.raises(ConflictError, match="belongs to the second"):
+        with pytest.raises(ConflictError, match="the second"):
             first.take()
     Claim(f"{place}/out.zarr", "the second", "2").release()
     assert Folder(place).names() == []
@@ -363,7 +356,7 @@ def test_a_process_elsewhere_is_alive_by_the_clock_of_the_store(
         patch.setattr(claims, "_machine", lambda: "elsewhere")
         claim.take()
     other = Claim(claim.output, "the second")
-    with pytest.raises(ConflictError, match="30 s after its death it does not count any more"):
+    with pytest.raises(ConflictError, match=naming(claim.output, "the first", "30 s")):
         other.take()
     monkeypatch.setattr(claims, "CLAIM_STALE", -1.0)
     with other.held():
@@ -378,9 +371,7 @@ def test_a_bucket_that_is_missing_is_told_at_the_door(store: ObjectStore, data: 
         lambda: score(Question(data.forest, data.queries(), "distance"), output, Here(1)),
         lambda: simulate("line", output, {"n": 5}),
     ):
-        with pytest.raises(
-            InputError, match=r"output: s3://no-such-bucket/out\.zarr: .* The specified bucket does not"
-        ):
+        with pytest.raises(InputError, match=f"{output}: .*bucket"):
             write()
 
 
@@ -391,10 +382,7 @@ def test_a_job_whose_bucket_is_missing_is_refused_at_submit(store: ObjectStore, 
     async def use(_service: JobService, ask: Ask) -> None:
         for table in (fitting, asking):
             with refused(await ask("submit", spec=spec_from_dict(table).to_json(), id="a"), "InputError") as faults:
-                assert faults[0].startswith(
-                    "output: s3://no-such-bucket/out.zarr: s3://no-such-bucket/out.zarr.job, in"
-                )
-                assert "The specified bucket does not exist; make a place for it" in faults[0]
+                assert faults[0].startswith(f"output: {output}: {output}.job")
         assert Registry(str(tmp_path)).ids() == []
 
     in_a_service(str(tmp_path), use)
@@ -433,12 +421,6 @@ def started(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("cluster")
     with running(OnS3(folder, settings=settings, worker=("--no-nanny",), place=place)) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(started: OnS3) -> Iterator[OnS3]:
-    with undisturbed(started):
-        yield started
 
 
 def submit(cluster: OnS3, job: str, spec: dict[str, Any]) -> None:
@@ -511,8 +493,7 @@ def test_of_two_services_that_start_on_a_root_at_once_one_serves_it(
         [refused] = until(lambda: [one for one in started if one.process.poll() is not None])
         [serving] = [one for one in started if one is not refused]
         assert refused.wait() == 1
-        assert "error: the distforest service could not start: the job root s3://" in refused.said
-        assert "is served already, by tcp://127.0.0.1:" in refused.said
+        assert re.search("^error: .* job root s3://.* tcp://127.0.0.1:", refused.said, re.MULTILINE)
         held = Registry(two.root).lease() or {}
         assert (held["pid"], held["excludes"]) == (serving.process.pid, True)
         assert "does not compare" not in serving.said
@@ -520,7 +501,7 @@ def test_of_two_services_that_start_on_a_root_at_once_one_serves_it(
         assert Registry(two.root).lease() is None
         monkeypatch.setattr(store, "conditions", "dropped")
         old = two.start_scheduler(port=0)
-        until(lambda: f"{two.root} lies on a store that does not compare before it writes" in old.said)
+        until(lambda: re.search(f"{two.root} .*does not compare", old.said))
         until(lambda: Registry(two.root).lease())
         assert old.end() == 0
     finally:

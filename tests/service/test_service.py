@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -27,6 +28,7 @@ from distforest.service.policy import Policy
 from distforest.service.registry import ENDS, Registry, check_id
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
+from tests.messages import naming
 from tests.service.jobs_on_paper import NOWHERE, spec_text, state_of
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
@@ -40,7 +42,7 @@ def in_a_service(root: str, use: Callable[[JobService, Ask], Awaitable[None]], *
     async def main() -> None:
         async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0") as scheduler:
             service = JobService(scheduler, Registry(root), policy, limits)
-            assert service.failure == "the service is starting"
+            assert "starting" in str(service.failure)
             await service.start()
             try:
                 await reached(lambda: service.failure is None)
@@ -65,11 +67,6 @@ async def at_work(service: JobService, ask: Ask) -> None:
     await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return f"{tmp_path}/root"
-
-
 @contextmanager
 def refused(answer: dict[str, Any], kind: str) -> Iterator[list[str]]:
     assert set(answer) == {"error"}, answer
@@ -85,13 +82,13 @@ def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None
         assert Registry(root).spec("a") == spec_text("a")  # durable before the answer
         assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
         with refused(await ask("submit", spec=spec_text("b"), id="a"), "ConflictError") as faults:
-            assert faults[0].startswith("id: 'a' is the id of another job")
+            assert faults[0].startswith("id: 'a' ")
         await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
         assert (await ask("submit", spec=spec_text("b"), id="b"))["job"]["state"] == "QUEUED"
         assert (await ask("cancel", id="b"))["job"]["state"] == "CANCELLED"  # it had not begun: one runs at once
         assert (await ask("cancel", id="b"))["job"]["state"] == "CANCELLED"
         with refused(await ask("remove", id="a"), "ConflictError") as faults:
-            assert faults == ["a is WAITING_FOR_WORKERS; cancel it first, or wait for its end"]
+            assert re.match(naming("a ", "WAITING_FOR_WORKERS"), *faults)
         assert (await ask("cancel", id="a"))["job"]["state"] in {"CANCELLING", "CANCELLED"}  # as soon as it sees that
         await reached(lambda: service.job("a")["state"] == "CANCELLED")
         await reached(lambda: not service._running)
@@ -162,29 +159,29 @@ def test_refusals_are_answers(root: str) -> None:
     async def use(service: JobService, ask: Ask) -> None:
         for name in ("status", "events", "cancel", "resume", "remove"):
             with refused(await ask(name, id="nobody"), "NotFoundError") as faults:
-                assert faults[0].startswith("there is no job 'nobody' in")
+                assert re.match(naming("'nobody'", root), faults[0])
         with refused(await ask("submit", spec=spec_text(), id="../a"), "InputError") as faults:
-            assert faults[0].startswith("id: up to 64")
+            assert faults[0].startswith("id: ")
         with refused(await ask("submit", spec='{"format": 1}'), "SpecError") as faults:
             assert len(faults) > 1
         with refused(await ask("submit", spec=spec_text() + " " * 2000), "SpecError") as faults:
-            assert faults[0].startswith("spec: must have at most 2000 bytes")
+            assert re.match(naming("spec: ", "2000 bytes"), faults[0])
         with refused(await ask("submit", spec=spec_text(params={"n_estimators": 8})), "SpecError") as faults:
-            assert faults == ["params.n_estimators: 8 trees were requested, this service allows at most 7"]
+            assert re.match(naming("params.n_estimators: ", "8 trees", 7), *faults)
         with refused(await ask("submit", spec=spec_text(output="/else/a.zarr")), "SpecError") as faults:
-            assert faults[0].startswith("output: '/else/a.zarr' is outside")
+            assert faults[0].startswith("output: '/else/a.zarr' ")
         with refused(await ask("status"), "JobError") as faults:
             assert "TypeError" in faults[0]
         assert service.listed() == []
         assert Registry(root).ids() == []
         await ask("submit", spec=spec_text("a"), id="a")
         with refused(await ask("submit", spec=spec_text("b"), id="b"), "JobError") as faults:
-            assert "1 job is unfinished, as many as may be (--max-jobs)" in faults[0]
+            assert "--max-jobs" in faults[0]
         assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
         await service.close()
         for answer in (await ask("submit", spec=spec_text("a"), id="a"), await ask("health")):
             with refused(answer, "AwayError") as faults:
-                assert faults == ["the service closes; try again in a moment"]
+                assert "closes" in faults[0]
 
     limits = {"max_spec_bytes": 2000, "max_trees": 7, "max_jobs": 1}
     in_a_service(root, use, prefixes=(NOWHERE, "/x"), **limits)
@@ -195,8 +192,7 @@ def test_a_service_that_may_not_write_asks_to_come_again(root: str, monkeypatch:
         with monkeypatch.context() as patch:
             patch.setattr(leases, "STALE", 0.0)
             with refused(await ask("submit", spec=spec_text("a"), id="a"), "AwayError") as faults:
-                assert "no heartbeat of the service has come through" in faults[0]
-                assert faults[0].endswith("; try again in a moment")
+                assert "heartbeat" in faults[0]
             assert (await ask("list"))["jobs"] == []
         assert (await ask("submit", spec=spec_text("a"), id="a"))["created"]
 
@@ -304,7 +300,7 @@ def test_a_service_whose_lease_was_taken_ends_its_scheduler_and_writes_nothing(
         monkeypatch.setattr(service.lease, "beat", beat_too_late)
         await reached(lambda: service.failure)
         await service.scheduler.finished()
-        assert "has been taken over by tcp://there; this scheduler ends" in caplog.text
+        assert "tcp://there" in caplog.text
         assert folder.read("state.json") == b"of the other one"
         assert [folder.read("events.jsonl")] == before
         assert registry.lease() == json.loads(taken)
@@ -335,7 +331,7 @@ def test_a_service_whose_loop_has_failed_says_so(root: str, monkeypatch: pytest.
         monkeypatch.setattr(service, "_start_queued", broken)
         await reached(lambda: service.failure)
         with refused(await ask("health"), "JobError") as faults:
-            assert faults == ["the service has failed: ZeroDivisionError('a bug')"]
+            assert "ZeroDivisionError('a bug')" in faults[0]
 
     in_a_service(root, use)
 
@@ -362,8 +358,7 @@ def test_a_job_is_refused_whose_inputs_are_at_fault_as_far_as_can_be_seen(root: 
 
     async def use(service: JobService, ask: Ask) -> None:
         with refused(await ask("submit", spec=json.dumps(spec)), "SpecError") as faults:
-            asked = "a Zarr array was expected, found a group with X; name one of them"
-            assert faults == [f"input.features: {tmp_path}/data.zarr: {asked}"]
+            assert re.match(naming(f"input.features: {tmp_path}/data.zarr: ", "group with X"), *faults)
         spec["input"] = {"features": f"{tmp_path}/elsewhere.zarr/X"}
         assert (await ask("submit", spec=json.dumps(spec)))["created"] is True
 

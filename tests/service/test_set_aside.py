@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -21,6 +22,7 @@ from distforest.service import jobs
 from distforest.service.jobs import JobService
 from distforest.service.registry import Registry
 from distforest.stores.folder import Folder
+from tests.messages import naming
 from tests.service.jobs_on_paper import event, spec_text, state_of
 from tests.service.page_server import ROUTES
 from tests.service.test_service import in_a_service, reached, refused
@@ -126,7 +128,7 @@ def test_who_cannot_be_read_is_left_alone_by_name_and_all_others_run(
         assert json.loads(json.dumps(listed, allow_nan=False)) == listed
         for name in ODD:
             message = told[name]["error"]["message"]
-            assert message.startswith(f"{name} cannot be read and is left alone: ")
+            assert message.startswith(f"{name} ")
             assert message in caplog.text
             assert (await ask("status", id=name))["job"] == told[name]
             assert (await ask("events", id=name))["events"] == []
@@ -161,11 +163,11 @@ def test_events_that_cannot_be_read_are_told_for_their_job_alone(root: str, tmp_
         assert service.job("done")["state"] == "FAILED"  # nothing of it was read but this
         for what in ("events", "resume"):
             with refused(await ask(what, id="done"), "UnreadableError") as faults:
-                assert "done/events.jsonl, found a folder" in faults[0]
+                assert "done/events.jsonl" in faults[0]
         assert service.job("done")["state"] == "FAILED"
         assert (await asyncio.to_thread(asked, service.scheduler, "metrics"))[0] == 200
         status, text = await asyncio.to_thread(asked, service.scheduler, "jobs/done")
-        assert (status, "found a folder" in text) == (500, True)
+        assert (status, "events.jsonl" in text) == (500, True)
 
     with dask.config.set({ROUTES: ["distributed.http.health", "distforest.service.page"]}):
         in_a_service(root, use)
@@ -219,7 +221,7 @@ def test_the_lease_is_held_while_a_large_root_is_read(tmp_path: Path, monkeypatc
     assert len(answers) == 2
     for answer in answers:
         with refused(answer, "AwayError") as faults:
-            assert faults == ["the service is starting; try again in a moment"]
+            assert "starting" in faults[0]
 
 
 def test_a_store_that_does_not_compare_is_told_of_at_the_start(
@@ -232,8 +234,7 @@ def test_a_store_that_does_not_compare_is_told_of_at_the_start(
         in_a_service(f"{tmp_path}/root", use)
         assert caplog.text == ""
         in_a_service(f"memory://{tmp_path}", use)
-    assert "lies on a store that does not compare before it writes" in caplog.text
-    assert "start one after the other" in caplog.text
+    assert re.search(naming(f"memory://{tmp_path}", "does not compare"), caplog.text)
 
 
 def test_a_message_of_any_length_is_kept_in_part(tmp_path: Path) -> None:
@@ -244,4 +245,4 @@ def test_a_message_of_any_length_is_kept_in_part(tmp_path: Path) -> None:
     assert job.save(registry, at_once=True)
     assert sum(path.stat().st_size for path in (tmp_path / "root" / "a").iterdir()) < 50_000
     [failed] = registry.events("a")
-    assert failed["message"].endswith("… (9,980,000 more letters are left out)")
+    assert re.search(r"… \(9,980,000 .*\)$", failed["message"])

@@ -13,6 +13,7 @@ from distforest.errors import InputError, NotDoneError, NotFoundError, SpecError
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.service.registry import Registry
 from distforest.service.whereabouts import Whereabouts
+from tests.messages import naming
 from tests.service.command_line import NOBODY, quick  # noqa: F401
 from tests.service.fake_service import CANCELLED, FAILED, JOB, RESULT, SUCCEEDED, FakeService, refusal
 
@@ -57,7 +58,7 @@ def test_faults_and_refusals_are_the_errors_of_the_package(taking):
     assert taking.asked == []
     with pytest.raises(UnreachableError):
         submit(SPEC, NOBODY)
-    with pytest.raises(InputError, match="no scheduler is named"):
+    with pytest.raises(InputError, match="scheduler"):
         submit(SPEC)
     with FakeService({"status": refusal("NotFoundError", "there is no job")}) as fake, pytest.raises(NotFoundError):
         SubmittedJob(ID, Whereabouts(fake.address)).status()
@@ -83,14 +84,14 @@ def test_waiting_is_silent_or_shows_what_the_command_shows(capsys):
 
 
 @pytest.mark.parametrize(
-    ("state", "why"),
-    [(FAILED, "failed: MemoryLimitError: too big; `distforest resume"), (CANCELLED, "was cancelled; `distforest")],
+    ("state", "named"),
+    [(FAILED, ("MemoryLimitError: too big", "`distforest resume")), (CANCELLED, ("cancelled", "`distforest resume"))],
 )
-def test_a_job_without_a_result_is_an_error_with_its_state(state, why):
+def test_a_job_without_a_result_is_an_error_with_its_state(state, named):
     with FakeService({"status": {"job": state}}) as fake:
         job = SubmittedJob(ID, fake.address)
         for call in (job.wait, job.forest):
-            with pytest.raises(NotDoneError, match=why) as raised:
+            with pytest.raises(NotDoneError, match=naming(ID, *named)) as raised:
                 call()
             assert raised.value.job == state
 
@@ -98,9 +99,9 @@ def test_a_job_without_a_result_is_an_error_with_its_state(state, why):
 def test_a_job_that_runs_has_no_forest_yet_and_waiting_has_an_end():
     with FakeService({"status": {"job": JOB}}) as fake:
         job = SubmittedJob(ID, fake.address)
-        with pytest.raises(NotDoneError, match=f"{ID} is RUNNING and has no result yet; wait"):
+        with pytest.raises(NotDoneError, match=naming(ID, "RUNNING")):
             job.forest()
-        with pytest.raises(WaitTimeoutError, match="it runs on"):
+        with pytest.raises(WaitTimeoutError, match=naming(ID, "RUNNING", "0.05 s")):
             job.wait(0.05)
 
 
@@ -114,7 +115,7 @@ def test_the_forest_of_a_job_is_opened_as_load_opens_it(tmp_path):
     answers = {**SUCCEEDED, "kind": "score", "output": "/data/out.zarr", "result": {"output": "/data/out.zarr"}}
     with (
         FakeService({"status": {"job": answers}}) as fake,
-        pytest.raises(InputError, match=r"it is a scoring job; its answers are at /data/out\.zarr"),
+        pytest.raises(InputError, match=naming("scoring", "/data/out.zarr")),
     ):
         SubmittedJob(ID, fake.address).forest()
 
@@ -147,8 +148,8 @@ def test_a_notebook_shows_from_where_a_job_was_read(tmp_path):
     Registry(str(tmp_path / "jobs")).create(ID, "{}", {**SUCCEEDED})
     shown = SubmittedJob(ID, Whereabouts(NOBODY, job_root=str(tmp_path / "jobs")))._repr_html_()
     assert "SUCCEEDED" in shown
-    assert "the job root is read, and not the service" in shown
-    assert "not known: no Dask scheduler" in SubmittedJob(ID, NOBODY)._repr_html_()
+    assert "job root" in shown
+    assert f"{NOBODY}: " in SubmittedJob(ID, NOBODY)._repr_html_()
 
 
 def test_names_are_those_of_the_package():

@@ -18,27 +18,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import dask.config
 import numpy as np
 import pytest
 from distributed.comm import CommClosedError, connect
-from distributed.security import Security
 
 import distforest
 from distforest.errors import InputError
 from distforest.service.calls import Service
 from distforest.service.certificates import make
 from distforest.sources.arrays import open_array
-from tests.service.processes import PATIENCE, Cluster, Iris, running
+from tests.messages import naming
+from tests.service.processes import PATIENCE, Cluster, Iris, running, security
 
 pytestmark = pytest.mark.cluster
-
-
-def security(certificates: Path) -> Security:
-    """What Dask makes of a folder of certificates."""
-    told = dask.config.collect([str(certificates)], env={})["distributed"]
-    with dask.config.set(distributed=dask.config.merge(dask.config.get("distributed"), told)):
-        return Security()
 
 
 class Secured(Cluster):
@@ -282,7 +274,7 @@ def test_an_array_with_pickles_is_never_unpickled(tmp_path: Path, how: str) -> N
     (tmp_path / "x.zarr").mkdir()
     (tmp_path / "x.zarr" / ".zarray").write_text(json.dumps(told))
     (tmp_path / "x.zarr" / "0").write_bytes(zlib.compress(trap) if compressor == BYTES else trap)
-    with pytest.raises(InputError, match=r"a Zarr array was expected, found none|found pickled objects"):
+    with pytest.raises(InputError, match=naming(f"{tmp_path}/x.zarr")):
         open_array(str(tmp_path / "x.zarr"))[...]
     assert not (tmp_path / "sprung").exists()
     pickle.loads(trap)

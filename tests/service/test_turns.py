@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from distforest.service import turns
 from distforest.service.job import Job
 from distforest.service.turns import Turns
+from tests.messages import naming
 from tests.service.jobs_on_paper import state_of
 
 
@@ -53,8 +55,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_job_none_of_whose_tasks_has_its_turn_waits(told: Any) -> None:
     hung = scheduler(Worker([task("hung", 1)]), Worker([task("hung", 2)]), queued=(task("a"), task("a", 2)))
-    why = "all 2 threads of the workers are busy, with hung; the job goes on when one is free"
-    assert told(hung) == why
+    assert re.match(naming("2 threads", "with hung;"), told(hung))
     assert told(hung, "hung") is None
     assert told(hung, "else") is None
     assert told(hung, seconds=turns.PATIENCE / 2) is None  # so long may a turn be away
@@ -68,7 +69,7 @@ def test_a_job_with_a_task_at_work_does_not_wait_nor_one_without_tasks(told: Any
 def test_tasks_that_wait_on_a_worker_wait(told: Any) -> None:
     """Where Dask is told to hand workers more tasks than they have threads, they say what they work on."""
     hung = task("hung")
-    assert told(scheduler(Worker([hung, task("a")], {hung: 9.0}))).startswith("all 1 threads of the workers are busy")
+    assert told(scheduler(Worker([hung, task("a")], {hung: 9.0}))).startswith("all 1 threads")
     led = task("a", 1)
     leading = Worker([led, hung, task("a", 2)], {led: 50.0, hung: 9.0}, {led})
     assert "with hung" in told(scheduler(leading))
@@ -78,12 +79,12 @@ def test_tasks_that_wait_on_a_worker_wait(told: Any) -> None:
 def test_those_who_are_at_work_are_named(told: Any) -> None:
     jobs = [Worker([task(f"j{n}")]) for n in range(7)]
     words = told(scheduler(*jobs, Worker([Task("sum-0a1b2c3d")]), Worker([Task(("x", 1))]), queued=(task("a"),)))
-    assert "with j0, j1, j2, j3, j4, 2 more, tasks that are no job's; the job" in words
+    assert "with j0, j1, j2, j3, j4, 2 more, " in words
 
 
 def test_workers_that_take_no_task_are_told_of(told: Any) -> None:
     words = told(scheduler(Worker(), Worker([task("hung")]), unrunnable=(task("a"),)))
-    assert words == "no worker takes its tasks, though not all are busy: are they paused? The job goes on when one does"
+    assert "paused" in words
 
 
 def test_without_workers_nobody_waits_for_busy_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +117,6 @@ def test_a_job_that_shares_busy_workers_does_not_tell_of_each_turn() -> None:
     assert [event["event"] for event in job._unsaved] == ["waiting", "running"]
     job.attend(2, "with x")
     job.attend(0, None)
-    assert job.state["waiting"] == "there are no workers; the job goes on when one comes"
+    assert "no workers" in job.state["waiting"]
     job.attend(2)
     assert [event["event"] for event in job._unsaved[2:]] == ["waiting", "running"]

@@ -1,10 +1,12 @@
 """Where the commands look for a service: flags, environment, Dask's configuration, the job root."""
 
 import json
+import re
 
 import pytest
 
 from distforest.service.registry import Registry
+from tests.messages import naming
 from tests.service.command_line import NOBODY, lines_of, quick, run, run_json  # noqa: F401
 from tests.service.fake_service import ABOUT, JOB, SUCCEEDED, FakeService
 
@@ -15,7 +17,7 @@ ID = JOB["id"]
 def test_no_scheduler_is_named(command):
     code, out, err = run(command, *([] if command == "list" else [ID]))
     assert (code, out) == (2, "")
-    assert "no scheduler is named: give --scheduler ADDRESS or --scheduler-file FILE" in err
+    assert re.match(naming("--scheduler ADDRESS", "--scheduler-file FILE"), err)
 
 
 @pytest.mark.parametrize("command", ["list", "status", "logs", "wait", "cancel", "resume", "rm"])
@@ -54,7 +56,7 @@ def test_a_file_without_an_address_is_exit_3(content, tmp_path):
         path.write_text(content)
     code, _, err = run("list", "--scheduler-file", path)
     assert code == 3
-    assert f"{path} is not the file of a running scheduler" in err
+    assert f"{path} " in err
 
 
 def test_the_address_comes_from_the_configuration_of_dask(listing):
@@ -82,7 +84,7 @@ def test_a_job_root_is_read_alone(root):
     assert found["service"] is None
     code, out, _ = run("status", ID, "--job-root", root)
     assert code == 0
-    assert lines_of(out)["state"].startswith("INTERRUPTED, was RUNNING; it resumes when")
+    assert lines_of(out)["state"].startswith("INTERRUPTED, was RUNNING")
     assert run("logs", ID, "--job-root", root)[1] == "2026-11-22 01:02:00 UTC  the job is taken in\n"
     assert run("wait", "done", "--job-root", root)[0] == 0
     assert run("wait", ID, "--job-root", root)[0] == 6
@@ -101,7 +103,7 @@ def test_with_both_the_service_is_asked_and_the_root_is_read_when_it_does_not_an
     assert run_json("list", "--scheduler", listing.address)[1]["service"] == ABOUT
     code, out, err = run("list", "--scheduler", NOBODY)
     assert (code, ID in out) == (0, True)
-    assert err.startswith(f"note: the job root is read, and not the service: no Dask scheduler can be at {NOBODY}")
+    assert re.match(naming("note: ", "job root", NOBODY), err)
     assert run("status", ID, "--scheduler-file", f"{root}/nothing.json")[0] == 0
     assert run("list")[0] == 0
 
@@ -109,7 +111,7 @@ def test_with_both_the_service_is_asked_and_the_root_is_read_when_it_does_not_an
 def test_a_job_root_that_is_none(tmp_path):
     code, _, err = run("list", "--job-root", tmp_path / "nothing")
     assert code == 2
-    assert "there is no job root at" in err
+    assert f"{tmp_path}/nothing" in err
 
 
 @pytest.mark.parametrize("command", ["list", "status", "logs", "wait"])
@@ -117,9 +119,7 @@ def test_a_job_root_that_is_a_file(command, tmp_path):
     (tmp_path / "file").write_text("no folder")
     code, out, err = run(command, *([] if command == "list" else [ID]), "--job-root", tmp_path / "file")
     assert (code, out) == (2, "")
-    assert err == (
-        f"error: {tmp_path}/file is a file; a job root is a folder, which the service that is given it makes\n"
-    )
+    assert re.match(naming(f"error: {tmp_path}/file ", "a file", "job root"), err)
 
 
 def test_a_job_that_cannot_be_read_is_listed_by_name(root, tmp_path):
@@ -129,12 +129,12 @@ def test_a_job_that_cannot_be_read_is_listed_by_name(root, tmp_path):
         0,
         [[ID, "INTERRUPTED"], ["done", "SUCCEEDED"], ["odd", "UNREADABLE"]],
     )
-    assert err.startswith("note: odd cannot be read and is left alone: ")
+    assert err.startswith("note: odd ")
     assert run("list", "--state", "unreadable", "--job-root", root, "--json")[1].count('"UNREADABLE"') == 1
     code, out, _ = run("status", "odd", "--job-root", root)
     assert (code, lines_of(out)["state"]) == (0, "UNREADABLE")
     code, _, err = run("wait", "odd", "--job-root", root)
-    assert (code, "jobs/odd is a link, and links are not followed" in err) == (1, True)
+    assert (code, "jobs/odd is a link" in err) == (1, True)
 
 
 def test_certificates_are_taken_from_files(tmp_path):
@@ -150,8 +150,8 @@ def test_certificates_are_taken_from_files(tmp_path):
         assert run("list", "--scheduler", fake.address, *flags)[0] == 0
         assert run("list", "--scheduler", fake.address.removeprefix("tls://"), *flags)[0] == 0
         code, _, err = run("list", "--scheduler", fake.address)
-        assert (code, "requires TLS, and no certificate was given" in err) == (3, True)
+        assert (code, "--tls-cert" in err) == (3, True)
         (tmp_path / "key").unlink()
         code, _, err = run("list", "--scheduler", fake.address, *flags)
-        assert (code, f"there is no TLS file key {tmp_path}/key" in err) == (3, True)
+        assert (code, f"key {tmp_path}/key" in err) == (3, True)
     assert len(fake.asked) == 2

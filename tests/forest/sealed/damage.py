@@ -44,6 +44,13 @@ def reseal(path: Path, manifest: Any) -> None:
     (path / "manifest.json").write_text(json.dumps(manifest))
 
 
+def changed(array: np.ndarray, place: Any, value: Any) -> np.ndarray:
+    """A copy of an array with another value in one place."""
+    array = array.copy()
+    array[place] = value
+    return array
+
+
 def rewrite(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Put other arrays in place of a forest's own, with true digests, and seal again."""
     manifest = manifest_of(path)
@@ -73,7 +80,7 @@ def score(forest: Forest, case: str) -> None:
         return
     assert forest.leaves is not None
     if (forest.leaves == NOT_ROUTED).any():  # an answer about training rows is refused
-        with pytest.raises(InputError, match="the node of every training row was expected"):
+        with pytest.raises(InputError, match="training row"):
             scoring.out_of_bag_distance(forest, np.array([0]), np.array([1]))
         return
     some = forest.leaves[:, :5]
@@ -86,7 +93,7 @@ def score(forest: Forest, case: str) -> None:
         scoring.predict_rows(forest, forest.source(queries))
         scoring.out_of_bag(forest)
     except InputError as error:
-        assert re.search("predicts distances|predicts nothing|no vote out of bag", str(error))
+        assert re.search("predicts|no vote", str(error))
 
 
 def score_pairs(forest: Forest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 import struct
 import tracemalloc
@@ -27,6 +28,7 @@ from distforest.forest.sealed.artifact import open_forest, prepare, read_manifes
 from distforest.sources.arrays import writable_array
 from tests import samples
 from tests.forest.sealed.damage import ForestOf, SealedOf, contents, manifest_of, refusal, reseal, score, with_value
+from tests.messages import naming
 
 CASES = sorted({**samples.CASES, **samples.VOTING_CASES})
 
@@ -50,7 +52,7 @@ def test_saving_gives_the_digest_and_never_writes_over_anything(forest_of: Fores
     forest, address = forest_of("labels"), str(tmp_path / "f.zarr")
     assert save(forest, address) == forest.digest
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(ArtifactError, match="exists already"):
+    with pytest.raises(ArtifactError, match=naming(address, "exists")):
         save(forest, address)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
@@ -88,7 +90,7 @@ def test_chunks_of_several_arrays_come_back(
     assert contents(open_forest(str(path))) == contents(forest)
     chunk = path / "distances" / "c" / "7" / "0"
     chunk.unlink()  # Zarr reads it as zeros
-    assert refusal(path).startswith("distances: chunk 7 is missing")
+    assert refusal(path).startswith("distances: chunk 7")
 
 
 def test_doing_a_write_twice_changes_nothing(damaged: SealedOf, forest_of: ForestOf) -> None:
@@ -172,7 +174,7 @@ def test_a_truncated_or_removed_file_is_refused(
 def test_an_array_that_is_gone_is_named(name: str, damaged: SealedOf) -> None:
     path = damaged("labels")
     shutil.rmtree(path / name)
-    assert refusal(path).startswith(f"{name}: zarr.json is missing or damaged")
+    assert refusal(path).startswith(f"{name}: zarr.json")
     manifest = manifest_of(path)
     del manifest["arrays"][name]
     reseal(path, manifest)
@@ -190,25 +192,22 @@ def test_a_manifest_that_is_none_is_refused(content: bytes, damaged: SealedOf) -
 
 
 def test_what_is_no_forest_is_refused(tmp_path: Path, damaged: SealedOf) -> None:
-    cure = "give the folder, or the .zip, that a fit or `save` has written)"
-    for nowhere in (tmp_path / "nowhere", tmp_path):
-        assert refusal(nowhere).endswith(f": no sealed forest here (there is no manifest.json; {cure}")
-    assert refusal(tmp_path / "no.zip").endswith(f": no sealed forest here (there is no file; {cure}")
     zarr.open_group(str(tmp_path / "group.zarr"), mode="w")
-    assert "no sealed forest here" in refusal(tmp_path / "group.zarr")
     (tmp_path / "file").write_bytes(b"x")
-    assert refusal(tmp_path / "file").endswith(f"no sealed forest here (a file is in the place of the folder; {cure}")
+    for name, found in (("nowhere", "manifest.json"), ("", "manifest.json"), ("no.zip", "no file"), ("file", "a file")):
+        assert re.match(naming(f"{tmp_path / name}: ", found, ".zip", "`save`"), refusal(tmp_path / name))
+    assert "manifest.json" in refusal(tmp_path / "group.zarr")
     path = damaged("labels")
     (path / "manifest.json").unlink()
     (path / "manifest.json").mkdir()
     assert "manifest.json" in refusal(path)
-    with pytest.raises(ArtifactError, match="no sealed forest here"):
+    with pytest.raises(ArtifactError, match="unknown-protocol://x: "):
         open_forest("unknown-protocol://x")
 
 
 def test_a_manifest_is_not_read_if_it_is_too_large(damaged: SealedOf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifact, "MAX_MANIFEST_BYTES", 1000)
-    assert "at most 1,000 bytes" in refusal(damaged("labels"))
+    assert "1,000 bytes" in refusal(damaged("labels"))
 
 
 class Bomb:
@@ -358,4 +357,4 @@ def test_a_frame_that_is_said_to_end_elsewhere_is_refused_before_it_is_decoded(b
     assert struct.unpack_from("<I", frame, 12) == (len(frame),)
     struct.pack_into("<I", frame, 12, len(frame) + beyond)
     chunk.write_bytes(checked(bytes(frame)))
-    assert refusal(path).startswith("left: chunk 0 is damaged: it announces None bytes")
+    assert re.match("left: chunk 0 .* None bytes", refusal(path))

@@ -25,6 +25,7 @@ from tests.forest.sealed.damage import (
     ForestOf,
     Place,
     SealedOf,
+    changed,
     manifest_of,
     places,
     refusal,
@@ -33,6 +34,7 @@ from tests.forest.sealed.damage import (
     score,
     with_value,
 )
+from tests.messages import naming
 from tests.reference import naive
 
 FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing", "surrogate", *samples.VOTING_CASES]
@@ -104,25 +106,22 @@ def at(node: Any, place: Place) -> Any:
 
 HUGE = 10**400
 NAMES = [*"abcde"]
-BAD_NAMES: list[tuple[Any, str]] = [
-    (None, "names, and dtypes and encodings or none, were expected, found None"),
-    ([*"abcde"], "names, and dtypes and encodings or none"),
-    ({}, "names, and dtypes and encodings or none"),
-    ({"dtypes": NAMES}, "names, and dtypes and encodings or none"),
-    ({"names": NAMES, "kinds": NAMES}, "names, and dtypes and encodings or none"),
-    ({"names": "abcde"}, "names: a string for each of 5 columns was expected, found str"),
-    ({"names": {"a": 1}}, "names: a string for each of 5 columns was expected, found dict"),
-    ({"names": [*"abcd"]}, "names: a string for each of 5 columns was expected, found 4"),
-    ({"names": []}, "names: a string for each of 5 columns was expected, found 0"),
-    ({"names": [*"abcd", 5]}, "names: a string for each of 5 columns was expected, found another type"),
-    ({"names": [*"abcd", None]}, "names: a string for each of 5 columns was expected, found another type"),
-    ({"names": NAMES, "dtypes": [*"abcd"]}, "dtypes: a string for each of 5 columns was expected, found 4"),
-    ({"names": NAMES, "dtypes": [*"abcd", {}]}, "dtypes: a string for each of 5 columns was expected, found another"),
-    ({"names": [*"abcd", "e" * 4097]}, "a name, a category, or all of them are longer than a forest keeps"),
-    (
-        {"names": NAMES, "dtypes": [*"abcd", "e" * 4097]},
-        "a name, a category, or all of them are longer than a forest keeps",
-    ),
+BAD_NAMES: list[tuple[Any, tuple[object, ...]]] = [
+    (None, ("names", "dtypes", "encodings", None)),
+    ([*"abcde"], ("names", "dtypes", "encodings")),
+    ({}, ("names", "dtypes", "encodings")),
+    ({"dtypes": NAMES}, ("names", "dtypes", "encodings")),
+    ({"names": NAMES, "kinds": NAMES}, ("names", "dtypes", "encodings")),
+    ({"names": "abcde"}, ("names: ", "5 columns", "str")),
+    ({"names": {"a": 1}}, ("names: ", "5 columns", "dict")),
+    ({"names": [*"abcd"]}, ("names: ", "5 columns", 4)),
+    ({"names": []}, ("names: ", "5 columns", 0)),
+    ({"names": [*"abcd", 5]}, ("names: ", "5 columns", "type")),
+    ({"names": [*"abcd", None]}, ("names: ", "5 columns", "type")),
+    ({"names": NAMES, "dtypes": [*"abcd"]}, ("dtypes: ", "5 columns", 4)),
+    ({"names": NAMES, "dtypes": [*"abcd", {}]}, ("dtypes: ", "5 columns", "type")),
+    ({"names": [*"abcd", "e" * 4097]}, ("longer",)),
+    ({"names": NAMES, "dtypes": [*"abcd", "e" * 4097]}, ("longer",)),
 ]
 BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
 
@@ -130,138 +129,128 @@ BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
 @pytest.mark.parametrize(
     ("case", "place", "value", "named"),
     [
-        ("labels", ("format",), 2, "manifest.json: format 2 is unknown, this version reads format 1"),
-        ("labels", ("format",), 0, "manifest.json: format 0 is unknown"),
-        ("labels", ("format",), "1", "manifest.json: an object with a format number"),
-        ("labels", ("format",), True, "manifest.json: an object with a format number"),
-        ("labels", ("format",), ..., "manifest.json: an object with a format number"),
-        ("labels", ("meaning",), ..., "manifest.json: meaning is missing or not a dict"),
-        ("labels", ("arrays",), [], "manifest.json: arrays is missing or not a dict"),
-        ("labels", ("provenance",), None, "manifest.json: provenance is missing or not a dict"),
-        ("labels", ("extra",), 1, r"manifest.json: unknown keys \['extra'\]"),
-        ("labels", ("meaning", "extra"), 1, "manifest.json: meaning"),
-        ("labels", ("meaning", "seed"), "7", "manifest.json: meaning"),
-        ("labels", ("meaning", "method"), ..., "manifest.json: meaning"),
-        ("labels", ("meaning", "rows", "n_columns"), 0, "manifest.json: meaning.rows.n_columns"),
-        ("labels", ("meaning", "rows", "n_columns"), 2**31, "manifest.json: meaning.rows.n_columns"),
-        ("labels", ("meaning", "rows", "n_columns"), True, "manifest.json: meaning.rows.n_columns"),
-        ("labels", ("meaning", "rows", "n_columns"), 1, "columns"),
-        ("labels", ("meaning", "rows", "n_columns"), ..., "manifest.json: meaning.rows must name"),
-        ("labels", ("meaning", "rows", "kind"), "callable", "manifest.json: meaning.rows must name"),
-        ("labels", ("meaning", "rows", "kind"), [], "manifest.json: meaning.rows"),
-        ("labels", ("meaning", "rows", "kind"), {}, "manifest.json: meaning.rows"),
-        ("labels", ("meaning", "rows", "kind"), "rbf", "manifest.json: meaning.rows of kind rbf needs gamma"),
-        ("rbf", ("meaning", "rows", "gamma"), ..., "manifest.json: meaning.rows of kind rbf needs gamma"),
-        ("rbf", ("meaning", "rows", "gamma"), 0, "manifest.json: gamma must be a positive number"),
-        ("rbf", ("meaning", "rows", "gamma"), math.inf, "manifest.json is not JSON .Infinity is no JSON number"),
-        ("rbf", ("meaning", "rows", "gamma"), math.nan, "manifest.json is not JSON .NaN is no JSON number"),
-        ("rbf", ("meaning", "rows", "gamma"), "1", "manifest.json: gamma must be a positive number"),
-        ("rbf", ("meaning", "rows", "gamma"), HUGE, "manifest.json: gamma"),
-        ("rbf", ("meaning", "rows", "n_features"), 4, "objects: the training objects are missing or of the wrong"),
-        ("rbf", ("meaning", "rows", "n_columns"), 37, "objects: the training objects are missing or of the wrong"),
+        ("labels", ("format",), 2, ("manifest.json: format 2", "format 1")),
+        ("labels", ("format",), 0, ("manifest.json: format 0", "format 1")),
+        ("labels", ("format",), "1", ("manifest.json: ", "format")),
+        ("labels", ("format",), True, ("manifest.json: ", "format")),
+        ("labels", ("format",), ..., ("manifest.json: ", "format")),
+        ("labels", ("meaning",), ..., ("manifest.json: meaning ",)),
+        ("labels", ("arrays",), [], ("manifest.json: arrays ",)),
+        ("labels", ("provenance",), None, ("manifest.json: provenance ",)),
+        ("labels", ("extra",), 1, ("manifest.json: ", "['extra']")),
+        ("labels", ("meaning", "extra"), 1, ("manifest.json: meaning",)),
+        ("labels", ("meaning", "seed"), "7", ("manifest.json: meaning",)),
+        ("labels", ("meaning", "method"), ..., ("manifest.json: meaning",)),
+        ("labels", ("meaning", "rows", "n_columns"), 0, ("manifest.json: meaning.rows.n_columns",)),
+        ("labels", ("meaning", "rows", "n_columns"), 2**31, ("manifest.json: meaning.rows.n_columns",)),
+        ("labels", ("meaning", "rows", "n_columns"), True, ("manifest.json: meaning.rows.n_columns",)),
+        ("labels", ("meaning", "rows", "n_columns"), 1, ("columns",)),
+        ("labels", ("meaning", "rows", "n_columns"), ..., ("manifest.json: meaning.rows ",)),
+        ("labels", ("meaning", "rows", "kind"), "callable", ("manifest.json: meaning.rows ",)),
+        ("labels", ("meaning", "rows", "kind"), [], ("manifest.json: meaning.rows",)),
+        ("labels", ("meaning", "rows", "kind"), {}, ("manifest.json: meaning.rows",)),
+        ("labels", ("meaning", "rows", "kind"), "rbf", ("manifest.json: meaning.rows ", "rbf", "gamma")),
+        ("rbf", ("meaning", "rows", "gamma"), ..., ("manifest.json: meaning.rows ", "rbf", "gamma")),
+        ("rbf", ("meaning", "rows", "gamma"), 0, ("manifest.json: gamma ",)),
+        ("rbf", ("meaning", "rows", "gamma"), math.inf, ("manifest.json ", "Infinity")),
+        ("rbf", ("meaning", "rows", "gamma"), math.nan, ("manifest.json ", "NaN")),
+        ("rbf", ("meaning", "rows", "gamma"), "1", ("manifest.json: gamma ",)),
+        ("rbf", ("meaning", "rows", "gamma"), HUGE, ("manifest.json: gamma",)),
+        ("rbf", ("meaning", "rows", "n_features"), 4, ("objects: ",)),
+        ("rbf", ("meaning", "rows", "n_columns"), 37, ("objects: ",)),
+        ("rbf", ("meaning", "rows", "extra"), 1, ("manifest.json: meaning.rows ", "rbf", "n_columns", "n_features")),
+        ("labels", ("meaning", "rows", "gamma"), 1, ("manifest.json: meaning.rows ", "features", "n_columns")),
+        ("missing", ("meaning", "rows", "measure"), "x", ("manifest.json: meaning.rows.measure ", "similarity")),
+        ("missing", ("meaning", "rows", "measure"), ..., ("manifest.json: meaning.rows.measure ", "similarity")),
+        ("labels", ("meaning", "classes"), ["a", "b"], ("class_counts: ", "2 classes")),
+        ("labels", ("meaning", "classes"), {"a": 1}, ("manifest.json: classes ", "list")),
+        ("targets", ("meaning", "classes"), ["a"], ("manifest.json: classes",)),
+        ("targets", ("meaning", "leaf", "factor"), -1, ("manifest.json: factor ",)),
+        ("targets", ("meaning", "leaf", "factor"), ..., ("factor: ",)),
+        ("targets", ("meaning", "leaf", "factor"), HUGE, ("manifest.json: factor",)),
+        ("members", ("meaning", "leaf", "scale"), 0.0, ("manifest.json: scale ",)),
+        ("members", ("meaning", "leaf", "scale"), HUGE, ("manifest.json: scale",)),
+        ("members", ("meaning", "leaf", "offset"), "1", ("manifest.json: offset ",)),
+        ("members", ("meaning", "leaf", "offset"), HUGE, ("manifest.json: offset ",)),
+        ("labels", ("meaning", "leaf", "kind"), "means", ("factor: ",)),
+        ("labels", ("meaning", "leaf"), {"kind": "means", "factor": 1}, ("means: ",)),
+        ("labels", ("meaning", "leaf", "factor"), 1.0, ("manifest.json: meaning.leaf ", "class_counts", "kind")),
+        ("members", ("meaning", "leaf", "extra"), 1, ("manifest.json: meaning.leaf ", "members", "kind")),
+        ("labels", ("meaning", "leaf", "kind"), "votes", ("manifest.json: leaf ", "votes, ranks", "rows")),
+        ("labels", ("meaning", "rows", "kind"), "pairs", ("manifest.json: leaf ", "votes, ranks", "rows")),
+        ("votes", ("meaning", "rows", "kind"), "features", ("manifest.json: leaf ", "votes, ranks", "rows")),
+        ("votes", ("meaning", "leaf", "kind"), "class_counts", ("manifest.json: leaf ", "votes, ranks", "rows")),
+        ("votes", ("meaning", "leaf", "kind"), "ranks", ("manifest.json: leaf.aggregation ", "mean, median")),
+        ("votes", ("meaning", "leaf", "voting"), "all", ("manifest.json: leaf.voting ", "majority, mean, evidence")),
+        ("votes", ("meaning", "leaf", "voting"), ..., ("manifest.json: leaf.voting ", None)),
+        ("votes", ("meaning", "leaf", "voting"), [], ("manifest.json: leaf.voting ", "[]")),
         (
-            "rbf",
-            ("meaning", "rows", "extra"),
-            1,
-            "manifest.json: meaning.rows of kind rbf has kind, n_columns, n_features",
+            "votes",
+            ("meaning", "leaf", "class_weights"),
+            [64, 64],
+            ("manifest.json: leaf.class_weights ", "class_counts"),
         ),
-        (
-            "labels",
-            ("meaning", "rows", "gamma"),
-            1,
-            "manifest.json: meaning.rows of kind features has kind, n_columns a",
-        ),
-        ("missing", ("meaning", "rows", "measure"), "x", "manifest.json: meaning.rows.measure must be similarity or"),
-        ("missing", ("meaning", "rows", "measure"), ..., "manifest.json: meaning.rows.measure must be similarity or"),
-        ("labels", ("meaning", "classes"), ["a", "b"], "class_counts: expected 2 classes"),
-        ("labels", ("meaning", "classes"), {"a": 1}, "manifest.json: classes must be a list"),
-        ("targets", ("meaning", "classes"), ["a"], "manifest.json: classes"),
-        ("targets", ("meaning", "leaf", "factor"), -1, "manifest.json: factor must be a positive number"),
-        ("targets", ("meaning", "leaf", "factor"), ..., "factor: missing"),
-        ("targets", ("meaning", "leaf", "factor"), HUGE, "manifest.json: factor"),
-        ("members", ("meaning", "leaf", "scale"), 0.0, "manifest.json: scale must be a positive number"),
-        ("members", ("meaning", "leaf", "scale"), HUGE, "manifest.json: scale"),
-        ("members", ("meaning", "leaf", "offset"), "1", "manifest.json: offset must be a finite number"),
-        ("members", ("meaning", "leaf", "offset"), HUGE, "manifest.json: offset must be a finite number"),
-        ("labels", ("meaning", "leaf", "kind"), "means", "factor: missing"),
-        ("labels", ("meaning", "leaf"), {"kind": "means", "factor": 1}, "means: missing"),
-        ("labels", ("meaning", "leaf", "factor"), 1.0, "manifest.json: meaning.leaf of kind class_counts has kind al"),
-        ("members", ("meaning", "leaf", "extra"), 1, "manifest.json: meaning.leaf of kind members has kind alone"),
-        ("labels", ("meaning", "leaf", "kind"), "votes", "manifest.json: leaf tables votes, ranks go with rows of"),
-        ("labels", ("meaning", "rows", "kind"), "pairs", "manifest.json: leaf tables votes, ranks go with rows of"),
-        ("votes", ("meaning", "rows", "kind"), "features", "manifest.json: leaf tables votes, ranks go with rows of"),
-        ("votes", ("meaning", "leaf", "kind"), "class_counts", "manifest.json: leaf tables votes, ranks go with rows"),
-        ("votes", ("meaning", "leaf", "kind"), "ranks", "manifest.json: leaf.aggregation must be one of mean, median"),
-        ("votes", ("meaning", "leaf", "voting"), "all", "manifest.json: leaf.voting must be one of majority, mean, ev"),
-        ("votes", ("meaning", "leaf", "voting"), ..., "manifest.json: leaf.voting must be one of .*, found None"),
-        ("votes", ("meaning", "leaf", "voting"), [], r"manifest.json: leaf.voting must be one of .*, found \[\]"),
-        ("votes", ("meaning", "leaf", "class_weights"), [64, 64], "manifest.json: leaf.class_weights go with class_c"),
-        ("ranks", ("meaning", "leaf", "aggregation"), "sum", "manifest.json: leaf.aggregation must be one of mean, m"),
-        ("votes", ("meaning", "rows", "family"), "sum", "manifest.json: meaning.rows of pairs needs a known family"),
-        ("votes", ("meaning", "rows", "family"), ..., "manifest.json: meaning.rows of pairs needs a known family"),
-        ("votes", ("meaning", "rows", "family"), [], "manifest.json: meaning.rows of pairs needs a known family"),
-        ("votes", ("meaning", "rows", "family"), "difference", "manifest.json: meaning.rows.n_columns must be 5, foun"),
-        ("votes", ("meaning", "rows", "n_features"), 4, "manifest.json: meaning.rows.n_columns must be 8, found 10"),
-        ("votes", ("meaning", "rows", "n_features"), ..., "manifest.json: meaning.rows of pairs needs a known family"),
-        ("votes", ("meaning", "rows", "gamma"), 1.0, "manifest.json: meaning.rows of pairs needs a known family"),
+        ("ranks", ("meaning", "leaf", "aggregation"), "sum", ("manifest.json: leaf.aggregation ", "mean, median")),
+        ("votes", ("meaning", "rows", "family"), "sum", ("manifest.json: meaning.rows ", "pairs", "family")),
+        ("votes", ("meaning", "rows", "family"), ..., ("manifest.json: meaning.rows ", "pairs", "family")),
+        ("votes", ("meaning", "rows", "family"), [], ("manifest.json: meaning.rows ", "pairs", "family")),
+        ("votes", ("meaning", "rows", "family"), "difference", ("manifest.json: meaning.rows.n_columns ", 5, 10)),
+        ("votes", ("meaning", "rows", "n_features"), 4, ("manifest.json: meaning.rows.n_columns ", 8, 10)),
+        ("votes", ("meaning", "rows", "n_features"), ..., ("manifest.json: meaning.rows ", "pairs", "n_features")),
+        ("votes", ("meaning", "rows", "gamma"), 1.0, ("manifest.json: meaning.rows ", "pairs", "family")),
         *(
-            ("votes", ("meaning", "rows", "blocks"), lie, "manifest.json: meaning.rows.blocks must be pairs of a known")
+            ("votes", ("meaning", "rows", "blocks"), lie, ("manifest.json: meaning.rows.blocks ",))
             for lie in (None, {}, "dot", ["dot"], [["dot"]], *([own] for own in BAD_BLOCKS))
         ),
-        ("votes", ("meaning", "rows", "blocks"), [["dot", 1]], "manifest.json: meaning.rows.n_columns must be 11, fou"),
-        ("labels", ("meaning", "leaf", "kind"), ..., "leaf.kind: unknown leaf table None"),
-        ("labels", ("meaning", "leaf", "kind"), [], "leaf.kind: unknown leaf table"),
+        ("votes", ("meaning", "rows", "blocks"), [["dot", 1]], ("manifest.json: meaning.rows.n_columns ", 11, 10)),
+        ("labels", ("meaning", "leaf", "kind"), ..., ("leaf.kind: ", None)),
+        ("labels", ("meaning", "leaf", "kind"), [], ("leaf.kind: ",)),
         *(
-            ("labels", ("meaning", "leaf", "class_weights"), lie, "manifest.json: leaf.class_weights must be integers")
+            ("labels", ("meaning", "leaf", "class_weights"), lie, ("manifest.json: leaf.class_weights ", "integers"))
             for lie in ([64, 64, 0], [64, 64, 2**24 + 1], [64, 64, 1.5], [64, 64, True], [64, 64, None], 64, "64", None)
         ),
-        ("labels", ("meaning", "leaf", "class_weights"), [64, 64], "class_counts: expected 2 classes, one for"),
-        ("targets", ("meaning", "leaf", "class_weights"), [64], "manifest.json: leaf.class_weights go with class_c"),
-        ("labels", ("meaning", "params", "x"), math.nan, "manifest.json is not JSON"),
-        ("labels", ("meaning", "classes", 0), -math.inf, "manifest.json is not JSON"),
-        ("labels", ("provenance", "x"), math.nan, "manifest.json is not JSON"),
+        ("labels", ("meaning", "leaf", "class_weights"), [64, 64], ("class_counts: ", "2 classes")),
+        ("targets", ("meaning", "leaf", "class_weights"), [64], ("manifest.json: leaf.class_weights ", "class_counts")),
+        ("labels", ("meaning", "params", "x"), math.nan, ("manifest.json ", "NaN")),
+        ("labels", ("meaning", "classes", 0), -math.inf, ("manifest.json ", "Infinity")),
+        ("labels", ("provenance", "x"), math.nan, ("manifest.json ", "NaN")),
         *(
-            (case, ("provenance", "features"), lie, f"manifest.json: provenance.features: {told}")
+            (case, ("provenance", "features"), lie, ("manifest.json: provenance.features: ", *named))
             for case in ("labels", "rbf", "votes")
-            for lie, told in BAD_NAMES
+            for lie, named in BAD_NAMES
         ),
-        ("labels", ("arrays", "left", "dtype"), "int64", "left: dtype int32 was expected, found 'int64'"),
-        ("labels", ("arrays", "left", "dtype"), "object", "left: dtype int32 was expected"),
-        ("labels", ("arrays", "left", "shape"), [], "left: shape must be one or two sizes"),
-        ("labels", ("arrays", "left", "shape"), [1, 1, 1], "left: shape must be one or two sizes"),
-        ("labels", ("arrays", "left", "shape"), [-1], "left: shape must be one or two sizes"),
-        ("labels", ("arrays", "left", "shape"), [True], "left: shape must be one or two sizes"),
-        ("labels", ("arrays", "left", "shape"), [2.0], "left: shape must be one or two sizes"),
-        ("labels", ("arrays", "left", "shape"), [2**62], r"left: shape \[4611686018427387904\] is larger than"),
-        ("labels", ("arrays", "left", "shape"), [2**34], "left: chunk_rows"),  # 2^36 bytes
-        (
-            "labels",
-            ("arrays", "left", "shape"),
-            [2**34 + 1],
-            r"left: shape \[17179869185\] is larger than 687194",
-        ),
-        ("labels", ("arrays", "left", "shape"), [3], "left: "),
-        ("labels", ("arrays", "left", "shape"), [0, 2**70], "left: "),
-        ("labels", ("arrays", "left", "chunk_rows"), 1, "left: chunk_rows"),
-        ("labels", ("arrays", "left", "chunk_rows"), None, "left: chunk_rows"),
-        ("labels", ("arrays", "left", "sha256"), [], "left: chunk_rows"),
-        ("labels", ("arrays", "left", "sha256"), [None], "left: digests are strings"),
-        ("labels", ("arrays", "left", "sha256"), ["0" * 64], "left: chunk 0 is missing or damaged"),
-        ("labels", ("arrays", "left", "more"), 1, "left: dtype, shape, chunk_rows and sha256"),
-        ("labels", ("arrays", "left"), [], "left: dtype, shape, chunk_rows and sha256"),
-        ("labels", ("arrays", "../../x"), {}, "manifest.json: a forest has no array '../../x'"),
-        ("labels", ("arrays", "objects"), {}, "objects: dtype, shape"),
+        ("labels", ("arrays", "left", "dtype"), "int64", ("left: ", "int32", "int64")),
+        ("labels", ("arrays", "left", "dtype"), "object", ("left: ", "int32", "object")),
+        ("labels", ("arrays", "left", "shape"), [], ("left: shape ",)),
+        ("labels", ("arrays", "left", "shape"), [1, 1, 1], ("left: shape ",)),
+        ("labels", ("arrays", "left", "shape"), [-1], ("left: shape ",)),
+        ("labels", ("arrays", "left", "shape"), [True], ("left: shape ",)),
+        ("labels", ("arrays", "left", "shape"), [2.0], ("left: shape ",)),
+        ("labels", ("arrays", "left", "shape"), [2**62], ("left: shape [4611686018427387904] ",)),
+        ("labels", ("arrays", "left", "shape"), [2**34], ("left: chunk_rows",)),  # 2^36 bytes
+        ("labels", ("arrays", "left", "shape"), [2**34 + 1], ("left: shape [17179869185] ", "687194")),
+        ("labels", ("arrays", "left", "shape"), [3], ("left: ",)),
+        ("labels", ("arrays", "left", "shape"), [0, 2**70], ("left: ",)),
+        ("labels", ("arrays", "left", "chunk_rows"), 1, ("left: chunk_rows",)),
+        ("labels", ("arrays", "left", "chunk_rows"), None, ("left: chunk_rows",)),
+        ("labels", ("arrays", "left", "sha256"), [], ("left: chunk_rows",)),
+        ("labels", ("arrays", "left", "sha256"), [None], ("left: ", "digests")),
+        ("labels", ("arrays", "left", "sha256"), ["0" * 64], ("left: chunk 0 ",)),
+        ("labels", ("arrays", "left", "more"), 1, ("left: dtype, shape, chunk_rows and sha256",)),
+        ("labels", ("arrays", "left"), [], ("left: dtype, shape, chunk_rows and sha256",)),
+        ("labels", ("arrays", "../../x"), {}, ("manifest.json: ", "'../../x'")),
+        ("labels", ("arrays", "objects"), {}, ("objects: dtype, shape",)),
     ],
     ids=lambda value: str(value)[:40] if not isinstance(value, tuple) else ".".join(map(str, value)),
 )
 def test_a_lie_in_the_manifest_is_refused_by_its_key(
-    case: str, place: Place, value: Any, named: str, damaged: SealedOf
+    case: str, place: Place, value: Any, named: tuple[object, ...], damaged: SealedOf
 ) -> None:
     path = damaged(case)
     reseal(path, with_value(manifest_of(path), place, value))
-    with pytest.raises(ArtifactError) as caught:
-        open_forest(str(path))
-    assert re.match(named, str(caught.value).removeprefix(f"{path}: "))
+    told = refusal(path).removeprefix(f"{path}: ")
+    assert told.startswith(str(named[0]))
+    assert re.match(naming(*named), told)
 
 
 @pytest.mark.parametrize("key", ["gamma", "x"])
@@ -278,22 +267,16 @@ def test_a_manifest_whose_digest_is_not_its_own_is_refused(damaged: SealedOf) ->
     manifest = manifest_of(path)
     manifest["meaning"]["seed"] += 1
     (path / "manifest.json").write_bytes(canonical(manifest))
-    assert refusal(path) == "manifest.json: its digest does not match its content"
+    assert re.match("manifest.json: .*digest", refusal(path))
 
 
 def test_an_array_too_many_is_refused(damaged: SealedOf) -> None:
     path = damaged("labels")
     rewrite(path, {"means": np.zeros((3, 1))})
-    assert refusal(path).startswith("manifest.json: a forest of this kind has no ['means']")
+    assert re.match(r"manifest.json: .*\['means'\]", refusal(path))
 
 
 # --- arrays that lie --------------------------------------------------------------------------------------
-
-
-def changed(array: np.ndarray, place: Any, value: Any) -> np.ndarray:
-    array = array.copy()
-    array[place] = value
-    return array
 
 
 Change = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]

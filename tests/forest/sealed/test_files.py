@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from distforest.forest.sealed.artifact import open_forest, read_array, read_mani
 from distforest.stores.addresses import store_of
 from tests import samples
 from tests.forest.sealed.damage import ForestOf, SealedOf, contents, refusal, score
+from tests.messages import naming
 
 CASES = sorted({**samples.CASES, **samples.VOTING_CASES, **samples.PAIR_CASES})
 
@@ -103,11 +105,11 @@ def test_it_is_written_to_and_opened_from_a_store(forest_of: ForestOf) -> None:
     address = "memory://in-one-file/f.forest.zarr.zip"
     assert save(forest_of("oblique"), address) == forest_of("oblique").digest
     assert contents(open_forest(address)) == contents(forest_of("oblique"))
-    with pytest.raises(ArtifactError, match="exists already"):
+    with pytest.raises(ArtifactError, match=naming(address, "exists")):
         save(forest_of("oblique"), address)
     fs, path = store_of(address)
     fs.pipe_file(path, fs.cat_file(path)[:-1])
-    with pytest.raises(ArtifactError, match="no sealed forest here: the file is cut off or damaged"):
+    with pytest.raises(ArtifactError, match=naming(address, "cut off")):
         open_forest(address)
 
 
@@ -148,7 +150,7 @@ def test_nothing_is_replaced_and_nothing_is_left_of_a_failure(
     monkeypatch.undo()
     save(forest_of("labels"), str(tmp_path / "f.zip"))
     before = (tmp_path / "f.zip").read_bytes()
-    with pytest.raises(ArtifactError, match="exists already, and nothing is replaced"):
+    with pytest.raises(ArtifactError, match=naming("f.zip", "exists")):
         save(forest_of("targets"), str(tmp_path / "f.zip"))
     assert [own.read_bytes() for own in tmp_path.iterdir()] == [before]
 
@@ -175,15 +177,15 @@ def test_a_flipped_bit_or_a_cut_is_refused_or_changes_nothing(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "at most|it does not end as a zip archive does"),
-        (b"PK\5\6" + bytes(18), "there is no manifest.json"),
-        (b"PK\5\6" + b"\xff" * 18, "a directory of at most"),
-        (b"not a zip archive, and long enough for one", "it does not end as a zip archive does"),
+        (b"", "cut off"),
+        (b"PK\5\6" + bytes(18), "manifest.json"),
+        (b"PK\5\6" + b"\xff" * 18, "33,554,432 bytes"),
+        (b"not a zip archive, and long enough for one", "cut off"),
     ],
 )
 def test_what_is_no_archive_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / "f.zip").write_bytes(content)
-    with pytest.raises(ArtifactError, match=f"no sealed forest here.*({said})"):
+    with pytest.raises(ArtifactError, match=naming("f.zip: ", said)):
         open_forest(str(tmp_path / "f.zip"))
 
 
@@ -191,7 +193,7 @@ def test_bytes_before_or_after_an_archive_are_refused(one_file: SealedOf, tmp_pa
     raw = one_file("labels").read_bytes()
     for changed in (b"#!/bin/sh\n" + raw, raw + b"\n", raw[:-2] + b"\1\0x"):
         (tmp_path / "f.zip").write_bytes(changed)
-        assert "the file is cut off or damaged" in refusal(tmp_path / "f.zip")
+        assert "cut off" in refusal(tmp_path / "f.zip")
 
 
 def test_packed_members_are_refused_before_they_are_unpacked(one_file: SealedOf, tmp_path: Path) -> None:
@@ -199,14 +201,14 @@ def test_packed_members_are_refused_before_they_are_unpacked(one_file: SealedOf,
         info.compress_type = zipfile.ZIP_DEFLATED
 
     path = rebuilt(one_file("labels"), tmp_path / "f.zip", deflate)
-    assert "packed or encrypted" in refusal(path)
+    assert "packed" in refusal(path)
 
 
 def test_a_name_that_is_there_twice_is_refused(one_file: SealedOf, tmp_path: Path) -> None:
     path = rebuilt(one_file("labels"), tmp_path / "f.zip")
     with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr("manifest.json", "{}")
-    assert "two members have the same name" in refusal(path)
+    assert "same name" in refusal(path)
 
 
 def test_members_that_share_their_bytes_are_refused(one_file: SealedOf, tmp_path: Path) -> None:
@@ -220,12 +222,12 @@ def test_members_that_share_their_bytes_are_refused(one_file: SealedOf, tmp_path
             twin.file_size = twin.compress_size = largest.file_size
             twin.CRC, twin.header_offset = largest.CRC, largest.header_offset
             archive.filelist.append(twin)
-    assert "announce more bytes than it has" in refusal(path)
+    assert "more bytes" in refusal(path)
 
 
 def test_a_directory_that_is_too_large_is_refused_unread(one_file: SealedOf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_DIRECTORY_BYTES", 100)
-    assert "a directory of at most 100 bytes" in refusal(one_file("labels"))
+    assert "100 bytes" in refusal(one_file("labels"))
 
 
 def test_a_member_that_is_gone_is_named(one_file: SealedOf, tmp_path: Path) -> None:
@@ -233,7 +235,7 @@ def test_a_member_that_is_gone_is_named(one_file: SealedOf, tmp_path: Path) -> N
         for info in old.infolist():
             if info.filename != "left/c/0":
                 archive.writestr(info, old.read(info))
-    assert refusal(tmp_path / "f.zip").startswith("left: chunk 0 is missing or cannot be read (no left/c/0 in the file")
+    assert re.match("left: chunk 0 .*left/c/0", refusal(tmp_path / "f.zip"))
 
 
 def test_names_that_lead_elsewhere_are_never_written(one_file: SealedOf, forest_of: ForestOf, tmp_path: Path) -> None:
@@ -252,13 +254,13 @@ def test_an_address_where_nothing_is_holds_no_forest(tmp_path: Path) -> None:
         "unknown-protocol://f.zip",
         "memory://nothing/f.zip",
     ):
-        with pytest.raises(ArtifactError, match="no sealed forest here"):
+        with pytest.raises(ArtifactError, match=f"{address}: "):
             open_forest(address)
 
 
 def test_a_pipe_is_refused_unread(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "f.zip")
-    assert "a regular file was expected" in refusal(tmp_path / "f.zip")
+    assert "regular file" in refusal(tmp_path / "f.zip")
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.zarr"])
@@ -266,8 +268,6 @@ def test_a_link_to_a_place_that_is_not_there_is_not_replaced(name: str, forest_o
     """A disk that is not mounted, say: the forest would lie elsewhere when it is."""
     link = tmp_path / name
     link.symlink_to(tmp_path / "disk" / name)
-    with pytest.raises(
-        ArtifactError, match=rf"{name}: a new name was expected, found a link to .*disk/{name}, which is not there"
-    ):
+    with pytest.raises(ArtifactError, match=naming(f"{link}: ", f"disk/{name}")):
         save(forest_of(CASES[0]), str(link))
     assert link.is_symlink()

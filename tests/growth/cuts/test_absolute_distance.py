@@ -15,6 +15,7 @@ from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from tests.growth.cuts.test_class_costs import assert_same
 from tests.growth.cuts.test_criteria import FREE, Search, assert_cuts, cut, line, searches
+from tests.messages import naming
 from tests.reference import naive_differences
 
 pytestmark = pytest.mark.kernels
@@ -103,5 +104,5 @@ def test_a_far_target_draws_a_cut_less_than_squares_do() -> None:
 
 @pytest.mark.parametrize("targets", [[0.0, 1e200], [0.0, 1e-200]])
 def test_a_range_that_has_no_sums_is_refused(targets: list[float]) -> None:
-    with pytest.raises(InputError, match="values of the targets must differ by 1e-150 to 1e150"):
+    with pytest.raises(InputError, match=naming("targets", "1e-150", "1e150")):
         of_targets(np.array(targets))

@@ -30,6 +30,7 @@ from distforest.stores.folder import Folder
 from tests import samples
 from tests.growth.cuts.test_criteria import FREE, Search, assert_cuts, codes_of, cut, line, searches
 from tests.growth.test_sklearn import Tree, data_of, grown
+from tests.messages import naming
 from tests.reference import naive
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ def test_labels_that_are_equal_have_one_key() -> None:
 
 
 def test_a_label_that_is_misspelt_is_refused_and_one_too_many_is_not() -> None:
-    with pytest.raises(InputError, match="names 'A', which is none of the labels, and not the label 'a'"):
+    with pytest.raises(InputError, match=naming("class_weight", "'A'", "'a'")):
         integers({"A": 2.0, "b": 1.0, "c": 1.0})
-    with pytest.raises(ValueError, match="not in class_weight"):
+    with pytest.raises(ValueError, match="class_weight"):
         compute_class_weight({"A": 2.0, "b": 1.0, "c": 1.0}, classes=np.array(["a", "b", "c"]), y=np.array(["a"]))
     assert integers({"a": 2.0, "b": 1.0, "c": 1.0, "d": 9.0}) == [128, 64, 64]
 
@@ -109,12 +110,12 @@ def test_weights_far_apart_have_a_coarser_least_one(weights: list[float], expect
 
 @pytest.mark.parametrize("largest", [2.0**24 + 1, 1e308])
 def test_weights_too_far_apart_are_refused(largest: float) -> None:
-    with pytest.raises(InputError, match=r"the largest weight may be 16,777,216 times the least, found .* times"):
+    with pytest.raises(InputError, match=naming("class_weight:", "16,777,216")):
         integers({"a": largest, "b": 1e-10 if largest > 1e300 else 1.0})
 
 
 def test_weights_that_integers_cannot_tell_apart_are_refused() -> None:
-    with pytest.raises(InputError, match=r"for trees of 6 rows .* up to 16,777,216, which cannot tell some of the"):
+    with pytest.raises(InputError, match=naming("class_weight:", "6 rows", "16,777,216")):
         integers({"a": 1e7, "b": 1.0, "c": 1.3})
     assert integers({"a": 1e7, "b": 1.0, "c": 1.0}, n_draws=10) == [10_000_000, 1, 1]
 
@@ -124,12 +125,12 @@ def test_a_tree_may_not_weigh_more_than_its_squares_can_hold() -> None:
     assert MOST_WEIGHT**2 < 2**63 <= (MOST_WEIGHT + 1) ** 2
     assert max(integers({"a": 16384.0}, n_draws=most)) == 1 << 20
     assert max(integers({"a": 16384.0}, n_draws=most + 1)) == 1 << 19
-    with pytest.raises(InputError, match=f"for trees of {64 * most + 100:,} rows .* up to 16,376, which cannot tell"):
+    with pytest.raises(InputError, match=naming("class_weight:", f"{64 * most + 100:,} rows", "16,376")):
         integers({"a": 16384.0}, n_draws=64 * most + 100)
 
 
 def test_targets_have_no_class_weights() -> None:
-    with pytest.raises(InputError, match="class_weight='balanced' goes with labels, found targets"):
+    with pytest.raises(InputError, match=naming("class_weight='balanced'", "targets")):
         samples.problem_of("rbf_targets", class_weight="balanced")
 
 
@@ -291,7 +292,7 @@ def test_a_job_an_estimator_and_a_loaded_one_are_the_same_forest(given: Any, tmp
 
 @pytest.mark.parametrize("given", ["Balanced", {0: 0.0}, {0: -1}, {0: np.inf}, {0: True}, {0: "2"}, {0: 10**400}, 3])
 def test_what_is_no_weight_is_refused(given: Any) -> None:
-    with pytest.raises(InputError, match="class_weight must be 'balanced' or None or a table of finite positive numb"):
+    with pytest.raises(InputError, match=naming("class_weight", "'balanced'", None)):
         SimForestClassifier("rbf", class_weight=given).fit(samples.features(), samples.labels())
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.growth.draws.column_weights import ColumnWeights, column_at, draw_columns, inverse_deviations
 from tests import samples
+from tests.messages import naming
 from tests.reference import naive
 from tests.reference import naive_clusters as ref
 
@@ -80,20 +81,20 @@ def test_candidates_are_the_effective_number_to_the_power_of_three_quarters(root
 @pytest.mark.parametrize(
     ("weights", "found"),
     [
-        ([1.0, math.nan], "1 that is not"),
-        ([math.inf, 1.0, -math.inf], "2 that are not"),
-        ([1.0, -1e-300], "1 that is not"),
-        ([0.0, 0.0], "none that is positive"),
-        ([], "none that is positive"),
+        ([1.0, math.nan], 1),
+        ([math.inf, 1.0, -math.inf], 2),
+        ([1.0, -1e-300], 1),
+        ([0.0, 0.0], "none"),
+        ([], "none"),
     ],
 )
-def test_bad_weights_are_refused(weights: list[float], found: str) -> None:
-    with pytest.raises(InputError, match=f"feature_weights must be finite, not negative and not all 0, found {found}"):
+def test_bad_weights_are_refused(weights: list[float], found: object) -> None:
+    with pytest.raises(InputError, match=naming("feature_weights", found)):
         ColumnWeights.of(np.array(weights))
 
 
 def test_weights_of_two_dimensions_are_refused() -> None:
-    with pytest.raises(InputError, match="feature_weights must be"):
+    with pytest.raises(InputError, match="feature_weights"):
         ColumnWeights.of(np.ones((2, 2)))
 
 

@@ -17,6 +17,7 @@ from distforest.growth.draws.objects import Disagreement, TwoObjects
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.growth.draws.test_objects import MANY, SEEDS
+from tests.messages import naming
 from tests.reference import naive_landmarks
 from tests.tries import tries
 
@@ -71,16 +72,16 @@ def test_without_a_number_any_object_may_be_a_column() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_landmarks", "by_class", "message"),
+    ("n_landmarks", "by_class", "named"),
     [
-        (9, True, r"n_landmarks=9 asks for more landmarks than there are objects \(8\)"),
-        (2, True, "n_landmarks=2 of 8 objects is 2, but pairs need one of each class: 3 at least; ask for more"),
-        (0.1, True, "n_landmarks=0.1 of 8 objects is 1, but pairs need one of each class: 3 at least"),
-        (0.1, False, "n_landmarks=0.1 of 8 objects is 1, but pairs need two, whose targets differ: 2 at least"),
+        (9, True, ("n_landmarks=9", 8)),
+        (2, True, ("n_landmarks=2", 8, "class", 3)),
+        (0.1, True, ("n_landmarks=0.1", 8, "class", 3)),
+        (0.1, False, ("n_landmarks=0.1", 8, "targets", 2)),
     ],
 )
-def test_numbers_that_are_refused(n_landmarks: float, by_class: bool, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_numbers_that_are_refused(n_landmarks: float, by_class: bool, named: tuple[object, ...]) -> None:
+    with pytest.raises(InputError, match=naming(*named)):
         landmarks_of(n_landmarks, np.array([0, 0, 0, 1, 1, 1, 2, 2.0]), by_class, 0)
 
 

@@ -20,6 +20,7 @@ from distforest.growth.pairs.square_search import SquareSearch, square_candidate
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from distforest.sources.source import Floats
 from tests import samples
+from tests.growth.pairs.test_square_search import costs_of
 from tests.reference import naive_missing_pairs as ref
 from tests.reference.naive_trees_of_pairs import Sample
 from tests.tries import tries
@@ -93,10 +94,6 @@ def levels(draw: st.DrawFn, n_pairs: st.SearchStrategy[int], square: bool) -> Le
     weights = [rng.integers(1, draw(st.integers(2, 4)), len(own)).tolist() for own in rows]
     costs = rng.integers(1, 4, (len(rows), 2)) / 2
     return Level(pairs, codes, rows, weights, costs, draw(st.integers(0, 4)), square)
-
-
-def costs_of(level: Level, f: int) -> tuple[float, float]:
-    return level.costs[f, 0], level.costs[f, 1]
 
 
 def assert_values(level: Level, f: int, placed: ref.Placed, threshold: float, values: Floats) -> None:

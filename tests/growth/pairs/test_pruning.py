@@ -18,6 +18,7 @@ from distforest.growth.pairs import pruning
 from distforest.growth.problem import Data
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.truth import TruthKind
+from tests.messages import naming
 
 N_POINTS = 48
 QUICK: dict[str, Any] = {"n_pairs": 200, "max_depth": 5, "leafrank_depth": 2, "min_samples_leaf": 2, "random_state": 3}
@@ -121,11 +122,11 @@ def test_noise_is_pruned_away() -> None:
 @pytest.mark.parametrize("folds", [0, 1, 25, 2.5, "five", True])
 def test_numbers_of_folds_that_there_cannot_be_are_refused(folds: Any) -> None:
     X, y = data()
-    with pytest.raises(InputError, match=r"pruning_folds: None or an integer in 2\.\.24 was expected, found"):
+    with pytest.raises(InputError, match=naming("pruning_folds", "2..24", repr(folds))):
         TreeRank(2, pruning_folds=folds, **QUICK).fit(X, y)
 
 
 def test_a_fold_without_pairs_of_both_kinds_is_refused() -> None:
     X, y = data()
-    with pytest.raises(InputError, match="a fold has no pairs of both kinds; ask for fewer folds"):
+    with pytest.raises(InputError, match="fewer folds"):
         TreeRank(2, pruning_folds=24, **QUICK).fit(X, y)
