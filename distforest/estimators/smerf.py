@@ -131,7 +131,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     n_estimators: int = 500
     _: KW_ONLY
-    max_features: float | str | None = "sqrt"
+    max_features: float | str | None = "auto"
     feature_combinations: float = 1.0
     coefficients: str = "sign"
     feature_weights: FeatureWeightsLike = None

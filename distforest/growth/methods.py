@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from distforest.sources.point_pairs import PairColumns
     from distforest.sources.source import Floats, Int32s, Ints, Source
 
-GROWTH = 4
+GROWTH = 5
 """Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
 
 NO_PASSES_WITH_HOLES = (
@@ -354,6 +354,19 @@ FUSED_BESIDE_CATEGORIES: dict[type, tuple[Callable[..., Cuts], Callable[..., tup
 """The same for a `BinnedTable`, by plain criterion: of numbers, and of categories."""
 
 
+def with_max_features(params: Params, kind: TruthKind) -> Params:
+    """Replace ``max_features="auto"``: as in scikit-learn, "sqrt" for labels, and all columns for any other truth.
+
+    Examples
+    --------
+    >>> with_max_features({"max_features": "auto"}, TruthKind.LABELS)
+    {'max_features': 'sqrt'}
+    """
+    if params.get("max_features") != AUTO:
+        return params
+    return {**params, "max_features": "sqrt" if kind == TruthKind.LABELS else None}
+
+
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
     """The number of candidates of a node, from the parameter ``max_features``; at least one.
 
@@ -500,6 +513,7 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
         The method cannot learn from this kind of ground truth, or a parameter contradicts another one or the data; or
         trees of this kind do not grow by passes.
     """
+    params = with_max_features(params, data.truth_kind)
     check_together(params)
     assert params.get("cut") != AUTO  # noqa: S101  (chosen before, by `distforest.growth.cuts.trial_cuts`)
     if data.sample_weights is not None and not method.weighs_rows:

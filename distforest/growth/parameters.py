@@ -276,7 +276,13 @@ COLUMNS = (
 
 SMERF_PARAMETERS = (
     Parameter("n_estimators", 500, _N_ESTIMATORS, integer=(1, 1_000_000)),
-    *COLUMNS,
+    replace(
+        COLUMNS[0],
+        default=AUTO,
+        text=f"{COLUMNS[0].text}; 'auto': 'sqrt' for labels, all for any other ground truth",
+        words=(AUTO, *COLUMNS[0].words),
+    ),
+    *COLUMNS[1:],
     Parameter(
         "max_bins",
         None,

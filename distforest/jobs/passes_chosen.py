@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.growth.methods import METHODS, n_candidates, n_combined, sampling
+from distforest.growth.methods import METHODS, n_candidates, n_combined, sampling, with_max_features
 from distforest.growth.row_room import (
     COST_BYTES,
     FLOAT32_BYTES,
@@ -101,8 +101,9 @@ def row_room_of(params: Params, truth_kind: TruthKind, size: Size) -> RowRoom:
     )
 
 
-def width_of(params: Params, n_columns: int) -> int:
-    """Candidates of a node of a method over rows."""
+def width_of(params: Params, n_columns: int, kind: TruthKind) -> int:
+    """Candidates of a node of a method over rows, for a kind of ground truth."""
+    params = with_max_features(params, kind)
     if "n_pairs" in params:
         return int(params["n_pairs"] or 1)
     width = n_candidates(params["max_features"], n_columns)
@@ -114,7 +115,7 @@ def exceeds(method: str, params: Params, shape: tuple[int, ...], room: WorkerRoo
     """Whether not even one tree fits into memory over features of this shape, whatever their truth takes."""
     if METHODS[method].reads != "features":
         return False
-    return projected_bytes(_size(params, shape, 0), room.batch or 1, 1) > room.limit
+    return projected_bytes(_size(params, shape, 0, TruthKind.LABELS), room.batch or 1, 1) > room.limit
 
 
 def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int | None:
@@ -131,7 +132,7 @@ def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int 
     categories = data.rows.n_categories if isinstance(data.rows, Features) else ()
     if not isinstance(data.rows, Features) or (categories and kind == TruthKind.NOTHING):
         return None
-    size = _size(params, data.matrix.shape, data.truth.nbytes)
+    size = _size(params, data.matrix.shape, data.truth.nbytes, kind)
     size = replace(size, of_vectors=kind.is_of_vectors, of_costs=data.costs is not None, told_bytes=data.told_bytes)
     if categories:
         n_classes = len(data.classes or ()) if kind == TruthKind.LABELS and data.costs is None else None
@@ -142,9 +143,9 @@ def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int 
     return by_passes(params, kind, size, room)[0].rows_budget
 
 
-def _size(params: Params, shape: tuple[int, ...], truth_bytes: int) -> Size:
+def _size(params: Params, shape: tuple[int, ...], truth_bytes: int, kind: TruthKind) -> Size:
     n_rows, n_columns = shape
     n_trees, matrix_bytes = int(params["n_estimators"] or 1), FLOAT32_BYTES * n_rows * n_columns
     most_leaves = sampling(params, n_rows).most_leaves(params)
-    width = width_of(params, n_columns)
+    width = width_of(params, n_columns, kind)
     return Size(n_rows, n_trees, matrix_bytes, truth_bytes, width, dense=False, most_leaves=most_leaves)

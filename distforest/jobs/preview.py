@@ -526,7 +526,7 @@ def _width(spec: Spec, n_columns: int) -> int:
     """Candidates of a node."""
     if METHODS[spec.method].reads == "points":
         return 1
-    return width_of(spec.params, n_columns)
+    return width_of(spec.params, n_columns, truth_of(spec)[0])
 
 
 def _found_without_sums(spec: Spec, seen: list[Seen]) -> list[str]:

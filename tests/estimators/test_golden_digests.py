@@ -28,9 +28,10 @@ FITTED: dict[str, Callable[[], Any]] = {
     "labels": lambda: SMERF(4, random_state=1).fit(X, Labels(LABELS)),
     "bins": lambda: SMERF(4, max_bins=8, random_state=1).fit(X, Labels(LABELS)),
     "sums": lambda: SMERF(4, feature_combinations=2.0, random_state=1).fit(X, Labels(LABELS)),
-    "targets": lambda: SMERF(4, random_state=1).fit(X, Targets(TARGETS)),
-    "embedding": lambda: SMERF(4, random_state=1).fit(X, Embedding(X[:, :2])),
-    "distances": lambda: SMERF(4, random_state=1).fit(X, DISTANCES),
+    "targets": lambda: SMERF(4, max_features="sqrt", random_state=1).fit(X, Targets(TARGETS)),
+    "embedding": lambda: SMERF(4, max_features="sqrt", random_state=1).fit(X, Embedding(X[:, :2])),
+    "distances": lambda: SMERF(4, max_features="sqrt", random_state=1).fit(X, DISTANCES),
+    "all columns": lambda: SMERF(4, random_state=1).fit(X, DISTANCES),
     "kept pairs": lambda: SimForestClassifier(n_estimators=4, random_state=1).fit(SIMILARITIES, LABELS),
     "missing": lambda: SimForestClassifier(n_estimators=4, random_state=1).fit(HOLES, LABELS),
     "landmarks": lambda: SimForestClassifier(n_estimators=4, n_landmarks=9, random_state=1).fit(SIMILARITIES, LABELS),
@@ -43,6 +44,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     "similarity of targets": lambda: SimForestRegressor("linear", n_estimators=4, pairing="fresh", random_state=1).fit(
         X, TARGETS
     ),
+    "screened": lambda: URerF(4, min_samples_split=8, random_state=1).fit(X),
     "two means": lambda: URerF.paper(4, criterion="two_means", min_samples_split=8, random_state=1).fit(X),
     "pairs": lambda: RFD(4, n_constraints=200, random_state=1).fit(X, LABELS),
     "ranks": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(X, LABELS),
@@ -53,7 +55,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     "weighted points": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(X, LABELS, 0.25 + np.arange(N) % 4),
 }
 
-GROWN_BY = 4
+GROWN_BY = 5
 """The version of the growth that has grown these."""
 
 DIGESTS = {
@@ -63,12 +65,14 @@ DIGESTS = {
     "targets": "7011e1bfbe36ea39",
     "embedding": "9533bb818ab9762e",
     "distances": "abdfbbfa800e7319",
+    "all columns": "e6708e1df27b3d9f",
     "kept pairs": "60852172df230fc2",
     "missing": "c97868038ed23a89",
     "landmarks": "0443bfc3b7185c33",
     "fresh pairs": "aa374bb40057621f",
     "columns of features": "9e026bf4e6325176",
     "similarity of targets": "0e9aebacf12bc300",
+    "screened": "cb13652ba0a9e82a",
     "two means": "3b388e42ebdf24f2",
     "pairs": "14e8de24bc19464f",
     "ranks": "dcc295b707a3eb5b",

@@ -425,18 +425,19 @@ def dependence_strength(largest: Vector, n: int, B: int = BINS) -> Vector:
     return np.clip((largest - (B - 1) ** 2) / (2 * n * math.log(B)), 0, 0.999)
 
 
-def feature_weights(u: Vector, by_chance: Vector, edge: float = FALSE_PAIRS) -> Vector:
+def feature_weights(by_chance: Vector, edge: float = FALSE_PAIRS) -> Vector:
     """Significant is what has by_chance < edge; q is their share. Without any all weigh the same.
 
-    If evidence were no matter they would share 1 - q(1-q) in proportion to u, the others q(1-q) equally. A significant
+    If evidence were no matter they would share 1 - q(1-q) equally, and the others q(1-q). A significant
     one has so many times the weight of another, but at most edge / by_chance times.
     """
     significant = by_chance < edge
-    weights = np.ones(u.size)
+    weights = np.ones(by_chance.size)
     if significant.any():
         q = float(np.mean(significant))
         for j in np.flatnonzero(significant):
-            own, other = (1 - q * (1 - q)) * u[j] / u[significant].sum(), q / u.size  # q (1-q) among (1-q) p
+            own = (1 - q * (1 - q)) / significant.sum()
+            other = q / by_chance.size  # q (1-q) among (1-q) p
             weights[j] = min(own / other, edge / by_chance[j] if by_chance[j] > 0 else math.inf)
     return weights / weights.sum()
 
@@ -447,7 +448,7 @@ def dependence_screen(X: Matrix, ties: Matrix, B: int = BINS) -> Screen:
     codes = np.column_stack([ranks_in_bins(X[:, j], ties[:, j], B) for j in range(p)])
     largest = largest_over_partners(codes, lambda a, b: g_statistic(a, b, B))
     strength, by_chance = dependence_strength(largest, n, B), false_pairs(largest, n, B)
-    return Screen(largest, strength, by_chance < FALSE_PAIRS, feature_weights(strength, by_chance))
+    return Screen(largest, strength, by_chance < FALSE_PAIRS, feature_weights(by_chance))
 
 
 def legendre_columns(places: Integers) -> Matrix:

@@ -198,7 +198,7 @@ def test_weights_are_those_of_the_reference(largest: list[float], n: int) -> Non
     found = Screen.of(values, n)
     by_chance = ref.false_pairs(values, n, bin_count(n))
     strength = ref.dependence_strength(values, n, bin_count(n))
-    np.testing.assert_allclose(found.weights, ref.feature_weights(strength, by_chance), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(found.weights, ref.feature_weights(by_chance), rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(found.dependence, np.where(by_chance < dependence.FALSE_PAIRS, strength, 0))
     assert found.weights.sum() == pytest.approx(1)
     assert ((found.dependence >= 0) & (found.dependence <= 0.999)).all()
