@@ -91,12 +91,12 @@ class TreeRank(OnPairs):
     _: KW_ONLY
     max_depth: int = 15
     leafrank: str = "tree"
-    leafrank_depth: int = 5
+    leafrank_depth: int = 15
     region: str = "diagonal"
-    n_pairs: int = 100_000
+    n_pairs: int = 30_000
     sampling: str = "uniform"
     max_samples: float | None = None
-    max_features: float | str | None = None
+    max_features: float | str | None = "sqrt"
     max_bins: int | None = 256
     min_samples_split: int = 2
     min_samples_leaf: int = 5

@@ -436,7 +436,7 @@ TREERANK_PARAMETERS = (
     Parameter("n_estimators", 44, _N_ESTIMATORS, integer=(1, 1_000_000)),
     Parameter("max_depth", 15, "deepest level of a ranking tree's cells", integer=(1, DEEPEST_CELL)),
     Parameter("leafrank", "tree", "what parts a cell: a small tree, or a linear classifier", words=("tree", "linear")),
-    Parameter("leafrank_depth", 5, "deepest level of the small tree that parts a cell", integer=(1, 30)),
+    Parameter("leafrank_depth", 15, "deepest level of the small tree that parts a cell", integer=(1, 30)),
     Parameter(
         "region",
         "diagonal",
@@ -444,7 +444,7 @@ TREERANK_PARAMETERS = (
         "coordinate separates them",
         words=("diagonal", "square"),
     ),
-    Parameter("n_pairs", 100_000, "pairs that a tree learns from", integer=(2, 2**31 - 1)),
+    Parameter("n_pairs", 30_000, "pairs that a tree learns from", integer=(2, 2**31 - 1)),
     Parameter(
         "sampling",
         "uniform",
@@ -460,7 +460,7 @@ TREERANK_PARAMETERS = (
         real=SHARE_OF_ALL,
         words=(None,),
     ),
-    replace(_MAX_FEATURES, default=None, text=_OF_COLUMNS),
+    replace(_MAX_FEATURES, text=_OF_COLUMNS),
     _MAX_BINS,
     Parameter("min_samples_split", 2, "a cell of fewer pairs is a leaf", integer=(2, math.inf)),
     Parameter("min_samples_leaf", 5, "fewest pairs on each side of a split", integer=_COUNT),

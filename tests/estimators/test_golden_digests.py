@@ -24,6 +24,9 @@ SIMILARITIES = X @ X.T
 HOLES = np.where((np.arange(N)[:, None] * np.arange(N)) % 7 == 1, np.nan, SIMILARITIES)
 GAPS = np.where((np.arange(N)[:, None] * np.arange(1, X.shape[1] + 1)) % 5 == 1, np.nan, X)
 
+RANKS: dict[str, Any] = {"n_pairs": 600, "leafrank_depth": 5, "max_features": None}
+"""Small trees that try all columns."""
+
 FITTED: dict[str, Callable[[], Any]] = {
     "labels": lambda: SMERF(4, random_state=1).fit(X, Labels(LABELS)),
     "bins": lambda: SMERF(4, max_bins=8, random_state=1).fit(X, Labels(LABELS)),
@@ -47,12 +50,12 @@ FITTED: dict[str, Callable[[], Any]] = {
     "screened": lambda: URerF(4, min_samples_split=8, random_state=1).fit(X),
     "two means": lambda: URerF.paper(4, criterion="two_means", min_samples_split=8, random_state=1).fit(X),
     "pairs": lambda: RFD(4, n_constraints=200, random_state=1).fit(X, LABELS),
-    "ranks": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(X, LABELS),
-    "squares": lambda: TreeRank(2, n_pairs=600, region="square", random_state=1).fit(X, LABELS),
+    "ranks": lambda: TreeRank(2, **RANKS, random_state=1).fit(X, LABELS),
+    "squares": lambda: TreeRank(2, **RANKS, region="square", random_state=1).fit(X, LABELS),
     "pairs that lack values": lambda: RFD(4, n_constraints=200, random_state=1).fit(GAPS, LABELS),
-    "ranks of such": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(GAPS, LABELS),
-    "squares of such": lambda: TreeRank(2, n_pairs=600, region="square", random_state=1).fit(GAPS, LABELS),
-    "weighted points": lambda: TreeRank(2, n_pairs=600, random_state=1).fit(X, LABELS, 0.25 + np.arange(N) % 4),
+    "ranks of such": lambda: TreeRank(2, **RANKS, random_state=1).fit(GAPS, LABELS),
+    "squares of such": lambda: TreeRank(2, **RANKS, region="square", random_state=1).fit(GAPS, LABELS),
+    "weighted points": lambda: TreeRank(2, **RANKS, random_state=1).fit(X, LABELS, 0.25 + np.arange(N) % 4),
 }
 
 GROWN_BY = 5
