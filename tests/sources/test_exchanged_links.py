@@ -10,7 +10,9 @@ import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
 
 from distforest import RFD, TreeRank
+from distforest.errors import DistforestWarning
 from distforest.sources.exchanged_links import told_of_exchanged
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from distforest.sources.source import Int32s
 
 RNG = np.random.default_rng(0)
-EXCHANGED = "similar: two points that are similar to the same third one .* seem to be exchanged; give True or 1"
 
 
 def links(labels: np.ndarray) -> tuple[Int32s, NDArray[np.bool_]]:
@@ -56,7 +57,7 @@ def test_links_of_a_network_and_random_ones_are_not_told() -> None:
 def test_a_fit_tells_of_them(estimator: RFD | TreeRank) -> None:
     X, y = load_wine(return_X_y=True)
     pairs, alike = links(y)
-    with pytest.warns(UserWarning, match=EXCHANGED):
+    with pytest.warns(DistforestWarning, match=naming("similar: ", "True", 1)):
         estimator.fit_pairs(X, pairs, ~alike)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

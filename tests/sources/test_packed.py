@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from distforest.sources.readings import FEATURES
 from distforest.sources.scratch import ScratchFolder
 from distforest.sources.staging import stage
 from distforest.sources.stored import check_stored
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,28 +102,27 @@ def test_other_arrays_are_as_they_were(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "message"),
+    ("attributes", "named"),
     [
-        (
-            {"scale_factor": "0.1x"},
-            "attribute scale_factor: a finite number was expected, found '0.1x'; write the values",
-        ),
-        ({"add_offset": [1.0, 2.0]}, r"attribute add_offset: a finite number was expected, found \[1.0, 2.0\]"),
-        ({"scale_factor": 0}, "attribute scale_factor: another number than 0 was expected"),
-        ({"_FillValue": "none"}, "attribute _FillValue: a number was expected, found 'none'"),
-        ({"_Unsigned": "true"}, "attribute _Unsigned says that int16 stands for other numbers"),
+        ({"scale_factor": "0.1x"}, ["scale_factor: ", "'0.1x'"]),
+        ({"add_offset": [1.0, 2.0]}, ["add_offset: ", "[1.0, 2.0]"]),
+        ({"scale_factor": 0}, ["scale_factor: ", "than 0"]),
+        ({"_FillValue": "none"}, ["_FillValue: ", "'none'"]),
+        ({"_Unsigned": "true"}, ["_Unsigned ", "int16"]),
     ],
 )
-def test_attributes_that_cannot_be_read_are_refused(attributes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_attributes_that_cannot_be_read_are_refused(
+    attributes: dict[str, Any], named: list[object], tmp_path: Path
+) -> None:
     address = written(tmp_path / "X.zarr", PACKED, attributes)
     for open_it in (lambda: open_array(address), lambda: opened_array(zarr.open_array(address, mode="r"))):
-        with pytest.raises(InputError, match=f"X.zarr: {message}"):
+        with pytest.raises(InputError, match=naming("X.zarr: ", *named)):
             open_it()
 
 
 def test_whole_numbers_that_floats_would_round_are_refused(tmp_path: Path) -> None:
     address = written(tmp_path / "X.zarr", np.array([[2**53 + 1, 1]]), {"_FillValue": 7})
-    with pytest.raises(InputError, match=r"X.zarr: whole numbers up to 9,007,199,254,740,992 were expected beside"):
+    with pytest.raises(InputError, match=naming("X.zarr: ", "9,007,199,254,740,992")):
         open_array(address)[...]
 
 
@@ -130,7 +131,7 @@ def test_a_chunk_that_is_absent_holds_missing_values(tmp_path: Path) -> None:
     values = np.where(np.arange(5)[:, None] == 3, -9999, PACKED).astype(np.int16)
     address = written(tmp_path / "X.zarr", values, {DIMENSIONS: ["r", "c"], "scale_factor": 0.5}, **options)
     assert np.isnan(open_array(address)[3]).all()
-    assert "and read as nan" in check_stored([address])[0]
+    assert re.search(naming(address, "1 of 5 ", " nan"), check_stored([address])[0])
 
 
 def test_forests_and_jobs_learn_from_the_values(tmp_path: Path) -> None:

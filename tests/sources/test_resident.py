@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from distforest.errors import DistforestWarning
 from distforest.sources.arrays import diagonal_of, release_pages, row_blocks
 from distforest.sources.readings import DISTANCES, symmetrise
 from distforest.sources.resident import spans
@@ -58,7 +59,7 @@ def test_a_pass_that_is_ended_early_gives_its_block_back(matrix: np.ndarray) -> 
 
 def test_what_staging_does_with_a_map_gives_it_back(matrix: np.ndarray) -> None:
     before, values = mapped_bytes(), np.array(matrix)
-    with pytest.warns(UserWarning, match="their mean is used"):
+    with pytest.warns(DistforestWarning, match="distances: "):
         symmetrise(matrix, DISTANCES)
     np.testing.assert_array_equal(matrix, values / 2 + values.T / 2)
     np.testing.assert_array_equal(diagonal_of(matrix), values.diagonal())
