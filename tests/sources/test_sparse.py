@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import DistforestWarning, InputError
-from distforest.sources.arrays import ArraySource, write_array
+from distforest.sources.arrays import ArraySource
 from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIMILARITIES, Reading, read
 from distforest.sources.scratch import ScratchFolder
 from distforest.sources.source import Source
@@ -22,6 +22,7 @@ from distforest.sources.staged_sparse import StagedSparse
 from distforest.sources.staging import stage
 from tests import samples
 from tests.messages import naming
+from tests.sources.helpers import write_arrays
 from tests.sources.test_source import Level, assert_projects, levels
 from tests.tries import tries
 
@@ -186,12 +187,9 @@ def test_own_distances_are_0_where_they_are_not_stored(
 
 
 def staged_of(source: SparseSource, folder: Path) -> StagedSparse:
-    parts = []
-    for name in ("indptr", "indices", "data"):
-        values = getattr(source, name)
-        write_array(str(folder / "own.zarr"), name, values.shape, values.dtype, [values])
-        parts.append(stage(str(folder / "own.zarr" / name), AS_IT_IS, ScratchFolder(folder / "scratch")))
-    return StagedSparse(parts[0], parts[1], parts[2], source.shape)
+    names, scratch = ("indptr", "indices", "data"), ScratchFolder(folder / "scratch")
+    group = write_arrays(f"{folder}/own.zarr", **{name: getattr(source, name) for name in names})
+    return StagedSparse(*(stage(f"{group}/{name}", AS_IT_IS, scratch) for name in names), source.shape)
 
 
 @pytest.mark.parametrize("missing", [0.4, 1.0])

@@ -17,13 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import DistforestWarning, InputError
-from distforest.sources.arrays import open_array, write_array
+from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.opening import open_matrix, opened_rows, read_rows
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.sparse_store import SparseStore, write_sparse
 from distforest.stores.groups import seal_group
 from tests.messages import naming
+from tests.sources.helpers import write_arrays
 from tests.sources.test_sparse import dense_of, stored_of, whole
 
 
@@ -190,10 +191,8 @@ GOOD: dict[str, Any] = {
 
 def store_of(place: Path, sparse: Any = None, **changed: Any) -> str:
     """A store of three rows, with some of its arrays changed, or left out where they are None."""
-    target = str(place / "bad.zarr")
-    for name, values in {**GOOD, **changed}.items():
-        if values is not None:
-            write_array(target, name, values.shape, values.dtype, [values])
+    arrays = {name: values for name, values in {**GOOD, **changed}.items() if values is not None}
+    target = write_arrays(str(place / "bad.zarr"), **arrays)
     seal_group(target, {"sparse": {"format": "csr", "version": 1, "shape": [3, 3]} if sparse is None else sparse})
     return target
 
@@ -326,7 +325,7 @@ def test_where_a_dense_array_is_needed_a_sparse_one_is_refused(tmp_path: Path) -
 
 
 def test_rows_of_an_array_are_opened_and_others_stay(tmp_path: Path) -> None:
-    write_array(str(tmp_path / "d.zarr"), "X", (2, 2), np.dtype(float), [np.eye(2)])
+    write_arrays(str(tmp_path / "d.zarr"), X=np.eye(2))
     assert opened_rows(tmp_path / "d.zarr" / "X").shape == (2, 2)
     assert scipy.sparse.issparse(opened_rows(store_of(tmp_path)))
     values = np.eye(2)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distforest.errors import DistforestWarning
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.last_row import LastRow
@@ -29,7 +30,7 @@ TOLD = r"row 20 \(line 22\), the last one, lacks 2 values that no other row lack
 
 
 def test_a_row_of_totals_is_told_when_it_is_ingested(write: Write, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=TOLD):
+    with pytest.warns(DistforestWarning, match=TOLD):
         ingest(write("sheet.csv", HEAD + ROWS + TOTAL), f"{tmp_path}/sheet.zarr", id="name")
 
 

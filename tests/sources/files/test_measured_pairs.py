@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.measured_pairs import mean_of_pairs
 from distforest.sources.opening import open_matrix
@@ -53,7 +53,7 @@ def test_each_pair_is_the_mean_of_its_rows(measured: list[tuple[int, int, int | 
 
 
 def test_measured_pairs_become_a_sparse_matrix(write: Write, things: str, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"no value|repeats|note") as told:
+    with pytest.warns(DistforestWarning, match=r"no value|repeats|note") as told:
         ingest(write("measured.csv", MEASURED), f"{tmp_path}/apart.zarr", rows=things, **OPTIONS)  # type: ignore[arg-type]
     assert "1 pair has no value and is left out" in str(told[0].message)
     assert "1 row repeats a pair, in this or the other direction" in str(told[1].message)

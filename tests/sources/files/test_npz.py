@@ -17,6 +17,7 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distforest.errors import DistforestWarning
 from distforest.sources.arrays import open_array
 from distforest.sources.files import bounds, npz
 from distforest.sources.files.ingest import ingest
@@ -327,6 +328,6 @@ def test_features_that_lack_values_are_told(form: str, tmp_path: Path) -> None:
         np.save(source, X)
     which = "column 1 (b)" if form == "npz" else "column 1"
     told = re.escape(f"NaN in 3 of 6 features is read as missing, most often of {which}, in 2 rows")
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(DistforestWarning, match=told):
         ingest(source, str(tmp_path / "a.zarr"))
     np.testing.assert_array_equal(open_array(f"{tmp_path}/a.zarr/X")[...], X.astype(np.float32))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import zarr
 
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.files.ingest import ingest
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def test_columns_that_are_left_out_beside_pairs_are_told(write: Write, things: s
     """They were left out without a word, such as the distance in a table without the role value."""
     table, group = write("links.csv", NAMED), f"{tmp_path}/links.zarr"
     expected = "csv: 'same', 'sure', 'note' are left out, as a row is a pair; give `value` if .* `label`, `target` or `"
-    with pytest.warns(UserWarning, match=expected):
+    with pytest.warns(DistforestWarning, match=expected):
         ingest(table, group, pairs=["left,right"], rows=things)
     with pytest.warns(
-        UserWarning, match="'note' is left out, as a row is a pair; give `value` if .* pair, `columns` if"
+        DistforestWarning, match="'note' is left out, as a row is a pair; give `value` if .* pair, `columns` if"
     ):
         ingest(table, group, pairs=["left,right"], rows=things, label="same", weight="sure", overwrite=True)
 
@@ -105,7 +105,7 @@ def test_what_is_no_pair_of_rows_is_refused(
 
 
 def test_rows_of_one_name_are_no_rows_of_pairs(write: Write, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="1 row has the name of an earlier one"):
+    with pytest.warns(DistforestWarning, match="1 row has the name of an earlier one"):
         ingest(write("twice.csv", "name,kind\nfern,a\nfern,b\n"), f"{tmp_path}/twice.zarr", id="name", label="kind")
     with pytest.raises(InputError, match="pairs of names need names that differ, found 1 row named as another"):
         ingest(write("links.csv", NAMED), f"{tmp_path}/l.zarr", pairs=["left", "right"], rows=f"{tmp_path}/twice.zarr")

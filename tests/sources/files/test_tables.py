@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.files import bounds
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.tables import readable
@@ -189,7 +189,7 @@ def test_the_index_of_a_data_frame_in_a_parquet_file_names_the_rows(tmp_path: Pa
     for index in ("id", "kind"):
         frame.set_index(index).to_parquet(source)
         with pytest.warns(
-            UserWarning, match=f"{index!r} was the index of the data frame, and is read as the names"
+            DistforestWarning, match=f"{index!r} was the index of the data frame, and is read as the names"
         ) as told:
             records = ingest(source, target, overwrite=True)
         assert [own.filename for own in told] == [__file__]
@@ -202,14 +202,14 @@ def test_the_index_of_a_data_frame_is_left_out_where_drop_names_it_among_others(
     source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
     frame = pd.DataFrame({"home": [7, 7, 5], "id": ["p", "q", "r"], "a": [0.5, 1.5, 2.5], "b": [1, 2, 4]})
     frame.set_index("id").to_parquet(source)
-    with pytest.warns(UserWarning, match="'id' was the index of the data frame, and is left out"):
+    with pytest.warns(DistforestWarning, match="'id' was the index of the data frame, and is left out"):
         records = ingest(source, target, drop=["id,b"])
     assert (records.keys(), records["X"].shape) == ({"X"}, (3, 2))
     frame.set_index(["home", "id"]).to_parquet(source)
-    with pytest.warns(UserWarning, match="'id' was the index of the data frame, and is read as the names"):
+    with pytest.warns(DistforestWarning, match="'id' was the index of the data frame, and is read as the names"):
         records = ingest(source, target, drop=["home"], overwrite=True)
     assert records["ids"].attributes["column"] == "id"
-    with pytest.warns(UserWarning, match="'home', 'id' were the index of the data frame, and are left out"):
+    with pytest.warns(DistforestWarning, match="'home', 'id' were the index of the data frame, and are left out"):
         records = ingest(source, target, drop=["home", "id"], overwrite=True)
     assert (records.keys(), records["X"].shape) == ({"X"}, (3, 2))
     assert ingest(source, target, columns=["a,home,id"], overwrite=True).keys() == {"X"}
@@ -226,7 +226,9 @@ def test_a_categorical_of_numbers_that_parquet_holds_as_numbers_is_told(tmp_path
     source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
     frame = pd.DataFrame({"code": pd.Categorical([7, 5, 7]), "grade": pd.Categorical([1, 2, 1], ordered=True)})
     frame.assign(word=pd.Categorical(["x", "y", "x"])).to_parquet(source)
-    with pytest.warns(UserWarning, match="'code' was a categorical .* amounts; give `categorical='code'`") as told:
+    with pytest.warns(
+        DistforestWarning, match="'code' was a categorical .* amounts; give `categorical='code'`"
+    ) as told:
         records = ingest(source, target)
     assert len(told) == 1
     assert [own.kind for own in records["X"].columns] == ["number", "number", "category"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from distforest import SMERF, load
 from distforest.command_line.reports import inspected
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.sources.arrays import open_array
 from distforest.sources.files.cells import CellFormat, texts_of
@@ -101,9 +101,9 @@ def test_a_forest_keeps_the_units_of_its_columns(write: Write, tmp_path: Path) -
     lines = dict(inspected("f.zarr", read_manifest(f"{tmp_path}/f.zarr"), None, None, None).lines)
     assert lines["names"] == "rate (%), size"
     ingest(write("plain.csv", "rate,size\n5.2,1\n"), f"{tmp_path}/named.zarr")
-    with pytest.warns(UserWarning, match="column 'rate' has the unit '%' in the forest and none here"):
+    with pytest.warns(DistforestWarning, match="column 'rate' has the unit '%' in the forest and none here"):
         forest.predict(f"{tmp_path}/named.zarr/X")
-    with pytest.warns(UserWarning, match="X: column 'rate' has the unit '%' in the forest and none here"):
+    with pytest.warns(DistforestWarning, match="X: column 'rate' has the unit '%' in the forest and none here"):
         forest.predict(pd.DataFrame({"rate": [0.052], "size": [1]}))
 
 
