@@ -150,7 +150,7 @@ def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkey
         ("a,kind\n1,x\n2,\n", "kind", "''", "column 'kind'"),
         ("a,b\n1,2,\n", None, "found 3", "end with a separator"),
         ("5.1,setosa\n", "kind", "'0', '1'", "header=True"),
-        ("a\n1\n\n3\n", None, "line 3", "row"),
+        ("a\n1\n\n3\n", None, "line 3", "empty line"),
     ],
 )
 def test_what_helps_is_told(
