@@ -14,6 +14,7 @@ from scipy.spatial.distance import pdist, squareform
 from distforest.errors import DistforestWarning
 from distforest.jobs.spec import Spec
 from distforest.sources.arrays import write_array
+from distforest.sources.source import Source
 from tests.messages import naming
 
 Refused = Callable[..., str]
@@ -39,6 +40,18 @@ def job_spec(folder: Path, method: str, **inputs: Any) -> Spec:
     """A job on these inputs that keeps to a folder."""
     run = {"scratch": f"{folder}/scratch"}
     return Spec.from_dict({"format": 1, "method": method, "output": f"{folder}/f.zarr", "input": inputs, "run": run})
+
+
+def whole(source: Source) -> np.ndarray:
+    """All values of a source."""
+    rows, columns = (np.arange(size, dtype=np.int32) for size in source.shape)
+    return source.block(rows, columns)
+
+
+def with_zeros(matrix: np.ndarray, share: float) -> np.ndarray:
+    """A symmetric matrix of which about a share of pairs is 0."""
+    holes = np.triu(np.random.default_rng(0).random(matrix.shape) < share, 1)
+    return np.where(holes | holes.T, matrix.dtype.type(0), matrix)
 
 
 def scaled_distances(rows: np.ndarray, metric: str = "euclidean") -> np.ndarray:

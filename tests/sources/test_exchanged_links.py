@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RNG = np.random.default_rng(0)
 
 
-def links(labels: np.ndarray) -> tuple[Int32s, NDArray[np.bool_]]:
+def labelled_pairs(labels: np.ndarray) -> tuple[Int32s, NDArray[np.bool_]]:
     """Random pairs of points, and whether their labels are equal."""
     pairs = RNG.integers(len(labels), size=(20 * len(labels), 2)).astype(np.int32)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
@@ -34,7 +34,7 @@ def links(labels: np.ndarray) -> tuple[Int32s, NDArray[np.bool_]]:
 @pytest.mark.parametrize("to_read", [load_digits, load_iris, load_wine])
 @pytest.mark.parametrize("wrong", [0.0, 0.1])
 def test_kinds_that_are_exchanged_are_told(to_read: Callable[[], dict[str, np.ndarray]], wrong: float) -> None:
-    pairs, alike = links(to_read()["target"])
+    pairs, alike = labelled_pairs(to_read()["target"])
     alike ^= RNG.random(len(alike)) < wrong
     assert told_of_exchanged(pairs, alike.astype(np.uint8))
     assert not told_of_exchanged(pairs, (~alike).astype(np.uint8))
@@ -56,7 +56,7 @@ def test_links_of_a_network_and_random_ones_are_not_told() -> None:
 @pytest.mark.parametrize("estimator", [RFD(2, random_state=0), TreeRank(2, random_state=0)])
 def test_a_fit_tells_of_them(estimator: RFD | TreeRank) -> None:
     X, y = load_wine(return_X_y=True)
-    pairs, alike = links(y)
+    pairs, alike = labelled_pairs(y)
     with pytest.warns(DistforestWarning, match=naming("similar: ", "True", 1)):
         estimator.fit_pairs(X, pairs, ~alike)
     with warnings.catch_warnings():

@@ -19,7 +19,7 @@ from tests.messages import naming
 FORMATS = ("csr", "csc", "coo", "lil", "dok")
 
 
-def links(n: int, share: float, seed: int, largest: float, symmetric: bool) -> np.ndarray:
+def random_links(n: int, share: float, seed: int, largest: float, symmetric: bool) -> np.ndarray:
     """A matrix of links, of which about a share is not 0."""
     rng = np.random.default_rng(seed)
     matrix = np.where(rng.random((n, n)) < share, rng.uniform(0.0, largest, (n, n)), 0.0)
@@ -48,7 +48,7 @@ def test_a_sparse_matrix_is_read_as_the_dense_one(
     kind: str,
     symmetric: bool,
 ) -> None:
-    matrix = links(n, share, seed, 1.0, symmetric)
+    matrix = random_links(n, share, seed, 1.0, symmetric)
     given = Graph(matrix, absent, diagonal, directed)
     dense, reading = read_level(matrix, given.reading)
     found = Truth.of(Graph(scipy.sparse.coo_array(matrix).asformat(kind), absent, diagonal, directed))
@@ -112,7 +112,7 @@ def test_options_are_checked(options: dict[str, Any], named: list[object]) -> No
 
 
 def test_rows_of_a_sparse_graph_take_their_columns_with_them() -> None:
-    matrix = links(6, 0.5, 0, 1.0, symmetric=True)
+    matrix = random_links(6, 0.5, 0, 1.0, symmetric=True)
     some = Graph(scipy.sparse.csr_array(matrix), 2.0, 0.5, "both")[[4, 1]]
     np.testing.assert_array_equal(some.matrix(), Graph(matrix[np.ix_([4, 1], [4, 1])], 2.0, 0.5, "both").matrix())
     assert (len(some), some.shape) == (2, (2, 2))

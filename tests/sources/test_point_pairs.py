@@ -29,6 +29,7 @@ from distforest.sources.point_pairs import (
 from distforest.sources.source import Projections, Source, offsets, project_entries
 from tests.messages import naming
 from tests.reference import naive_trees_of_pairs as ref
+from tests.sources.helpers import whole
 from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
@@ -59,12 +60,6 @@ def points_and_pairs(draw: st.DrawFn) -> tuple[PointPairs, np.ndarray]:
     table = ref.pair_table(X, pairs, family, by_kind["dot"], by_kind["same"])
     found = PointPairs.of(PairColumns(family, p, tuple(blocks)), np.hstack([X, *parts]), pairs)
     return found, table
-
-
-def whole(source: PointPairs) -> np.ndarray:
-    """All columns of all pairs."""
-    n, width = source.shape
-    return source.block(np.arange(n, dtype=np.int32), np.arange(width, dtype=np.int32))
 
 
 def turned(source: PointPairs) -> PointPairs:

@@ -22,7 +22,7 @@ from distforest.sources.staged_sparse import StagedSparse
 from distforest.sources.staging import stage
 from tests import samples
 from tests.messages import naming
-from tests.sources.helpers import write_arrays
+from tests.sources.helpers import whole, write_arrays
 from tests.sources.test_source import Level, assert_projects, levels
 from tests.tries import tries
 
@@ -52,11 +52,6 @@ def stored_of(dense: np.ndarray, seed: int = 0) -> Any:
     order = np.random.default_rng(seed).permutation(len(rows))
     rows, columns = rows[order], columns[order]
     return scipy.sparse.coo_array((dense[rows, columns], (rows, columns)), dense.shape)
-
-
-def whole(source: Source) -> np.ndarray:
-    rows, columns = (np.arange(size, dtype=np.int32) for size in source.shape)
-    return source.block(rows, columns)
 
 
 @FREE

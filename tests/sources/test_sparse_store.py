@@ -24,8 +24,8 @@ from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.sparse_store import SparseStore, write_sparse
 from distforest.stores.groups import seal_group
 from tests.messages import naming
-from tests.sources.helpers import write_arrays
-from tests.sources.test_sparse import dense_of, stored_of, whole
+from tests.sources.helpers import whole, write_arrays
+from tests.sources.test_sparse import dense_of, stored_of
 
 
 def dense_from(matrix: Any) -> np.ndarray:

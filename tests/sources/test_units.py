@@ -36,7 +36,7 @@ NAMES: dict[str, Callable[[int], str]] = {
 }
 
 
-def words(form: Callable[[int], str]) -> list[str]:
+def cells(form: Callable[[int], str]) -> list[str]:
     return [form(row % 20) for row in range(N)]
 
 
@@ -44,7 +44,7 @@ def words(form: Callable[[int], str]) -> list[str]:
 def test_amounts_with_a_unit_are_told_in_frames_and_files(
     unit: str, form: Callable[[int], str], tmp_path: Path
 ) -> None:
-    frame = pd.DataFrame({"a": words(form), "b": np.arange(N) * 7 % 13})
+    frame = pd.DataFrame({"a": cells(form), "b": np.arange(N) * 7 % 13})
     assert len(warned(lambda: SMERF(2, random_state=0).fit(frame, Y), "column 'a'", repr(unit))) == 1
     assert warned(lambda: SMERF(2, random_state=0).fit(frame.astype({"a": "category"}), Y), "column 'a'") == []
     source = str(tmp_path / "a.csv")
@@ -57,4 +57,4 @@ def test_amounts_with_a_unit_are_told_in_frames_and_files(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_with_numbers_are_not_told(name: str) -> None:
-    assert told_of_units(dict.fromkeys(words(NAMES[name]))) == ""
+    assert told_of_units(dict.fromkeys(cells(NAMES[name]))) == ""

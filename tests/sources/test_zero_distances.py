@@ -17,17 +17,12 @@ from distforest.errors import DistforestWarning
 from distforest.jobs.staging import stage_inputs
 from distforest.sources.zero_distances import told_of_zeros
 from tests.messages import naming
-from tests.sources.helpers import job_spec, scaled_distances, write_arrays
+from tests.sources.helpers import job_spec, scaled_distances, with_zeros, write_arrays
 
 with np.load(Path(distforest.__file__).parent / "data" / "lazega.npz") as found:
     LINKS, ATTRIBUTES = found["A"].astype(np.float64), found["X"].astype(np.float64)
 WINE, IRIS = (load(return_X_y=True)[0] for load in (load_wine, load_iris))
 RNG = np.random.default_rng(0)
-
-
-def marked(Z: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
-    holes = np.triu(np.random.default_rng(seed).random(Z.shape) < share, 1)
-    return np.where(holes | holes.T, 0.0, Z)
 
 
 def told(Z: np.ndarray) -> str:
@@ -38,7 +33,7 @@ def told(Z: np.ndarray) -> str:
 @pytest.mark.parametrize("share", [0.005, 0.02, 0.1, 0.3])
 def test_zeros_that_mark_what_is_unknown_are_told(metric: str, share: float) -> None:
     for rows in (WINE, IRIS):
-        found = told(marked(scaled_distances(rows, metric), share))
+        found = told(with_zeros(scaled_distances(rows, metric), share))
         assert re.match(naming("% ", "NaN"), found)
 
 
@@ -55,7 +50,7 @@ REASONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "groups": lambda Z: (np.arange(len(Z))[:, None] // 60 != np.arange(len(Z)) // 60).astype(float),
     "one large group": lambda Z: ((np.arange(len(Z))[:, None] > 20) != (np.arange(len(Z)) > 20)).astype(float),
     "unobserved": lambda Z: np.where(RNG.random(Z.shape) < 0.3, np.nan, Z),
-    "few rows": lambda Z: marked(Z, 0.2)[:19, :19],
+    "few rows": lambda Z: with_zeros(Z, 0.2)[:19, :19],
     "all the same": np.zeros_like,
 }
 
@@ -82,7 +77,7 @@ def test_links_that_are_given_as_distances_are_told() -> None:
 
 
 def test_a_fit_and_a_job_tell_it(tmp_path: Path) -> None:
-    Z = marked(scaled_distances(WINE), 0.05)
+    Z = with_zeros(scaled_distances(WINE), 0.05)
     with pytest.warns(DistforestWarning, match=naming("distances: ", "% ")):
         SMERF(2, random_state=0).fit(WINE, Z)
     group = write_arrays(f"{tmp_path}/wine.zarr", X=WINE, Z=Z)

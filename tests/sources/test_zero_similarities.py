@@ -17,7 +17,7 @@ from distforest.errors import DistforestWarning
 from distforest.jobs.preview import check_and_stage
 from distforest.sources.zero_similarities import told_of_zero_similarities
 from tests.messages import naming
-from tests.sources.helpers import job_spec, scaled_distances, write_arrays
+from tests.sources.helpers import job_spec, scaled_distances, with_zeros, write_arrays
 
 CANCER, _ = load_breast_cancer(return_X_y=True)
 SETS = {"wine": load_wine(return_X_y=True), "iris": load_iris(return_X_y=True)}
@@ -36,11 +36,6 @@ SIMILARITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def marked(S: np.ndarray, share: float) -> np.ndarray:
-    holes = np.triu(np.random.default_rng(0).random(S.shape) < share, 1)
-    return np.where(holes | holes.T, S.dtype.type(0), S)
-
-
 def nearest(S: np.ndarray, k: int) -> np.ndarray:
     is_near = np.argsort(np.argsort(-S, axis=1), axis=1) <= k
     return np.where(is_near | is_near.T, S, 0.0)
@@ -51,7 +46,7 @@ def nearest(S: np.ndarray, k: int) -> np.ndarray:
 def test_zeros_that_mark_what_is_unknown_are_told(name: str, share: float) -> None:
     for rows, _ in SETS.values():
         S = SIMILARITIES[name](scaled_distances(rows))
-        for matrix in (marked(S, share), np.where(np.eye(len(S)) == 1, 0, marked(S, share))):
+        for matrix in (with_zeros(S, share), np.where(np.eye(len(S)) == 1, 0, with_zeros(S, share))):
             assert re.match(r"[\d.]+% .*NaN", told_of_zero_similarities(matrix))
         assert told_of_zero_similarities(S) == ""
 
@@ -62,10 +57,10 @@ REASONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "soft threshold": lambda S: np.maximum(0.0, S - np.quantile(S, 0.7)),
     "groups": lambda S: np.where(np.arange(len(S))[:, None] // 9 == np.arange(len(S)) // 9, S, 0.0),
     "links": lambda S: (np.quantile(S, 0.8) < S).astype(float),
-    "links at random": lambda S: np.round(marked(S, 0.8) > 0),
-    "weights at random": lambda S: marked(np.triu(RNG.uniform(0.4, 1, S.shape), 1), 0.9),
-    "unobserved": lambda S: np.where(marked(S, 0.8) == 0.0, np.nan, S),
-    "few objects": lambda S: marked(S, 0.5)[:19, :19],
+    "links at random": lambda S: np.round(with_zeros(S, 0.8) > 0),
+    "weights at random": lambda S: with_zeros(np.triu(RNG.uniform(0.4, 1, S.shape), 1), 0.9),
+    "unobserved": lambda S: np.where(with_zeros(S, 0.8) == 0.0, np.nan, S),
+    "few objects": lambda S: with_zeros(S, 0.5)[:19, :19],
     "not symmetric": lambda S: np.where(RNG.random(S.shape) < 0.8, 0.0, S),
 }
 
@@ -111,7 +106,7 @@ def test_objects_that_are_all_alone_are_told() -> None:
 
 
 def test_fits_and_jobs_tell(tmp_path: Path) -> None:
-    S = marked(SIMILARITIES["rbf"](scaled_distances(ROWS)), 0.8)
+    S = with_zeros(SIMILARITIES["rbf"](scaled_distances(ROWS)), 0.8)
     with pytest.warns(DistforestWarning, match=naming("similarity: 80% ", "NaN")):
         SimForestClassifier(n_estimators=2, random_state=0).fit(S, Y)
     with pytest.warns(DistforestWarning, match=naming("similarity: 80% ", "NaN")):

@@ -50,7 +50,7 @@ R = '"","size","colour"\n"1",1.5,"red"\n"2",NA,NA\n"3",-2e+05,"blue"\n'
 COLUMNS_OF_R = {"size": [1.5, NAN, -2e5], "colour": ["red", NAN, "blue"], "ids": ["1", "2", "3"]}
 
 
-def written(frame: pd.DataFrame, **options: Any) -> Callable[[Path], None]:
+def csv_of(frame: pd.DataFrame, **options: Any) -> Callable[[Path], None]:
     return lambda path: frame.to_csv(path, **{"index": False, **options})
 
 
@@ -76,32 +76,32 @@ def read(path: Path, target: Path, options: dict[str, Any]) -> tuple[dict[str, l
 
 
 READ_RIGHT: dict[str, tuple[str, Callable[[Path], None], dict[str, Any], dict[str, list[Any]], str]] = {
-    "pandas": ("a.csv", written(FRAME), {}, COLUMNS, ""),
-    "pandas, with its index": ("a.csv", written(FRAME, index=True), {}, {**COLUMNS, "ids": ["0", "1", "2"]}, "name"),
-    "pandas, all in quotes": ("a.csv", written(FRAME, quoting=csv.QUOTE_ALL), {}, COLUMNS, ""),
-    "pandas, words in quotes": ("a.csv", written(FRAME, quoting=csv.QUOTE_NONNUMERIC, na_rep="NA"), {}, COLUMNS, ""),
-    "pandas, packed": ("a.csv.gz", written(FRAME), {}, COLUMNS, ""),
-    "pandas, with carriage returns": ("a.csv", written(FRAME, lineterminator="\r\n"), {}, COLUMNS, ""),
-    "pandas, utf-16": ("a.csv", written(FRAME, encoding="utf-16"), {}, COLUMNS, ""),
-    "pandas, German": ("a.csv", written(FRAME, sep=";", decimal=","), {"separator": ";", "decimal": ","}, COLUMNS, ""),
+    "pandas": ("a.csv", csv_of(FRAME), {}, COLUMNS, ""),
+    "pandas, with its index": ("a.csv", csv_of(FRAME, index=True), {}, {**COLUMNS, "ids": ["0", "1", "2"]}, "name"),
+    "pandas, all in quotes": ("a.csv", csv_of(FRAME, quoting=csv.QUOTE_ALL), {}, COLUMNS, ""),
+    "pandas, words in quotes": ("a.csv", csv_of(FRAME, quoting=csv.QUOTE_NONNUMERIC, na_rep="NA"), {}, COLUMNS, ""),
+    "pandas, packed": ("a.csv.gz", csv_of(FRAME), {}, COLUMNS, ""),
+    "pandas, with carriage returns": ("a.csv", csv_of(FRAME, lineterminator="\r\n"), {}, COLUMNS, ""),
+    "pandas, utf-16": ("a.csv", csv_of(FRAME, encoding="utf-16"), {}, COLUMNS, ""),
+    "pandas, German": ("a.csv", csv_of(FRAME, sep=";", decimal=","), {"separator": ";", "decimal": ","}, COLUMNS, ""),
     "pandas, names of digits": (
-        *("a.csv", written(pd.DataFrame([[5.5, 6.5], [7.5, 8.5]])), {}),
+        *("a.csv", csv_of(pd.DataFrame([[5.5, 6.5], [7.5, 8.5]])), {}),
         *({"0": [5.5, 7.5], "1": [6.5, 8.5]}, "header=False"),
     ),
     "pandas, a named index": (
-        *("a.csv", written(FRAME.set_index(pd.Index(["x", "y", "z"], name="who")), index=True), {"id": "who"}),
+        *("a.csv", csv_of(FRAME.set_index(pd.Index(["x", "y", "z"], name="who")), index=True), {"id": "who"}),
         *({**COLUMNS, "ids": ["x", "y", "z"]}, ""),
     ),
     "pandas, time zones": (
-        *("a.csv", written(pd.DataFrame({"t": pd.to_datetime(["2024-03-31", "2024-04-01"]).tz_localize("CET")})), {}),
+        *("a.csv", csv_of(pd.DataFrame({"t": pd.to_datetime(["2024-03-31", "2024-04-01"]).tz_localize("CET")})), {}),
         *({"t": [82800.0, 165600.0]}, ""),  # counted in UTC, of the day before
     ),
     "pandas, a cell of several lines": (
-        *("a.csv", written(pd.DataFrame({"a": ["one\ntwo", "three"], "b": [1, 2]})), {}),
+        *("a.csv", csv_of(pd.DataFrame({"a": ["one\ntwo", "three"], "b": [1, 2]})), {}),
         *({"a": ["one\ntwo", "three"], "b": [1, 2]}, ""),
     ),
     "pandas, one column with a hole": (
-        *("a.csv", written(pd.DataFrame({"a": [1.5, NAN, 2.5]})), {}, {"a": [1.5, NAN, 2.5]}, ""),
+        *("a.csv", csv_of(pd.DataFrame({"a": [1.5, NAN, 2.5]})), {}, {"a": [1.5, NAN, 2.5]}, ""),
     ),
     "pandas, Parquet": ("a.parquet", FRAME.to_parquet, {}, COLUMNS, ""),
     "pandas, Parquet with an index": (

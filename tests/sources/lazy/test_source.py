@@ -22,7 +22,7 @@ from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier, i
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.source import Projections, project_entries
 from tests.messages import naming
-from tests.sources.lazy.test_pairs import levels
+from tests.sources.lazy.test_pairs import requests
 
 N = 7
 RNG = np.random.default_rng(3)
@@ -59,7 +59,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@given(asking=levels(N, N))
+@given(asking=requests(N, N))
 def test_it_answers_as_the_whole_matrix(case: str, asking: tuple[np.ndarray, np.ndarray, Projections]) -> None:
     matrix, reading, options = CASES[case]
     function = Counted(matrix)
@@ -245,14 +245,14 @@ def test_a_second_run_of_a_job_pays_again_but_asks_only_for_what_is_new(first: i
 @pytest.mark.parametrize(
     ("objects", "given", "named"),
     [
-        (None, "word", ["str"]),
-        (None, 3, ["int"]),
-        (None, [], ["none"]),
-        (None, {"a", "b"}, ["set"]),
+        (None, "word", ["found str"]),
+        (None, 3, ["found int"]),
+        (None, [], ["found none"]),
+        (None, {"a", "b"}, ["found set"]),
         (None, {"a": 1}, ["dict"]),
         (None, (word for word in "ab"), ["generator"]),
         (None, np.array(3), ["ndarray"]),
-        ({1, 2}, [0], ["set"]),
+        ({1, 2}, [0], ["found set"]),
         (["a", "b"], [0, 2], ["0..1", "0 to 2"]),
         (["a", "b"], [-1, 0], ["0..1", "-1 to 0"]),
         (["a", "b"], [0.0, 1.0], ["(n,)", "(2,)", "float64"]),
