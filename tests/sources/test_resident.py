@@ -12,6 +12,7 @@ from distforest.errors import DistforestWarning
 from distforest.sources.arrays import diagonal_of, release_pages, row_blocks
 from distforest.sources.readings import DISTANCES, symmetrise
 from distforest.sources.resident import spans
+from tests.messages import naming
 
 N = 2_000
 """Rows of a matrix of 16 MB."""
@@ -59,7 +60,7 @@ def test_a_pass_that_is_ended_early_gives_its_block_back(matrix: np.ndarray) -> 
 
 def test_what_staging_does_with_a_map_gives_it_back(matrix: np.ndarray) -> None:
     before, values = mapped_bytes(), np.array(matrix)
-    with pytest.warns(DistforestWarning, match="distances: "):
+    with pytest.warns(DistforestWarning, match=naming("distances: ", "z_ij")):
         symmetrise(matrix, DISTANCES)
     np.testing.assert_array_equal(matrix, values / 2 + values.T / 2)
     np.testing.assert_array_equal(diagonal_of(matrix), values.diagonal())

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.kernels
 FREE = settings(max_examples=tries(80))
 
 
-def mostly_zeros(n_rows: int, n_columns: int, seed: int, share: float) -> np.ndarray:
+def words(n_rows: int, n_columns: int, seed: int, share: float) -> np.ndarray:
     """Values of which most are 0; the others are of both signs and often equal."""
     rng = np.random.default_rng(seed)
     dense = rng.integers(-2, 4, (n_rows, n_columns)) * rng.choice([1.0, 0.1], (n_rows, n_columns))
@@ -68,7 +68,7 @@ def source_of(dense: np.ndarray) -> SparseFeatures:
 def test_what_is_not_stored_is_0(
     n_rows: int, n_columns: int, seed: int, share: float, container: Any, dtype: Any
 ) -> None:
-    dense = mostly_zeros(n_rows, n_columns, seed, share).astype(dtype)
+    dense = words(n_rows, n_columns, seed, share).astype(dtype)
     source, twin = read_sparse_features(container(dense)), ArraySource.of(read(dense, FEATURES), is_complete=True)
     assert isinstance(source, Source)
     assert source.shape == (n_rows, n_columns)
@@ -84,7 +84,7 @@ def test_what_is_not_stored_is_0(
 @FREE
 @given(levels(6, 5), st.integers(0, 999), st.sampled_from([0.0, 0.3, 1.0]))
 def test_projections_are_those_of_the_dense_matrix(level: Level, seed: int, share: float) -> None:
-    dense = mostly_zeros(6, 5, seed, share)
+    dense = words(6, 5, seed, share)
     assert_projects(source_of(dense), level)
     rows, starts, terms = level
     if terms:
@@ -100,7 +100,7 @@ def test_projections_are_those_of_the_dense_matrix(level: Level, seed: int, shar
     st.integers(0, 99),
 )
 def test_each_way_gathers_the_same(rows: list[int], columns: list[int], seed: int) -> None:
-    dense = mostly_zeros(9, 6, seed, 0.4)
+    dense = words(9, 6, seed, 0.4)
     stored, room = source_of(dense).both_ways, room_to_gather(source_of(dense).both_ways)
     of_rows, of_columns = np.array(rows, np.int32), np.array(columns, np.int32)
     _, bound = cheapest_way(stored, of_rows, of_columns)
@@ -191,7 +191,7 @@ def test_places_outside_the_matrix_are_refused() -> None:
 
 
 def test_what_is_staged_is_opened_as_what_it_was(tmp_path: Path) -> None:
-    source = source_of(mostly_zeros(6, 5, 1, 0.4))
+    source = source_of(words(6, 5, 1, 0.4))
     parts = staged_of(source, tmp_path)  # type: ignore[arg-type]
     staged = pickle.loads(
         pickle.dumps(StagedSparse(parts.indptr, parts.indices, parts.data, source.shape, opens=SparseFeatures))
