@@ -52,8 +52,8 @@ MASKED = np.ma.masked_equal([0, 1, 9, 1], 9)
         (Labels(MASKED)[:3], ["labels"]),
         (Targets(MASKED), ["targets", "row 2"]),
         (Embedding(np.ma.masked_equal([[0, 1], [9, 1]], 9)), ["embedding", "row 1"]),
-        (MASKED / 3, ["of y", "row 2"]),
-        (MASKED, ["of y", "row 2"]),
+        (MASKED / 3, [" y ", "row 2"]),
+        (MASKED, [" y ", "row 2"]),
         (np.ma.masked_equal(np.eye(3), 0.0), ["all 3"]),
     ],
 )

@@ -119,8 +119,8 @@ def test_what_is_refused_is_named_by_its_address_and_leaves_nothing_behind(
     address = stored(tmp_path / "x.zarr", values)
     with pytest.raises(InputError, match=naming(f"{address}: ", *named)):
         stage(address, reading, scratch)
-    with pytest.raises(InputError, match=naming(tmp_path / "none.zarr", "found none")):
-        stage(str(tmp_path / "none.zarr"), reading, scratch)
+    with pytest.raises(InputError, match=naming(tmp_path / "absent.zarr", "none")):
+        stage(str(tmp_path / "absent.zarr"), reading, scratch)
     assert left_in(scratch) == []
 
 
@@ -223,7 +223,7 @@ def test_a_source_that_has_changed_is_refused(tmp_path: Path, scratch: ScratchFo
 def test_a_source_that_is_gone_is_refused(tmp_path: Path, scratch: ScratchFolder) -> None:
     staged = stage(stored(tmp_path / "x.zarr", samples.features(6)), FEATURES, scratch)
     (tmp_path / "x.zarr").rename(tmp_path / "y.zarr")
-    with pytest.raises(InputError, match=naming(tmp_path / "x.zarr", "found none")):
+    with pytest.raises(InputError, match=naming(tmp_path / "x.zarr", "none")):
         staged.open(ScratchFolder(tmp_path / "other"))
 
 
@@ -274,7 +274,7 @@ def test_a_file_that_was_damaged_is_staged_again(
         caplog.clear()
     path.write_bytes(b"")
     (tmp_path / "x.zarr").rename(tmp_path / "y.zarr")
-    with pytest.raises(InputError, match=naming(tmp_path / "x.zarr", "found none")):
+    with pytest.raises(InputError, match=naming(tmp_path / "x.zarr", "none")):
         staged.open(scratch)
 
 

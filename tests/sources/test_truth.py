@@ -190,7 +190,7 @@ def test_labels_of_a_job_that_may_be_amounts_are_told(
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        (np.array([1.0, np.nan]), ["of y", "NaN", "row 1"]),
+        (np.array([1.0, np.nan]), [" y ", "NaN", "row 1"]),
         (np.array([1, "a", None], object), ["label type", "row 2 (None)"]),
         (np.array(["a", "b", 3.0], object), ["label type", "row 2 (3.0)"]),
         (np.array(["2020-01-01"], "datetime64[ns]"), ["datetime64[ns]", "Targets(y)"]),

@@ -63,7 +63,7 @@ def test_one_job_owns_an_output_until_it_gives_it_back(output: str) -> None:
     first, second = Claim(output, "the first"), Claim(output, "the second")
     with first.held():
         first.take()
-        with pytest.raises(ConflictError, match=r"a\.zarr .*the first, .*; the second "):
+        with pytest.raises(ConflictError, match=r"a\.zarr .*the first.*the second"):
             second.take()
         second.release()
         first.take()
@@ -74,7 +74,7 @@ def test_one_job_owns_an_output_until_it_gives_it_back(output: str) -> None:
 
 def test_the_message_names_both_jobs_and_the_process(tmp_path: Path) -> None:
     with another_process(f"{tmp_path}/a.zarr") as process:
-        told = rf"^{tmp_path}/a\.zarr .*the fit of a\.toml, .* 20.*process {process.pid} .*the fit of b\.toml "
+        told = rf"^{tmp_path}/a\.zarr .*the fit of a\.toml.* 20.*process {process.pid}.*the fit of b\.toml"
         with pytest.raises(ConflictError, match=told):
             Claim(f"{tmp_path}/a.zarr", "the fit of b.toml").take()
 
@@ -126,7 +126,7 @@ def test_a_process_of_another_machine_is_alive_as_long_as_it_is_heard(
     os.utime(claim.address, (then, then))
     if is_free:
         other.take()
-        with pytest.raises(ConflictError, match=r"the second, .*; the first "):
+        with pytest.raises(ConflictError, match=r"the second.*the first"):
             claim.take()  # it was frozen: it learns here that it was taken for dead
     else:
         with pytest.raises(ConflictError, match=naming("the first", "30 s")):
@@ -197,7 +197,7 @@ def test_an_output_by_any_other_name_is_the_same(tmp_path: Path, monkeypatch: py
     names = [f"{tmp_path}/in/../in/./a.zarr", "in/a.zarr/", "link/a.zarr", "f.zarr", f"file://{tmp_path}/in/a.zarr"]
     with Claim(f"{tmp_path}/in/a.zarr", "the first").held():
         for name in names:
-            with pytest.raises(ConflictError, match=r"the first, .*; the second "):
+            with pytest.raises(ConflictError, match=r"the first.*the second"):
                 Claim(name, "the second").take()
     for name in names:
         with Claim(name, "the first").held():
@@ -221,7 +221,7 @@ def test_a_job_of_a_service_owns_its_output_until_it_has_ended(tmp_path: Path, p
                 other.take()
         else:
             other.take()
-            with pytest.raises(ConflictError, match=r"another fit, .*; job smerf-1 "):
+            with pytest.raises(ConflictError, match=r"another fit.*job smerf-1"):
                 claim.take()  # the same job, resumed
             other.release()
     claim.take()
@@ -237,7 +237,7 @@ def test_the_job_root_of_another_machine_cannot_be_judged(tmp_path: Path) -> Non
     with pytest.raises(ConflictError, match=naming("job a of there", claim.address)):
         Claim(f"{tmp_path}/a.zarr", "another fit").take()
     changed(claim, root="http://127.0.0.1:1/jobs/a")  # nobody is asked whom a job root cannot be at
-    with pytest.raises(ConflictError, match=r"job a of there, .*; another fit "):
+    with pytest.raises(ConflictError, match=r"job a of there.*another fit"):
         Claim(f"{tmp_path}/a.zarr", "another fit").take()
 
 
@@ -330,7 +330,7 @@ def test_a_store_without_conditions_is_asked_first(monkeypatch: pytest.MonkeyPat
         pipe(self, path, value)
 
     monkeypatch.setattr(type(files), "pipe_file", refusing)
-    with Claim(output, "the first").held(), pytest.raises(ConflictError, match=r"the first, .*; the second "):
+    with Claim(output, "the first").held(), pytest.raises(ConflictError, match=r"the first.*the second"):
         Claim(output, "the second").take()
 
 

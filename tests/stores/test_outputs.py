@@ -47,7 +47,7 @@ OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "a strange group": ({"zarr.json": {"type": "x"}, "X/c": "1"}, "Zarr group with X"),
     "an array": ({"zarr.json": "array", "c/0": "1"}, "Zarr array"),
     "a forest and more": ({**KINDS[FOREST_KIND], "notes.txt": "1"}, "sealed forest with notes.txt"),
-    "arrays and more": ({**KINDS[ARRAYS_KIND], "Z/c": "1"}, "arrays of `distforest` with Z"),
+    "arrays and more": ({**KINDS[ARRAYS_KIND], "Z/c": "1"}, "`distforest` with Z"),
     "answers and more": ({**KINDS[ANSWERS_KIND], "figure.png": "1"}, "forest with figure.png"),
 }
 

@@ -336,7 +336,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("a.svm", {"header": False}, ["`header`", "csv", False]),
         ("a.csv", {"n_features": 3}, ["`n_features`", "libsvm", 3]),
         ("a.csv", {"zero_based": True}, ["`zero_based`", "libsvm", True]),
-        ("a.csv", {"chunk_bytes": 0}, ["chunk_bytes", "found 0"]),
+        ("a.csv", {"chunk_bytes": 0}, ["chunk_bytes", " 0"]),
     ],
 )
 def test_options_that_do_not_fit(
