@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.sources.lazy.callbacks import pairwise
 from distforest.sources.lazy.identity import keys_of, name_of, resolve, signature
+from tests import messages
 from tests.samples import gap
 
 
@@ -335,24 +336,22 @@ def test_what_a_function_holds_is_the_same_in_every_process() -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "closure": (lambda: shifted(threading.Lock()), "found lock in 'by'"),
-    "attribute": (lambda: Minkowski(sqlite3.connect(":memory:")), r"found Connection in 'self\.p'"),
-    "method": (lambda: Minkowski({"key": [object()]}).apart, r"found object in 'self\.p\.key'"),
-    "array of objects": (lambda: Minkowski(np.array([object()])), r"found object in 'self\.p'"),
-    "default": (lambda: naming(threading.Lock()), r"found lock in 'defaults\.by'"),
-    "partial": (lambda: functools.partial(power, k=threading.Lock()), r"found lock in 'partial\.k'"),
-    "generator": (lambda: shifted(iter(number for number in (1, 2))), "found generator in 'by'"),
-    "held": (lambda: pairwise(shifted(Settings(threading.Lock()))), r"found lock in 'by\.by'"),
+    "closure": (lambda: shifted(threading.Lock()), "lock in 'by'"),
+    "attribute": (lambda: Minkowski(sqlite3.connect(":memory:")), "Connection in 'self.p'"),
+    "method": (lambda: Minkowski({"key": [object()]}).apart, "object in 'self.p.key'"),
+    "array of objects": (lambda: Minkowski(np.array([object()])), "object in 'self.p'"),
+    "default": (lambda: naming(threading.Lock()), "lock in 'defaults.by'"),
+    "partial": (lambda: functools.partial(power, k=threading.Lock()), "lock in 'partial.k'"),
+    "generator": (lambda: shifted(iter(number for number in (1, 2))), "generator in 'by'"),
+    "held": (lambda: pairwise(shifted(Settings(threading.Lock()))), "lock in 'by.by'"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_state_without_content_is_refused_or_called_by_its_type(case: str) -> None:
     make, found = REFUSED[case]
-    function, wanted = make(), "what .* holds must have a content .*"
-    with pytest.raises(
-        InputError, match=rf"{wanted}{found}; write a plain function of a module .*Lazy\(objects=\.\.\.\)"
-    ):
+    function = make()
+    with pytest.raises(InputError, match=messages.naming(found, "Lazy(objects=...)")):
         signature(function)
     assert signature(function, strict=False) == signature(make(), strict=False)
 
@@ -380,7 +379,7 @@ def test_a_module_that_cannot_be_imported_is_refused(
     module = f"a_module_that_{case}"
     (tmp_path / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(InputError, match=rf"'module:function' that can be imported.*found '{module}:apart' \({error}"):
+    with pytest.raises(InputError, match=messages.naming("'module:function'", f"'{module}:apart'", error)):
         resolve(f"{module}:apart")
 
 
@@ -411,7 +410,7 @@ def test_rows_of_a_matrix_are_objects() -> None:
     assert keys_of(matrix).tolist() == keys_of(list(matrix)).tolist()
     assert keys_of(matrix.T.copy().T).tolist() == keys_of(matrix).tolist()
     assert len({*keys_of(matrix), *keys_of(matrix.astype(np.float32))}) == 8
-    with pytest.raises(InputError, match="found dict"):
+    with pytest.raises(InputError, match="dict"):
         keys_of([{}])
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kernels
 
 
 @st.composite
-def levels(draw: st.DrawFn, n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray, Projections]:
+def requests(draw: st.DrawFn, n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray, Projections]:
     """Rows of some nodes, and ragged candidates for each."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     rows = draw(st.lists(st.integers(0, n_rows - 1), min_size=sum(sizes), max_size=sum(sizes)))
@@ -51,7 +51,7 @@ def test_requests_are_admitted_and_projected_as_by_hand(
         slow.paid[own] = value_of(own)
         fast.put(np.array([own[0] * n + own[1]]), np.array([value_of(own)]), PAID)
     for _ in range(3):
-        rows, starts, projections = data.draw(levels(len(row), len(column)))
+        rows, starts, projections = data.draw(requests(len(row), len(column)))
         expected, charged = slow.admit(rows.tolist(), starts.tolist(), projections)
         refused, again, codes = fast.admit(rows, starts, projections)
         assert refused.tolist() == expected
