@@ -22,6 +22,7 @@ from distforest.jobs.train import Options, fit, size_of
 from distforest.sources.arrays import create_array, open_array, write_array
 from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 from distforest.stores.folder import Folder
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +128,7 @@ def test_codes_that_are_no_categories_are_refused_in_parts(tmp_path: Path) -> No
     given = spec_in(tmp_path, "forest", **BINNED).to_dict()
     spec = Spec.from_dict({**given, "input": {**given["input"], "features": f"{tmp_path}/wrong.zarr/X"}})
     inputs = stage_inputs(spec, f"{tmp_path}/job", 3)
-    with pytest.raises(InputError, match=r"feature 2 holds codes of categories, 0 to 199; found 200 in row 700"):
+    with pytest.raises(InputError, match=naming("feature 2", "0 to 199", 200, "row 700")):
         fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Here(), Options())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from distforest import SMERF, Embedding, Labels, Targets, load
-from distforest.errors import InputError, SpecError
+from distforest.errors import DistforestWarning, InputError, SpecError
 from distforest.growth.problem import Data
 from distforest.jobs.any_spec import addresses_of, moved
 from distforest.jobs.cluster import Here
@@ -21,6 +21,7 @@ from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
 from tests.estimators.test_class_costs import COSTS, ORDER, WEIGHTS, X, Y
 from tests.estimators.test_cosines import VECTORS
+from tests.messages import naming
 
 CODES = np.array([ORDER.index(name) for name in Y])
 
@@ -118,25 +119,24 @@ def test_addresses_of_costs_are_known_and_moved(place: str) -> None:
 
 
 def test_costs_of_another_shape_are_refused_with_their_address(place: str) -> None:
-    with pytest.raises(InputError, match=r"input.distances.costs: .*a row and a column for each of 4 classes"):
+    with pytest.raises(InputError, match=naming("input.distances.costs", "4 classes", X.shape)):
         check_and_stage(costed(place, "X"), f"{place}/job")
 
 
 def test_an_output_in_the_costs_is_refused(place: str) -> None:
     table = costed(place).to_dict()
-    with pytest.raises(SpecError, match="must not be, hold or lie in an input"):
+    with pytest.raises(SpecError, match=naming("output", f"{place}/in.zarr/C/a.zarr", f"{place}/in.zarr/C'")):
         Spec.from_dict({**table, "output": f"{place}/in.zarr/C/a.zarr"})
 
 
 def test_an_unknown_metric_is_refused(place: str) -> None:
-    with pytest.raises(SpecError, match="metric: must be 'sqeuclidean' or 'cosine'"):
+    with pytest.raises(SpecError, match=naming("metric", "'sqeuclidean'", "'cosine'", "'l1'")):
         job(place, {"kind": "embedding", "values": f"{place}/in.zarr/V", "metric": "l1"})
 
 
 def test_targets_that_a_job_reads_as_labels_are_told(place: str) -> None:
     write_array(f"{place}/in.zarr", "t", CODES.shape, np.dtype(np.float64), [CODES * 1.0], {"kind": "targets"})
     spec = job(place, {"kind": "labels", "values": f"{place}/in.zarr/t"})
-    told = r"in.zarr/t, whose attributes say that it holds targets, is read as labels, any two .* kind = 'targets'"
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(DistforestWarning, match=naming("labels", "in.zarr/t", "kind = 'targets'")):
         found = run(spec)
     assert found.digest_ == SMERF(5, random_state=3).fit(X, Labels(CODES * 1.0)).digest_

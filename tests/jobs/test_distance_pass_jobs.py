@@ -24,6 +24,7 @@ from distforest.sources.arrays import create_array, write_array
 from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 from tests.jobs.faults import Faults, faulty
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,8 +115,7 @@ def test_leaves_that_do_not_fit_are_foreseen(tmp_path: Path) -> None:
     full = {"n_estimators": 1, "min_samples_leaf": 1}
     seen = preview(spec_in(tmp_path, "forest", memory_limit="1.5GiB", max_bytes=7 << 30, params=full))
     assert seen.plan.rows_budget is None
-    cure = "or let trees grow by passes: set a larger `min_samples_leaf` or a `max_depth`"
-    with pytest.raises(MemoryLimitError, match=f"{cure}$"):
+    with pytest.raises(MemoryLimitError, match=naming("1,536 MiB", "passes", "`min_samples_leaf`", "`max_depth`")):
         check_memory(seen.least_bytes, seen.memory_limit, seen.cure)
 
 
@@ -145,7 +145,7 @@ def test_unobserved_distances_are_refused_before_anything_grows(store: Path, mon
     Z[3, 4] = Z[4, 3] = np.nan
     monkeypatch.setattr("distforest.jobs.preview.projected_bytes", lambda *_: 1 << 40)
     monkeypatch.setattr("distforest.jobs.preview.check_memory", lambda *_: None)
-    with pytest.raises(InputError, match="square: trees grow by passes over distances that are all observed"):
+    with pytest.raises(InputError, match=naming("data.zarr/square", "NaN", "`run.memory_limit`")):
         check_and_stage(spec_in(store, "forest", "square", memory_limit="2GiB"), f"{store}/job")
 
 
@@ -153,5 +153,5 @@ def test_cells_are_not_judged_by_passes(tmp_path: Path) -> None:
     large_arrays(tmp_path)
     spec = spec_in(tmp_path, "forest", memory_limit="1.5GiB", max_bytes=7 << 30).to_dict()
     grid = {"min_samples_leaf": [20, 40]}
-    with pytest.raises(MemoryLimitError, match="cells are not judged by passes"):
+    with pytest.raises(MemoryLimitError, match=naming("1,536 MiB", "cells")):
         stage_grid(TuneSpec.from_dict({**spec, "job": "tune", "grid": grid}), f"{tmp_path}/job")

@@ -24,6 +24,7 @@ from distforest.sources.arrays import write_array
 from distforest.sources.sparse_store import write_sparse
 from distforest.stores.folder import Folder
 from tests.estimators.test_graphs import WEIGHTS, A, N, X
+from tests.messages import naming
 
 OPTIONS: dict[str, Any] = {"absent": 2.0, "diagonal": 0.5, "directed": "either"}
 
@@ -124,16 +125,12 @@ def test_many_links_make_small_tasks() -> None:
 
 
 def test_what_is_refused(place: str) -> None:
-    with pytest.raises(SpecError, match=r"input.distances.directed: must be 'mean' or 'either' or 'both'"):
+    with pytest.raises(SpecError, match=naming("input.distances.directed", "'mean'", "'either'", "'both'", "'max'")):
         job(place, "A.zarr", {"directed": "max"})
-    with pytest.raises(SpecError, match=r"input.distances.absent: must be a finite real number > 0"):
+    with pytest.raises(SpecError, match=naming("input.distances.absent", "> 0")):
         job(place, "A.zarr", {"absent": 0})
-    with pytest.raises(
-        InputError, match=r"input.distances: diagonal: a distance from 0 to absent=1 was expected, found 3"
-    ):
+    with pytest.raises(InputError, match=naming("input.distances", "diagonal", "absent=1", 3.0)):
         preview(job(place, "A.zarr", {"diagonal": 3}))
     write_sparse(f"{place}/heavy.zarr", scipy.sparse.csr_array(5 * A))
-    with pytest.raises(
-        InputError, match=r"heavy.zarr.*entries from 0 \(no link\) to 1, found .*or give it as `absent`"
-    ):
+    with pytest.raises(InputError, match=naming("heavy.zarr", "row 0", "`absent`")):
         staged(job(place, "heavy.zarr", {}))

@@ -21,6 +21,7 @@ from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
+from tests.messages import naming
 
 N = 40
 RNG = np.random.default_rng(2)
@@ -74,7 +75,7 @@ def run(spec: Spec, cluster: Cluster) -> Fitted:
     return fit(check_and_stage(spec, folder.address), spec.output, folder, cluster, Options(batch=2))
 
 
-@pytest.mark.filterwarnings("ignore:.*weight. fractional")
+@pytest.mark.filterwarnings("ignore:.*weight:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("points", [None, "points"])
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("name", METHODS)
@@ -126,18 +127,18 @@ def test_forests_of_other_weights_are_not_merged(store: str, tmp_path: Path) -> 
     both = merge(forests)
     assert both.forest_.provenance["pair_weight"] == {"pairs": 300, "absent": int((WHOLE == 0).sum())}
     other = RFD(3, random_state=2).fit_pairs(X, PAIRS, SIMILAR)
-    with pytest.raises(InputError, match="found other data"):
+    with pytest.raises(InputError, match="data_sha256"):
         merge([*forests, other])
     addresses = []
     for place, weights in enumerate(("whole", "parts")):
         table = {**spec_of(store, tmp_path, "rfd", weights).to_dict(), "seed": place}
         addresses.append(run(Spec.from_dict({**table, "output": f"{tmp_path}/{weights}.zarr"}), Here(1)).address)
-    with pytest.raises(InputError, match="found other data: pair_weight of sha256"):
+    with pytest.raises(InputError, match=naming("pair_weight", "sha256")):
         merge(addresses)
 
 
 @pytest.mark.cluster
-@pytest.mark.filterwarnings("ignore:.*weight. fractional")
+@pytest.mark.filterwarnings("ignore:.*weight:distforest.errors.DistforestWarning")
 def test_workers_grow_the_same(store: str, tmp_path: Path) -> None:
     with local_cluster(2) as cluster:
         for name, own in METHODS.items():
@@ -152,38 +153,40 @@ def test_workers_grow_the_same(store: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("weights", "named"),
     [
-        ("short", r"input: a weight for each of 300 pairs was expected, found 5 at"),
-        ("points", r"input: a weight for each of 300 pairs was expected, found 40 at"),
-        ("wide", r"one value for each row was expected, shape \(n_rows,\), found shape \(300, 2\)"),
-        ("complex", "numbers were expected, found dtype"),
-        ("absent", "input.pair_weight:"),
+        ("short", ("input: ", "300 pairs", "5 at")),
+        ("points", ("input: ", "300 pairs", "40 at")),
+        ("wide", ("input.pair_weight: ", (300, 2))),
+        ("complex", ("input.pair_weight: ", "complex128")),
+        ("absent", ("input.pair_weight: ",)),
     ],
 )
-def test_metadata_show_weights_that_do_not_fit(store: str, tmp_path: Path, weights: str, message: str) -> None:
-    with pytest.raises(SpecError, match=message):
+def test_metadata_show_weights_that_do_not_fit(
+    store: str, tmp_path: Path, weights: str, named: tuple[object, ...]
+) -> None:
+    with pytest.raises(SpecError, match=naming(f"{store}/{weights}", *named)):
         preview(spec_of(store, tmp_path, "rfd", weights))
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("weights", "named"),
     [
-        ("zero", "pair_weight: a positive weight was expected, found only weights of zero"),
-        ("negative", "pair_weight: numbers that are not negative were expected, found -0.25 in pair 6"),
-        ("one_kind", "pairs of both kinds of positive weight were expected, found only similar ones"),
+        ("zero", ("pair_weight: ", "zero")),
+        ("negative", ("pair_weight: ", -0.25, "pair 6")),
+        ("one_kind", ("weight", "only similar")),
     ],
 )
-def test_weights_of_bad_values_are_refused(store: str, tmp_path: Path, weights: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_weights_of_bad_values_are_refused(store: str, tmp_path: Path, weights: str, named: tuple[object, ...]) -> None:
+    with pytest.raises(InputError, match=naming(*named)):
         run(spec_of(store, tmp_path, "rfd", weights), Here(1))
     assert not Path(f"{tmp_path}/rfd.zarr").exists()
 
 
 def test_weights_of_pairs_go_with_given_pairs(store: str, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"input\.pair_weight: goes with 'pairs' and 'similar', found neither"):
+    with pytest.raises(SpecError, match=naming("input.pair_weight: ", "'pairs'", "'similar'", "'sample_weight'")):
         spec_of(store, tmp_path, "rfd", "whole", pairs=None, similar=None, labels="y")
     table = spec_of(store, tmp_path, "rfd", "whole").to_dict()
     smerf = {"features": f"{store}/X", "distances": f"{store}/Z", "pair_weight": f"{store}/whole"}
-    with pytest.raises(SpecError, match=r"input\.pair_weight: unknown key"):
+    with pytest.raises(SpecError, match=naming("input.pair_weight: ", "unknown")):
         Spec.from_dict({**table, "method": "smerf", "params": {}, "input": smerf})

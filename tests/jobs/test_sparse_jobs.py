@@ -31,6 +31,7 @@ from distforest.sources.scratch import ScratchFolder
 from distforest.sources.sparse_store import write_sparse
 from distforest.stores.folder import Folder
 from tests.estimators.rows import DISTANCES, POINTS, TARGETS, observed
+from tests.messages import naming
 
 RNG = np.random.default_rng(1)
 SIMILAR = POINTS @ POINTS.T
@@ -151,21 +152,21 @@ def test_the_projection_is_that_of_the_staged_job(name: str, place: str) -> None
 
 def test_what_is_no_square_matrix_is_refused(place: str) -> None:
     spec = job(place, f"{place}/wide.zarr")
-    with pytest.raises(SpecError, match=r"input.similarity: .* a square matrix was expected, found shape \(20, 40\)"):
+    with pytest.raises(SpecError, match=naming("input.similarity: ", f"{place}/wide.zarr", (20, 40))):
         preview(spec)
-    with pytest.raises(InputError, match=r"must be square, .* found shape \(20, 40\)"):
+    with pytest.raises(InputError, match=naming("similarity", (20, 40))):
         stage_inputs(spec, f"{place}/job")
 
 
 def test_damage_is_refused_before_work_starts(place: str) -> None:
     Path(place, "S.zarr", "data", "c", "1").unlink()
-    with pytest.raises(InputError, match=r"S\.zarr/data: chunk c/1 is missing"):
+    with pytest.raises(InputError, match=naming("S.zarr/data: ", "c/1")):
         check_and_stage(job(place, f"{place}/S.zarr"), f"{place}/job")
     shutil.copy(f"{place}/S.zarr/data/c/0", f"{place}/S.zarr/data/c/1")
-    with pytest.raises(InputError, match="found other values in data than were written"):
+    with pytest.raises(InputError, match=r"S\.zarr: .*\bdata\b"):
         stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/job")
     shutil.rmtree(f"{place}/S.zarr/indices")
-    with pytest.raises(SpecError, match=r"input.similarity: .*indices: a Zarr array was expected, found none"):
+    with pytest.raises(SpecError, match=naming("input.similarity: ", "S.zarr/indices: ")):
         preview(job(place, f"{place}/S.zarr"))
 
 
@@ -184,9 +185,9 @@ def test_other_inputs_are_dense(place_of_fault: str, given: dict[str, Any], plac
 
     table = {"format": 1, "method": "smerf", "output": f"{place}/f.zarr"}
     spec = Spec.from_dict({**table, "input": {name: moved(value) for name, value in given.items()}})
-    with pytest.raises(SpecError, match=f"{place_of_fault}: .* found a sparse matrix, which only"):
+    with pytest.raises(SpecError, match=naming(f"{place_of_fault}: ", f"{place}/D.zarr: ", "sparse")):
         preview(spec)
-    with pytest.raises(InputError, match="found a sparse matrix, which only"):
+    with pytest.raises(InputError, match=naming(f"{place}/D.zarr: ", "sparse")):
         stage_inputs(spec, f"{place}/job")
 
 
@@ -202,7 +203,7 @@ def answers_of(place: str, queries: str, answer: str, name: str = "", cluster: A
     return np.asarray(open_array(f"{place}/answers.zarr/{name or next(iter(found.shapes))}")[...])
 
 
-@pytest.mark.filterwarnings("ignore:.*the forest seems to have learned from them")  # it has
+@pytest.mark.filterwarnings("ignore:.*learned:distforest.errors.DistforestWarning")  # it has
 @pytest.mark.parametrize("cells", [1, 1 << 22])
 @pytest.mark.parametrize(
     ("answer", "asked"),
@@ -239,13 +240,13 @@ def test_the_training_rows_are_their_own_queries(name: str, rows: np.ndarray, pl
 def test_sparse_queries_that_do_not_fit_are_refused_at_the_door(place: str) -> None:
     run_job(job(place, f"{place}/S.zarr"))
     write_sparse(f"{place}/narrow.zarr", observed(SIMILAR[:, :5]))
-    with pytest.raises(InputError, match="X has 5 features, but the forest is expecting 40"):
+    with pytest.raises(InputError, match=naming("X ", "5 features", "40 features")):
         outline(Question(f"{place}/out.forest.zarr", f"{place}/narrow.zarr", "distance"))
     SMERF(3, random_state=0).fit(POINTS, DISTANCES).save(f"{place}/smerf.zarr")
-    with pytest.raises(InputError, match="X has 40 features, but the forest is expecting 3"):
+    with pytest.raises(InputError, match=naming("X ", "40 features", "3 features")):
         outline(Question(f"{place}/smerf.zarr", f"{place}/new.zarr", "distance"))
     RFD(3, random_state=0).fit(POINTS, LABELS).save(f"{place}/rfd.zarr")
     for asked in ({"queries": "new.zarr"}, {"queries": "dense.zarr/X", "reference": "new.zarr"}):
         given = {key: f"{place}/{value}" for key, value in asked.items()}
-        with pytest.raises(InputError, match="a dense Zarr array was expected, found a sparse matrix"):
+        with pytest.raises(InputError, match=naming(f"{place}/new.zarr: ", "sparse")):
             outline(Question(f"{place}/rfd.zarr", answer="distance", **given))

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import logging
 import queue
+import re
 import signal
 import sys
 import threading
@@ -46,6 +47,7 @@ from distforest.jobs.train import GrowTask, Options, fit, fit_here
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
 from tests.jobs.faults import POINTS, Faults, faulty, growths
+from tests.messages import naming
 
 N_TREES = 50
 
@@ -124,11 +126,12 @@ def test_a_job_tells_of_trees_without_a_cut(
     with pytest.raises(JobError, match="the store is full"):
         run(staged, tmp_path, Here(2), batch=7)
     monkeypatch.undo()
-    told = "no tree has a split, so every distance is the same"
-    why = "a tree draws 150 rows, too few for two sides of min_samples_leaf=76 (lower it)"
     fitted = run(staged, tmp_path, Here(2))
-    assert (fitted.n_grown, fitted.warnings) == (0, (f"{told}: {why}",))  # by the receipts of shards that are there
-    assert run(staged, tmp_path, Here(2)).warnings == (told,)  # sealed already
+    [told] = fitted.warnings
+    assert re.search(naming("150 rows", "min_samples_leaf=76"), told)
+    assert fitted.n_grown == 0  # it is told by the receipts of shards that are there
+    [again] = run(staged, tmp_path, Here(2)).warnings  # sealed already
+    assert told.startswith(f"{again}:")
     assert run(inputs, tmp_path, Here(2), overwrite=True).warnings == ()
 
 
@@ -258,7 +261,7 @@ def test_what_the_job_tells_in_the_end_or_nobody_can_mend_is_no_news(cluster: On
 def test_a_closed_client_is_refused(cluster: OnDask) -> None:
     with Client(cluster.client.scheduler.address, set_as_default=False) as client:
         pass
-    with pytest.raises(JobError, match="the Dask client is closed"):
+    with pytest.raises(JobError, match="closed"):
         _ = OnDask(client).slots
 
 
@@ -269,7 +272,7 @@ def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch)
     with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler:
         client = Client(scheduler.scheduler_address, set_as_default=False)
         address = scheduler.scheduler_address
-    with client, pytest.raises(ConnectionError, match=f"Dask scheduler at {address} was lost: .* with a new client"):
+    with client, pytest.raises(ConnectionError, match=address):
         _ = OnDask(client).slots
 
 
@@ -281,7 +284,7 @@ def test_a_scheduler_that_is_lost_is_told_without_a_traceback_of_dask(
     with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler:
         connection = on_dask.connected(scheduler.scheduler_address)
         cluster = connection.__enter__()
-    with pytest.raises(ConnectionError, match="was lost") as caught:
+    with pytest.raises(ConnectionError, match=scheduler.scheduler_address) as caught:
         _ = cluster.slots
     connection.__exit__(None, None, None)
     assert caught.type is ConnectionError
@@ -295,11 +298,11 @@ def test_who_runs_out_of_memory_is_told_of_batches_where_there_are_any(cluster: 
     event = {"worker": worker.address, "rss": 1000 << 20}
     cluster.client.sync(scheduler.log_event, topic="worker-restart-memory", msg=event)
     lost = Fetched(error=KilledWorker("key", worker, 3))
-    told = "was lost with its worker 4 times, .* it held 1,000 MiB of 1,024 MiB; raise the .* limit"
-    with pytest.raises(JobError, match=rf"^score: rows 0 to 9 {told} \(run.memory_limit\)$"):
+    named = naming(worker.address, "4 times", "1,000 MiB of 1,024 MiB", "run.memory_limit")
+    with pytest.raises(JobError, match=rf"{named}(?!.*run\.batch)^score: rows 0 to 9 "):
         cluster._answer(lost, "rows 0 to 9", Work("score"))
     why = cluster._answer(lost, "tree 3", Work("grow", keep_going=True)).why
-    assert why.endswith("(run.memory_limit) or lower run.batch")
+    assert re.search(r"run\.memory_limit.*run\.batch$", why)
 
 
 def write_into(place: str) -> None:
@@ -311,8 +314,7 @@ def test_a_worker_that_cannot_write_is_named_with_the_file(cluster: OnDask, tmp_
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "folder"
     [worker] = set(cluster.threads_now()) if cluster.n_workers == 1 else [r"\S+"]
-    told = rf"^write: {place} failed 1 time, the last time with NotADirectoryError: .*'{place}' on worker {worker}$"
-    with pytest.raises(JobError, match=told):
+    with pytest.raises(JobError, match=rf"^write: {place} .*1 time.*NotADirectoryError: .*'{place}'.* {worker}$"):
         cluster.each(write_into, [str(place)], Work("write", retries=0))
 
 
@@ -334,12 +336,10 @@ def test_a_cluster_that_never_had_workers_is_not_said_to_have_lost_them(monkeypa
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler,
         Client(scheduler, set_as_default=False) as client,
-        pytest.raises(
-            JobError, match=r"has no workers, and none has come in 0 s; start some \(`dask worker ADDRESS`\)"
-        ),
+        pytest.raises(JobError, match=naming("no workers", "0 s", "`dask worker ADDRESS`")),
     ):
         _ = OnDask(client).slots
-    with pytest.raises(JobError, match="has had no workers for 31 s: those that it had have died or left"):
+    with pytest.raises(JobError, match=naming("no workers", "31 s", "died")):
         on_dask.give_up(0, 31.0)
 
 
@@ -380,7 +380,7 @@ def test_a_client_whose_loop_would_wait_for_itself_is_refused(cluster: OnDask) -
             ask = lambda: OnDask(client).slots  # noqa: E731
             return await asyncio.to_thread(ask) if in_a_thread else ask()
 
-    with pytest.raises(JobError, match=r"is asynchronous .* made without `asynchronous=True`"):
+    with pytest.raises(JobError, match="`asynchronous=True`"):
         asyncio.run(here(in_a_thread=False))
     assert asyncio.run(here(in_a_thread=True)) == cluster.slots
 
@@ -393,8 +393,7 @@ def test_workers_without_the_package_are_told_before_they_get_a_task(
     workers = set(cluster.threads_now())
     with Client(cluster.client.scheduler.address, set_as_default=False) as client:
         monkeypatch.setattr(able_workers, "NEEDED", "distforest.absent")
-        told = r"worker tcp://\S+ cannot import distforest \(ModuleNotFoundError: .*absent.*\); install"
-        with pytest.raises(JobError, match=told):
+        with pytest.raises(JobError, match=r"worker tcp://\S+ .*distforest .*ModuleNotFoundError: .*absent"):
             OnDask(client).each(abs, [-1], Work("absolute"))
         monkeypatch.undo()
         assert OnDask(client).each(abs, [-1, 2], Work("absolute")) == [1, 2]
@@ -411,13 +410,12 @@ def test_workers_that_do_not_see_the_output_are_told_before_anything_is_lost(
     """A job would succeed whose forest's chunks lie on another host; here each process has files in memory."""
     monkeypatch.setattr(shared_folders, "PAUSES", (0.0,))
     output = f"memory://unshared/{job}.zarr"
-    told = rf"worker \S+ (\(and \d other workers?\) )?does not see {output}\S+, which .* \(there is no such file\)"
     question = Question("memory://unshared/forest.zarr", "memory://unshared/X", "distance")
     run = {
         "fit": partial(fit, inputs, output, Folder(f"{output}.job"), cluster, Options()),
         "score": partial(score, question, output, cluster),
     }
-    with pytest.raises(JobError, match=told):
+    with pytest.raises(JobError, match=rf"worker tcp://\S+ .*{output}\S+, "):
         run[job]()
     assert not Folder("memory://unshared").names()
 
@@ -588,7 +586,7 @@ def test_a_finished_job_is_not_done_again_and_another_is_not_overwritten(
         str(tmp_path / "forest.zarr"), reference, N_TREES, 0, 0.0, 0.0, 0, 0
     )
     other = dataclasses.replace(inputs, seed=12)
-    with pytest.raises(InputError, match="forest of another job"):
+    with pytest.raises(InputError, match=naming(tmp_path / "forest.zarr", "another job")):
         run(other, tmp_path, Here(1))
     assert open_forest(str(tmp_path / "forest.zarr")).digest == reference
     replaced = run(other, tmp_path, Here(1), overwrite=True)
@@ -624,7 +622,7 @@ def test_workers_of_another_version_of_the_growth_are_refused(
         (of_an_earlier_version, (1, train.GROWTH)),
     ):
         monkeypatch.setattr(train, "grow_shard", other)
-        with pytest.raises(JobError, match="by version {} of the growth, the job by version {}".format(*versions)):
+        with pytest.raises(JobError, match="version {} .*version {}:".format(*versions)):
             run(inputs, tmp_path, Here(1))
         assert not (tmp_path / "forest.zarr").exists()
     monkeypatch.undo()
@@ -650,7 +648,7 @@ def test_something_else_at_the_output_is_not_touched(inputs: Inputs, tmp_path: P
     (tmp_path / "forest.zarr").mkdir()
     (tmp_path / "forest.zarr" / "precious").write_text("mine")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="found a folder with precious, which is never replaced"):
+        with pytest.raises(InputError, match=naming(tmp_path / "forest.zarr", "precious")):
             run(inputs, tmp_path, Here(1), overwrite=overwrite)
     assert (tmp_path / "forest.zarr" / "precious").read_text() == "mine"
 
@@ -659,7 +657,7 @@ def test_a_job_that_does_not_fit_is_refused_before_it_starts(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Problem, "grow", lambda *_: pytest.fail("a tree was grown"))
-    with pytest.raises(MemoryLimitError, match=r"would need about \d+ MiB and has 100 MiB"):
+    with pytest.raises(MemoryLimitError, match=naming("100 MiB", "`run.memory_limit`")):
         run(inputs, tmp_path, Here(1, memory_limit=100 << 20))
 
 
@@ -678,7 +676,7 @@ def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> 
 
     assert Here(2).each(flaky, ["a", "b"], Work("test")) == ["A", "B"]
     assert sorted(calls) == ["a"] * 3 + ["b"] * 3
-    with pytest.raises(JobError, match="failed 2 times, the last time with OSError"):
+    with pytest.raises(JobError, match=naming("test: a ", "2 times", "OSError")):
         Here(1).each(lambda _: (_ for _ in ()).throw(OSError("disk")), ["a"], Work("test", retries=1))
     calls.clear()
     with pytest.raises(InputError, match="no"):

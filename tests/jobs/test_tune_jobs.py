@@ -31,6 +31,7 @@ from distforest.sources.sparse_store import write_sparse
 from distforest.sources.staging import stage
 from distforest.stores.folder import Folder
 from tests.jobs.faults import Faults, faulty, growths
+from tests.messages import naming
 
 N, SEED, N_TREES = 40, 5, 12
 RNG = np.random.default_rng(0)
@@ -91,7 +92,7 @@ def test_a_spec_is_read_and_written(tmp_path: Path) -> None:
     assert type(spec.fit_of({})) is Spec
 
 
-@pytest.mark.filterwarnings("ignore:oob_score")
+@pytest.mark.filterwarnings("ignore:oob_score:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("kind", ["distances", "holes", "labels", "costs", "weights"])
 def test_a_job_finds_what_python_finds(tmp_path: Path, kind: str) -> None:
     inputs = table_in(tmp_path)["input"]
@@ -169,7 +170,7 @@ def test_a_diagonal_beyond_absent_names_its_cell(tmp_path: Path) -> None:
     table["input"]["distances"] = {"kind": "graph", "adjacency": f"{tmp_path}/A.zarr/A"}
     spec = spec_from_dict(table)
     assert isinstance(spec, TuneSpec)
-    with pytest.raises(InputError, match=r"grid.*'diagonal': 3\.0.*a distance from 0 to absent=1 was expected"):
+    with pytest.raises(InputError, match=naming("grid: ", "'diagonal': 3.0", "input.distances: ", "absent=1")):
         run(spec)
 
 
@@ -231,7 +232,7 @@ def test_damaged_scores_are_worked_out_again_and_lost_shards_told(tmp_path: Path
     done = run(spec)
     assert done.grid == run(spec_in(tmp_path, output=f"{tmp_path}/other.zarr")).grid
     task = tuning.JudgeTask(groups[0].inputs, Folder(f"{tmp_path}/nowhere"), groups[0].shared.stops, N_TREES)
-    with pytest.raises(JobError, match="are damaged or were removed; run the job again"):
+    with pytest.raises(JobError, match="shards"):
         tuning.score_cells(task)
 
 
@@ -251,14 +252,14 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
 
 def test_another_forest_at_the_output_is_kept_unless_it_may_be_replaced(tmp_path: Path) -> None:
     done = run(spec_in(tmp_path, grid={"max_features": [1, 4]}))
-    with pytest.raises(InputError, match="is a forest of another tuning job; choose another output"):
+    with pytest.raises(InputError, match=naming(f"{tmp_path}/best.zarr", "another tuning job", "`run.overwrite`")):
         run(spec_in(tmp_path))
     fitted = spec_in(tmp_path).fit_of(done.grid.best_params_)
     plain = replace(fitted, output=f"{tmp_path}/plain.zarr")
     folder = Folder(f"{plain.output}.job")
     train(tuning.check_and_stage(plain, folder.address), plain.output, folder, Here(), Options())
     same = spec_in(tmp_path, output=plain.output, grid={"max_features": [1, 4]})
-    with pytest.raises(InputError, match="is a forest that was not tuned"):
+    with pytest.raises(InputError, match=naming(plain.output, "not tuned")):
         run(same)
     replaced = run(same, overwrite=True)
     assert replaced.fitted.digest == done.fitted.digest
@@ -267,43 +268,46 @@ def test_another_forest_at_the_output_is_kept_unless_it_may_be_replaced(tmp_path
 
 def test_a_score_that_is_not_defined_is_refused_before_trees_grow(tmp_path: Path) -> None:
     spec = spec_in(tmp_path, scoring="roc_auc")
-    with pytest.raises(InputError, match="'roc_auc' is not defined: the true distances have more, or fewer, than two"):
+    with pytest.raises(InputError, match=naming("scoring='roc_auc'", "spearman")):
         run(spec)
     assert not Path(f"{spec.output}.job").exists()
 
 
 def test_a_cell_that_does_not_suit_the_rows_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"grid: the cell \{'max_samples': 41.*\}: params.max_samples: .*41"):
+    with pytest.raises(SpecError, match=naming("grid: ", "{'max_samples': 41", "params.max_samples: ", "(40)")):
         run(spec_in(tmp_path, grid={"max_samples": [20, 41]}))
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "named"),
     [
-        ({"grid": {}}, "grid: must have a list of values for one parameter or more"),
-        ({"grid": {"max_depth": 3}}, "grid.max_depth: must be a list of values, found 3"),
-        ({"grid": {"max_dept": [3]}}, "grid.max_dept: unknown key 'max_dept'; did you mean 'max_depth'?"),
-        ({"grid": {"max_depth": [0]}}, "grid.max_depth: must hold "),
-        ({"grid": {"max_depth": ["deep"]}}, "grid.max_depth: must hold "),
-        ({"grid": {"max_depth": [*range(1, 41)], "max_features": [*range(1, 41)]}}, "at most 1,024 cells, found 1,600"),
-        ({"grid": {"max_bins": [4], "feature_combinations": [2.0]}}, "grid: the cell {.*} is none: max_bins splits"),
-        ({"grid": {"bootstrap": [False]}}, "leaves no row out of bag"),
-        ({"grid": {"feature_weights": ["given"]}}, "input.feature_weights names none"),
-        ({"grid": {"diagonal": [0.5]}}, "grid.diagonal: is that of a graph, and the distances are none"),
-        ({"grid": {"diagonal": [-1]}}, "grid.diagonal: must hold a finite real number >= 0 or 'none', found -1"),
-        ({"scoring": "r2"}, "scoring: must be 'neg_root_mean_squared_error' or 'spearman'"),
-        ({"method": "urerf"}, "method: must be 'smerf' in a tuning job"),
-        ({"run": {"grow_on": True}}, "run.grow_on: goes with a fit"),
-        ({"job": "guess"}, "job: must be 'fit' or 'tune' or 'score', found 'guess'"),
-        ({"job": "fit"}, "grid: unknown key 'grid'; it goes with job = \"tune\""),
-        ({"params": {"max_dept": 3}, "grid": {"max_depth": [0]}}, "params.max_dept: unknown"),
+        ({"grid": {}}, ("grid: ", "min_samples_split = [2, 4, 8]")),
+        ({"grid": {"max_depth": 3}}, ("grid.max_depth: ", "found 3")),
+        ({"grid": {"max_dept": [3]}}, ("grid.max_dept: ", "'max_depth'?")),
+        ({"grid": {"max_depth": [0]}}, ("grid.max_depth: ", ">= 1", "found 0")),
+        ({"grid": {"max_depth": ["deep"]}}, ("grid.max_depth: ", ">= 1", "'deep'")),
+        ({"grid": {"max_depth": [*range(1, 41)], "max_features": [*range(1, 41)]}}, ("grid: ", "1,024", "1,600")),
+        (
+            {"grid": {"max_bins": [4], "feature_combinations": [2.0]}},
+            ("grid: ", "{'feature_combinations': 2.0, 'max_bins': 4}", "feature_combinations=1.0"),
+        ),
+        ({"grid": {"bootstrap": [False]}}, ("grid: ", "{'bootstrap': False}", "bootstrap = true", "max_samples")),
+        ({"grid": {"feature_weights": ["given"]}}, ("grid.feature_weights: ", "input.feature_weights")),
+        ({"grid": {"diagonal": [0.5]}}, ("grid.diagonal: ", "graph")),
+        ({"grid": {"diagonal": [-1]}}, ("grid.diagonal: ", ">= 0", "'none'", "found -1")),
+        ({"scoring": "r2"}, ("scoring: ", "'neg_root_mean_squared_error'", "'spearman'", "'r2'")),
+        ({"method": "urerf"}, ("method: ", "'smerf'", "'urerf'")),
+        ({"run": {"grow_on": True}}, ("run.grow_on: ", "a fit")),
+        ({"job": "guess"}, ("job: ", "'fit' or 'tune' or 'score'", "'guess'")),
+        ({"job": "fit"}, ("grid: ", 'job = "tune"')),
+        ({"params": {"max_dept": 3}, "grid": {"max_depth": [0]}}, ("params.max_dept: ", "'max_depth'?")),
     ],
 )
-def test_what_cannot_be_tuned_is_refused(tmp_path: Path, changes: dict[str, Any], fault: str) -> None:
+def test_what_cannot_be_tuned_is_refused(tmp_path: Path, changes: dict[str, Any], named: tuple[str, ...]) -> None:
     table = table_in(tmp_path, **changes)
     if table["method"] == "urerf":
         del table["input"]["distances"]
-    with pytest.raises(SpecError, match=fault):
+    with pytest.raises(SpecError, match=naming(*named)):
         spec_from_dict(table)
 
 
@@ -313,9 +317,9 @@ def test_a_strangers_grid_is_checked(tmp_path: Path) -> None:
     assert isinstance(entry, dict)
     assert ScoredGrid.of_provenance({}) is None
     for name, value in (("best", 4), ("cells", []), ("scoring", "r2"), ("params", ["max_features"]), ("best", True)):
-        with pytest.raises(ArtifactError, match=r"provenance\.tuning: expected a scored grid"):
+        with pytest.raises(ArtifactError, match=naming("provenance.tuning: ", "scored grid")):
             ScoredGrid.of_provenance({TUNING: {**entry, name: value}})
     cells = json.loads(json.dumps(entry["cells"]))
     cells[0]["spearman"] = "high"
-    with pytest.raises(ArtifactError, match="expected a scored grid"):
+    with pytest.raises(ArtifactError, match=naming("provenance.tuning: ", "scored grid")):
         ScoredGrid.of_provenance({TUNING: {**entry, "cells": cells}})

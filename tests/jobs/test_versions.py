@@ -68,7 +68,7 @@ def work_of(inputs: Inputs, spec: Spec, growth: int, kind: str) -> Any:
 @pytest.mark.parametrize("growth", [1, GROWTH + 1])
 def test_every_task_from_which_trees_follow_holds_the_growth(spec: Spec, kind: str, growth: int) -> None:
     inputs = stage_inputs(spec, f"{spec.output}.job")
-    with pytest.raises(JobError, match=f"by version {GROWTH} of the growth, the job by version {growth}: one forest"):
+    with pytest.raises(JobError, match=f"version {GROWTH} .*version {growth}:"):
         work_of(inputs, spec, growth, kind)
     if kind in {"survey", "grow", "screen"}:
         work_of(inputs, spec, GROWTH, kind)
@@ -79,8 +79,7 @@ def test_inputs_that_another_version_has_staged_are_refused(spec: Spec) -> None:
     inputs = stage_inputs(spec, f"{spec.output}.job")
     assert inputs.growth == GROWTH
     del inputs.__dict__["growth"]
-    told = f"a worker grows trees by version 1 of the growth, the job by version {GROWTH}"
-    with pytest.raises(JobError, match=told):
+    with pytest.raises(JobError, match=f"version 1 .*version {GROWTH}:"):
         fit(inputs, spec.output, Folder(f"{spec.output}.job"), Here(1), Options())
 
 
@@ -92,7 +91,7 @@ def test_a_receipt_of_another_growth_ends_the_job_when_it_comes(spec: Spec, monk
         return replace(grow_shard(task), growth=1)
 
     monkeypatch.setattr("distforest.jobs.train.grow_shard", of_an_earlier_version)
-    with pytest.raises(JobError, match="by version 1 of the growth"):
+    with pytest.raises(JobError, match=f"version 1 .*version {GROWTH}:"):
         run(spec, Here(1), on_answer=lambda _: pytest.fail("it was told of trees that do not belong to it"))
     assert not Path(spec.output).exists()
 
@@ -110,13 +109,13 @@ def test_versions_are_counted_in_trees() -> None:
     ]
     assert told_of_versions(receipts[2:]) == ""  # of one growth, and the same bits
     told = told_of_versions(receipts)
-    assert f"1 with numpy {VERSIONS_HERE['numpy']}, numba 0.1" in told
-    assert "9 with" in told
+    assert re.search(rf"\b1 .*numpy {VERSIONS_HERE['numpy']}, numba 0\.1", told)
+    assert re.search(r"\b9 ", told)
 
 
 def test_trees_of_an_unknown_numba_are_told() -> None:
     told = told_of_versions([receipt(0, 3), Receipt(4, 5, "trees", 0.0, growth=GROWTH)])
-    assert "2 with numpy unknown, numba unknown" in told
+    assert re.search(r"\b2 .*numpy unknown, numba unknown", told)
 
 
 def test_one_set_of_versions_is_told_and_warned_of_by_nobody(spec: Spec) -> None:
@@ -147,7 +146,7 @@ def test_a_run_that_goes_on_with_another_numba_says_so(spec: Spec, monkeypatch: 
     monkeypatch.setitem(versions.VERSIONS_HERE, "numba", "99.0")
     done = run(spec, Here(1))
     (told,) = done.warnings
-    assert re.search(r"not all grown with the same .* numba 99\.0.*run\.overwrite", told)
+    assert re.search(r"numba 99\.0.*run\.overwrite", told)
     found = read_manifest(done.address)["provenance"]["grown_by"]
     assert [(own["trees"], own["numba"]) for own in found] == [(8, "99.0"), (4, version("numba"))]
 
@@ -168,7 +167,7 @@ def test_workers_of_two_numbas_are_told(two_workers: Any, spec: Spec) -> None:
     first, *_ = two_workers.client.nthreads()
     two_workers.client.run(of_another_numba, workers=[first])
     done = run(replace(spec, params={**spec.params, "n_estimators": 60}), two_workers)
-    assert any("not all grown with the same versions" in told for told in done.warnings)
+    assert any("numba 99.0" in told for told in done.warnings)
     found = open_forest(done.address).provenance["grown_by"]
     assert sum(own["trees"] for own in found) == 60
     assert {own["numba"] for own in found} == {"99.0", VERSIONS_HERE["numba"]}
