@@ -27,11 +27,6 @@ def grow_on(spec: Spec) -> Fitted:
 
 
 @pytest.fixture
-def spec(tmp_path: Path) -> Spec:
-    return spec_in(tmp_path)
-
-
-@pytest.fixture
 def at_once(tmp_path: Path) -> Fitted:
     return run(spec_in(tmp_path / "at_once"), Here(1))
 
@@ -80,7 +75,7 @@ def test_a_run_that_fails_at_the_seal_leaves_the_smaller_forest(spec: Spec, at_o
 
 def test_fewer_trees_are_refused(spec: Spec) -> None:
     done = run(spec, Here(1))
-    with pytest.raises(InputError, match=naming(spec.output, f"{N_TREES} trees", "found 2 ")):
+    with pytest.raises(InputError, match=naming(spec.output, f"{N_TREES} trees", " 2 ")):
         grow_on(with_trees(spec, 2))
     assert manifest_of(spec)["digest"] == done.digest
 

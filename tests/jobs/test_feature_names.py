@@ -20,11 +20,10 @@ from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Fitted, Options, fit
+from distforest.jobs.train import Fitted
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest
-from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import run
 from tests.messages import naming
 
 ROWS = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
@@ -66,8 +65,7 @@ def grown(home: Path, method: str = "smerf", rows: str = "rows", output: str = "
     text = json.dumps(inputs).replace("rows.zarr/X", f"{rows}.zarr/X")
     table = {"format": 1, "method": method, "seed": 3, "output": f"{home}/{output}.zarr", "input": json.loads(text)}
     spec = Spec.from_dict({**table, "params": {"n_estimators": 4, **PARAMS.get(method, {})}})
-    job = Folder(f"{home}/{output}.job")
-    return fit(stage_inputs(spec, job.address), spec.output, job, Here(), Options())
+    return run(spec)
 
 
 def test_files_give_their_names_and_dtypes_to_arrays(home: Path) -> None:
@@ -137,7 +135,7 @@ def test_a_job_with_other_names_is_another_job(home: Path) -> None:
 
 def test_names_that_are_no_names_are_refused_before_anything_is_grown(home: Path) -> None:
     write_array(str(home / "bad.zarr"), "X", ROWS.shape, ROWS.dtype, [ROWS], {"feature_names": "abc"})
-    with pytest.raises(InputError, match=naming("bad.zarr/X", "feature_names", "3 columns", "found str")):
+    with pytest.raises(InputError, match=naming("bad.zarr/X", "feature_names", "3 columns", " str")):
         grown(home, rows="bad")
 
 

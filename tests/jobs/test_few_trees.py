@@ -47,7 +47,7 @@ def test_a_budget_for_one_tree_is_told_with_the_landmarks_that_it_pays_for() -> 
 
 
 def test_fewer_landmarks_are_recommended_where_those_that_were_given_are_too_many() -> None:
-    assert "give n_landmarks=6," in few(SimForestClassifier, 700, n_landmarks=60)[1]
+    assert "n_landmarks=6," in few(SimForestClassifier, 700, n_landmarks=60)[1]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_fewer_landmarks_are_recommended_where_those_that_were_given_are_too_man
 def test_landmarks_are_not_recommended_where_they_do_not_go(
     estimator: Any, budget: int, options: dict[str, Any]
 ) -> None:
-    assert few(estimator, budget, **options)[1].endswith("whose votes are coarse; raise it")
+    assert "n_landmarks" not in few(estimator, budget, **options)[1]
 
 
 def test_a_landmarks_similarity_to_itself_is_paid_for_too() -> None:

@@ -24,16 +24,17 @@ from distforest.errors import DistforestWarning, InputError, JobError, SpecError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.callback import Callback
 from distforest.jobs.cluster import Here, Progress
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.preview import preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Fitted, Options, fit
+from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.lazy.source import LazySource, opened_ledger
 from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import run
 from tests.jobs.test_lockstep import DISTANCES, IDS, N, X, Y
 from tests.messages import naming
 from tests.sources.lazy.test_source import Counted
@@ -113,11 +114,6 @@ def job(place: str, name: str, **similarity: Any) -> Spec:
     )
 
 
-def run_job(spec: Spec) -> Fitted:
-    folder = Folder(f"{spec.output}.job")
-    return fit(stage_inputs(spec, folder.address), spec.output, folder, Here(2), Options())
-
-
 def test_a_job_asks_a_function_by_its_name(place: str) -> None:
     expected = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
     named, of_rows = f"{__name__}:apart", f"{__name__}:apart_by_rows"
@@ -126,14 +122,14 @@ def test_a_job_asks_a_function_by_its_name(place: str) -> None:
         job(place, "rows", function=of_rows, objects=f"{place}/iris.zarr/X"),
         job(place, "worker", function=named, share="worker"),
     ]
-    done = [run_job(spec) for spec in jobs]
+    done = [run(spec) for spec in jobs]
     assert done[0].digest == done[2].digest == expected.digest_
     assert done[1].digest == expected.digest_  # float32 rows: the distances are the same numbers
     assert done[1].evaluations < done[0].evaluations <= done[2].evaluations  # of equal rows one is asked about
     assert [one.closed for one in done] == [0, 0, 0]
     assert Path(f"{jobs[0].output}.ledger").exists()
     assert not Path(f"{jobs[2].output}.ledger").exists()
-    assert run_job(jobs[0]).evaluations == done[0].evaluations  # sealed already
+    assert run(jobs[0]).evaluations == done[0].evaluations  # sealed already
     told = preview(jobs[1])
     assert [(seen.name, seen.shape) for seen in told.inputs][1] == ("input.similarity.objects", X.shape)
     assert preview(jobs[0]).n_rows == N
@@ -145,7 +141,7 @@ def test_distances_below_0_are_told_of_a_function_in_python_and_in_a_job(place: 
     with pytest.warns(DistforestWarning, match=told):
         SimForestClassifier(lazy, n_estimators=2, random_state=0).fit(np.arange(len(Y)), Y)
     with pytest.warns(DistforestWarning, match=told):
-        run_job(job(place, "marked", function=f"{__name__}:marked"))
+        run(job(place, "marked", function=f"{__name__}:marked"))
 
 
 def test_distances_in_the_place_of_similarities_are_told_of_a_function_in_python_and_in_a_job(place: str) -> None:
@@ -153,11 +149,11 @@ def test_distances_in_the_place_of_similarities_are_told_of_a_function_in_python
     with pytest.warns(DistforestWarning, match=told):
         SimForestClassifier(Lazy(apart), n_estimators=2, random_state=0).fit(np.arange(len(Y)), Y)
     with pytest.warns(DistforestWarning, match=told):
-        run_job(job(place, "unlike", function=f"{__name__}:apart", measure="similarity"))
+        run(job(place, "unlike", function=f"{__name__}:apart", measure="similarity"))
 
 
 def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
-    done = run_job(job(place, "poor", budget=700))
+    done = run(job(place, "poor", budget=700))
     assert done.evaluations <= 700
     assert done.closed > 0
     origin = read_manifest(done.address)["provenance"]["similarity"]
@@ -167,8 +163,8 @@ def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
 
 def test_a_larger_budget_goes_on_from_a_smaller_one(place: str) -> None:
     ledger = f"{place}/shared.ledger"
-    poor = run_job(job(place, "poor", budget=700, ledger=ledger))
-    rich = run_job(job(place, "rich", budget=2500, ledger=ledger))
+    poor = run(job(place, "poor", budget=700, ledger=ledger))
+    rich = run(job(place, "rich", budget=2500, ledger=ledger))
     callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
     with opened_ledger(callback.lazy()) as known:
         assert known is not None
@@ -188,11 +184,11 @@ def test_a_function_that_cannot_be_asked_is_refused_before_work_starts(
     place: str, similarity: dict[str, Any], named: tuple[str, ...]
 ) -> None:
     with pytest.raises(InputError, match=naming(*named)):
-        run_job(job(place, "refused", **similarity))
+        run(job(place, "refused", **similarity))
 
 
 def test_scoring_by_name_and_loaded_forests_agree(place: str) -> None:
-    address = run_job(job(place, "all")).address
+    address = run(job(place, "all")).address
     whole = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
     write_array(f"{place}/iris.zarr", "ids", (40,), IDS.dtype, [IDS[:40]])
     ledger = f"{place}/scoring.ledger"
@@ -237,7 +233,7 @@ ANSWERS = ["distance", "pairs", "neighbors", "predict", "apply"]
 @pytest.fixture
 def sealed(place: str) -> str:
     """The address of a forest that asked for its similarities."""
-    return run_job(job(place, "sealed")).address
+    return run(job(place, "sealed")).address
 
 
 def answers_of(question: Question, output: str, **options: Any) -> dict[str, np.ndarray]:
@@ -286,7 +282,7 @@ def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypa
     spec = job(place, "voting")
     params = {"n_estimators": 8, "n_landmarks": 0.1, "voting": "nearest", "min_samples_leaf": 8}
     input_ = replace(spec.input, addresses={truth: spec.input.addresses["labels"]})
-    sealed = run_job(replace(spec, input=input_, params={**spec.params, **params, "bootstrap": True}))
+    sealed = run(replace(spec, input=input_, params={**spec.params, **params, "bootstrap": True}))
     estimator = SimForestClassifier if truth == "labels" else SimForestRegressor
     whole = estimator(kind="distance", random_state=0, **params).fit(DISTANCES, Y)
     assert sealed.digest == whole.digest_
@@ -335,7 +331,7 @@ def test_a_question_that_fails_leaves_nothing(place: str, sealed: str) -> None:
 @pytest.mark.parametrize("answer", ["neighbors", "distance"])
 def test_training_rows_that_were_not_routed_are_refused_before_anything_is_asked(answer: str, place: str) -> None:
     spec = job(place, "drawn")
-    address = run_job(replace(spec, params={**spec.params, "bootstrap": True})).address
+    address = run(replace(spec, params={**spec.params, "bootstrap": True})).address
     COUNTED.asked.clear()
     question = Question(address, write(place, "ids", SOME), answer, callback=asking("counted"))
     with pytest.raises(InputError, match="oob_score=True"):
@@ -354,7 +350,9 @@ def test_no_pair_is_nothing_to_ask(place: str, sealed: str) -> None:
 
 
 @pytest.mark.cluster
-def test_workers_ask_while_one_writes_the_ledger(place: str, sealed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_ask_while_one_writes_the_ledger(
+    place: str, sealed: str, cluster: OnDask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 30)
     COUNTED.asked.clear()
     callback = asking("counted", ledger=f"{place}/scoring.ledger", batch_size=100)
@@ -362,10 +360,7 @@ def test_workers_ask_while_one_writes_the_ledger(place: str, sealed: str, monkey
     expected = answers_of(
         Question(sealed, write(place, "matrix", DISTANCES[SOME]), "predict"), f"{place}/expected.zarr"
     )
-    with (
-        local_cluster(workers=2, folder=Path(place) / "dask") as cluster,
-        pytest.warns(DistforestWarning, match=ANOTHER),
-    ):
+    with pytest.warns(DistforestWarning, match=ANOTHER):
         found = answers_of(question, f"{place}/found.zarr", cluster=cluster)
     assert not COUNTED.asked  # in this process
     np.testing.assert_array_equal(found["prediction"], expected["prediction"])
@@ -410,7 +405,7 @@ def test_strings_of_any_length_are_objects_of_a_job_and_of_a_question(place: str
         job(place, "texts-of-all", function=named, objects=objects),
         job(place, "texts-of-each", function=named, objects=objects, share="worker"),
     ]
-    done, plain = [run_job(spec) for spec in jobs], run_job(job(place, "numbers"))
+    done, plain = [run(spec) for spec in jobs], run(job(place, "numbers"))
     assert {one.digest for one in done} == {plain.digest}
     assert read_manifest(done[0].address)["provenance"]["inputs"]["matrix"]["address"] == objects
     queries = write_texts(place, "some texts", [texts[number] for number in SOME])
@@ -429,7 +424,7 @@ def test_objects_that_no_memory_map_holds_are_refused(place: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", zarr.errors.UnstableSpecificationWarning)
             with pytest.raises(InputError, match=naming(address, found)):
-                run_job(job(place, "refused", function=f"{__name__}:lettered", objects=address))
+                run(job(place, "refused", function=f"{__name__}:lettered", objects=address))
 
 
 # --- one function, everywhere -----------------------------------------------------------------------------
@@ -448,10 +443,10 @@ def test_another_version_of_the_function_is_refused_where_it_would_be_asked(plac
 
 def test_a_state_without_content_goes_without_a_ledger(place: str) -> None:
     named = f"{__name__}:LOCKED"
-    done = run_job(job(place, "each", function=named, share="worker"))
-    assert done.digest == run_job(job(place, "plain")).digest
+    done = run(job(place, "each", function=named, share="worker"))
+    assert done.digest == run(job(place, "plain")).digest
     with pytest.raises(InputError, match=naming("lock", "'self.lock'")):
-        run_job(job(place, "all", function=named))
+        run(job(place, "all", function=named))
 
 
 def test_the_preview_names_all_faults_of_a_function_with_the_others(place: str) -> None:

@@ -384,7 +384,7 @@ def test_a_fit_whose_last_worker_died_ends(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(DASK_SETTINGS, "distributed.scheduler.allowed-failures", 1)  # each death costs seconds
     with (
         local_cluster(workers=1, folder=tmp_path / "dask") as cluster,
-        pytest.raises(JobError, match="worker"),
+        pytest.raises(JobError, match=r"no workers|worker .*tcp:"),
     ):
         SimForestClassifier(Lazy(kills_its_worker, kind="distance"), client=cluster.client).fit(IDS[:20], Y[:20])
 

@@ -13,14 +13,12 @@ from distforest import Lazy, SimForestClassifier, pairwise, read_ids
 from distforest.errors import InputError
 from distforest.jobs.callback import Callback
 from distforest.jobs.cluster import Here
-from distforest.jobs.preview import check_and_stage
 from distforest.jobs.question import Question
 from distforest.jobs.score_table import score_table
 from distforest.jobs.spec import Spec
-from distforest.jobs.train import Options, fit
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.queries import QueryOptions
-from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import checked_run
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -58,7 +56,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "run": {"scratch": f"{tmp_path}/scratch"},
         }
     )
-    fit(check_and_stage(spec, "f.zarr.job"), "f.zarr", Folder("f.zarr.job"), Here(1), Options())
+    checked_run(spec, Here(1))
     return tmp_path
 
 

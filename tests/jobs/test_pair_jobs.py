@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,19 @@ from distforest import RFD, TreeRank, load
 from distforest.errors import DistforestWarning, InputError, SpecError
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.pairs.problem import PairProblem
-from distforest.jobs import train
 from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.on_dask import OnDask, local_cluster
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.plan import plan
 from distforest.jobs.preview import preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Fitted, Options, size_of
+from distforest.jobs.train import size_of
 from distforest.sources.arrays import open_array, write_array
-from distforest.stores.folder import Folder
 from tests import samples
 from tests.jobs.faults import Faults, faulty, growths
+from tests.jobs.iris_jobs import run, write_arrays
 from tests.messages import naming
 
 N, P, N_TREES = 45, 4, 12
@@ -103,12 +101,6 @@ def spec_of(store: Path, folder: Path, taught: str = "labels", method: str = "rf
     )
 
 
-def run(spec: Spec, cluster: Cluster, **options: Any) -> Fitted:
-    """The job as the command line runs it."""
-    folder = Folder(f"{spec.output}.job")
-    return train.fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, Options(**options))
-
-
 def own_fit(method: str, taught: str) -> Any:
     """The forest grown in one thread, in memory."""
     estimator = clone(METHODS[method])
@@ -118,13 +110,6 @@ def own_fit(method: str, taught: str) -> Any:
 @pytest.fixture(scope="module")
 def reference() -> dict[tuple[str, str], Any]:
     return {(method, taught): own_fit(method, taught) for method in METHODS for taught in TAUGHT}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[OnDask]:
-    """One cluster for the tests of this file."""
-    with local_cluster(2) as cluster:
-        yield cluster
 
 
 # --- one digest -------------------------------------------------------------------------------------------
@@ -427,11 +412,10 @@ def test_a_spec_survives_json(store: Path, tmp_path: Path) -> None:
 def test_a_job_of_one_or_two_points_is_refused(method: str, tmp_path: Path) -> None:
     for n in (1, 2):
         group = str(tmp_path / f"{n}.zarr")
-        for name, values in (("X", np.eye(n, 3)), ("y", np.arange(n))):
-            write_array(group, name, values.shape, values.dtype, [values])
+        write_arrays(group, X=np.eye(n, 3), y=np.arange(n))
         given = {"features": f"{group}/X", "labels": f"{group}/y"}
         spec = Spec.from_dict(
             {"format": 1, "method": method, "seed": 0, "output": f"{tmp_path}/f.zarr", "input": given}
         )
-        with pytest.raises(SpecError, match=naming("input.features", f"{n} at {group}/X")):
+        with pytest.raises(SpecError, match=naming("input.features", f" {n} ", f"{group}/X")):
             preview(spec)

@@ -20,6 +20,7 @@ from distforest.jobs.train import size_of
 from distforest.sources.arrays import write_array
 from distforest.sources.files.ids import TEXT_ENCODING, packed_names
 from distforest.sources.scratch import ScratchFolder
+from tests.jobs.iris_jobs import write_arrays
 from tests.messages import naming
 
 
@@ -42,8 +43,7 @@ def data(tmp_path):
         "complex": points.astype(np.complex128),
         "cube": np.zeros((24, 2, 2)),
     }
-    for name, values in arrays.items():
-        write_array(f"{tmp_path}/d.zarr", name, values.shape, values.dtype, [values])
+    write_arrays(f"{tmp_path}/d.zarr", **arrays)
     return f"{tmp_path}/d.zarr"
 
 

@@ -24,14 +24,12 @@ from distforest import (
 )
 from distforest.errors import ArtifactError, InputError, SpecError
 from distforest.forest.sealed.artifact import open_forest, read_manifest
-from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.on_dask import local_cluster
-from distforest.jobs.preview import check_and_stage, preview
+from distforest.jobs.cluster import Here
+from distforest.jobs.on_dask import OnDask
+from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Fitted, Options, fit
-from distforest.sources.arrays import write_array
-from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import checked_run, write_arrays
 from tests.messages import naming
 
 X, Y = load_iris(return_X_y=True)
@@ -52,8 +50,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     bad["unknown"] = np.where(PARTS > 1.0, np.nan, PARTS)
     bad["flags"] = (PARTS > 1.0).astype(np.complex128)
     pairs = {"pairs": PAIRS, "similar": SIMILAR}
-    for name, values in {"X": X, "y": Y, "Z": Z, "whole": WHOLE, "parts": PARTS, **pairs, **bad}.items():
-        write_array(store, name, values.shape, values.dtype, [values])
+    write_arrays(store, X=X, y=Y, Z=Z, whole=WHOLE, parts=PARTS, **pairs, **bad)
     return store
 
 
@@ -100,16 +97,11 @@ def spec_of(store: str, home: Path, case: str, weights: str | None) -> Spec:
     return Spec.from_dict({**table, "params": params, "run": {"scratch": f"{home}/scratch"}})
 
 
-def run(spec: Spec, cluster: Cluster) -> Fitted:
-    folder = Folder(f"{spec.output}.job")
-    return fit(check_and_stage(spec, folder.address), spec.output, folder, cluster, Options(batch=2))
-
-
 @pytest.mark.filterwarnings("ignore:sample_weight:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("weights", ["whole", "parts"])
 @pytest.mark.parametrize("case", JOBS)
 def test_a_job_grows_the_forest_of_the_estimator(store: str, tmp_path: Path, case: str, weights: str) -> None:
-    done = run(spec_of(store, tmp_path, case, weights), Here(2))
+    done = checked_run(spec_of(store, tmp_path, case, weights), Here(2))
     own = FITS[case]({"whole": WHOLE, "parts": PARTS}[weights])
     assert done.digest == own.digest_
     sealed = open_forest(done.address)
@@ -131,7 +123,7 @@ def test_jobs_with_other_weights_are_other_jobs(store: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("weights", "named"),
     [
-        ("short", ("input: ", "50 at", "5 at")),
+        ("short", ("input: ", " 50 ", " 5 ")),
         ("wide", ("input.sample_weight: ", (50, 2))),
         ("flags", ("input.sample_weight: ", "complex128")),
         ("absent", ("input.sample_weight: ",)),
@@ -146,7 +138,7 @@ def test_metadata_show_weights_that_do_not_fit(
 
 @pytest.mark.parametrize("case", ["points", "linked"])
 def test_metadata_show_that_weights_are_not_those_of_the_points(store: str, tmp_path: Path, case: str) -> None:
-    with pytest.raises(SpecError, match=naming("input: ", "50 points", f"5 at {store}/short")):
+    with pytest.raises(SpecError, match=naming("input: ", "50 points", " 5 ", f"{store}/short")):
         preview(spec_of(store, tmp_path, case, "short"))
 
 
@@ -156,7 +148,7 @@ def test_metadata_show_that_weights_are_not_those_of_the_points(store: str, tmp_
 )
 def test_weights_of_bad_values_are_refused(store: str, tmp_path: Path, weights: str, found: str) -> None:
     with pytest.raises(InputError, match=naming("sample_weight: ", found)):
-        run(spec_of(store, tmp_path, "classes", weights), Here(1))
+        checked_run(spec_of(store, tmp_path, "classes", weights), Here(1))
     assert not Path(f"{tmp_path}/classes.zarr").exists()
 
 
@@ -191,7 +183,6 @@ def test_a_damaged_weight_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore:sample_weight:distforest.errors.DistforestWarning")
-def test_workers_grow_the_same(store: str, tmp_path: Path) -> None:
-    with local_cluster(2) as cluster:
-        for case in ("distances", "screened"):
-            assert run(spec_of(store, tmp_path, case, "parts"), cluster).digest == FITS[case](PARTS).digest_
+def test_workers_grow_the_same(store: str, tmp_path: Path, cluster: OnDask) -> None:
+    for case in ("distances", "screened"):
+        assert checked_run(spec_of(store, tmp_path, case, "parts"), cluster).digest == FITS[case](PARTS).digest_

@@ -26,7 +26,7 @@ from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import save
 from distforest.jobs.cluster import Here
 from distforest.jobs.neighbor_room import NeighborRoom
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.outline import outline
 from distforest.jobs.question import Question
 from distforest.jobs.score import ScoreTask, _step, answer_rows, score
@@ -52,20 +52,13 @@ def forest(request: pytest.FixtureRequest, forest_of: Callable[[str], Forest]) -
 
 
 @pytest.fixture(scope="module")
-def sealed(forest: Forest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(forest: Forest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sealed forest, its training rows, and new rows; not to be written to."""
     folder = tmp_path_factory.mktemp("sealed")
     save(forest, f"{folder}/forest.zarr")
     for name, rows in (("training", samples.features()), ("new", samples.queries("labels", 20))):
         write_array(f"{folder}/{name}.zarr", "X", rows.shape, rows.dtype, [rows])
     return folder
-
-
-@pytest.fixture
-def place(sealed: Path, tmp_path: Path) -> str:
-    """The test's own copy of that folder."""
-    shutil.copytree(sealed, tmp_path, dirs_exist_ok=True)
-    return str(tmp_path)
 
 
 def answers_of(place: str, answer: str, rows: str = "new", **asked: Any) -> dict[str, np.ndarray]:
@@ -207,11 +200,12 @@ def test_queries_that_are_no_rows_are_refused_by_their_shape(place: str) -> None
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("forest", ["shared"], indirect=True)
-def test_workers_answer_what_threads_do(forest: Forest, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_answer_what_threads_do(
+    forest: Forest, place: str, cluster: OnDask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 200)
     expected = [answers_of(place, "proximity"), answers_of(place, "neighbors")]
-    with local_cluster(workers=1, folder=Path(place) / "dask") as cluster:
-        found = [answers_of(place, answer, cluster=cluster) for answer in ("proximity", "neighbors")]
+    found = [answers_of(place, answer, cluster=cluster) for answer in ("proximity", "neighbors")]
     for own, other in zip(expected, found, strict=True):
         assert samples.bits(own) == samples.bits(other)
 

@@ -155,7 +155,7 @@ def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
     for text, named in (
         ("0,1\n2,3\n", ("first row", "0, 1")),
         ("a,b\n0,40\n", ("row 0 (line 2)", "0 to 39", "'40'", "new.csv")),
-        ("a\n0\n", ("0 to 39", "found 1")),
+        ("a\n0\n", ("0 to 39", " 1")),
         ("a,b\n0,b1\n", ("row 0 (line 2)", "'b1'", "new.csv", "`id`")),
     ):
         (home / "bad.csv").write_text(text)

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from distforest.sources import array_files
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import write_array
 from distforest.sources.scratch import lock_of
-from tests.jobs.iris_jobs import N_TREES, X, Y, Z, run, spec_in
+from tests.jobs.iris_jobs import N_TREES, X, Y, Z, run, write_arrays
 from tests.messages import naming
 
 SPEC = """
@@ -53,11 +53,6 @@ workers = 1
 def afresh() -> None:
     """This process has nothing open of another test."""
     inputs.forget_job("")
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Spec:
-    return spec_in(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -228,12 +223,6 @@ def test_what_a_lockstep_reads_is_held_too(spec: Spec, tmp_path: Path) -> None:
     assert again.digest == undisturbed.digest
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[OnDask]:
-    with local_cluster(2) as cluster:
-        yield cluster
-
-
 @pytest.mark.cluster
 @pytest.mark.parametrize("deed", [overwrite, lambda path: os.truncate(path, 300)])
 def test_workers_whose_file_is_damaged_or_cut_off_make_no_other_forest(
@@ -283,8 +272,7 @@ def test_a_worker_without_room_fails_the_job_with_the_reason_and_lives(
 @pytest.mark.parametrize("where", ["run.scratch", "TMPDIR", "DISTFOREST_SCRATCH"])
 def test_a_fit_without_room_ends_with_one_line_and_leaves_nothing(small_disk: Path, tmp_path: Path, where: str) -> None:
     wide = np.random.default_rng(0).normal(size=(150, 8000))
-    for name, values in (("X", wide), ("y", Y)):
-        write_array(f"{tmp_path}/wide.zarr", name, values.shape, values.dtype, [values])
+    write_arrays(f"{tmp_path}/wide.zarr", X=wide, y=Y)
     more = f'scratch = "{small_disk}"' if where == "run.scratch" else ""
     (tmp_path / "job.toml").write_text(SPEC.format(more=more))
     environment = {name: value for name, value in os.environ.items() if name != "DISTFOREST_SCRATCH"}
@@ -336,8 +324,7 @@ def test_what_the_workers_have_mapped_of_jobs_that_have_ended_may_go(
 ) -> None:
     """A limit for one job at a time: what a job has staged is in use as long as it runs, and no longer."""
     cluster.client.run(setattr, array_files, "COPIED_BYTES", 0)
-    for name, values in (("X2", X[::-1]), ("Z2", np.ascontiguousarray(Z[::-1, ::-1]))):
-        write_array(f"{tmp_path}/iris.zarr", name, values.shape, values.dtype, [values])
+    write_arrays(f"{tmp_path}/iris.zarr", X2=X[::-1], Z2=np.ascontiguousarray(Z[::-1, ::-1]))
     addresses = {"features": f"{tmp_path}/iris.zarr/X2", "distances": f"{tmp_path}/iris.zarr/Z2"}
     turned = {**spec.to_dict(), "output": f"{tmp_path}/turned.zarr", "input": addresses}
     first, second = (with_limit(job, preview(spec).scratch.staged) for job in (spec, Spec.from_dict(turned)))

@@ -23,9 +23,8 @@ from distforest.jobs.schema import job_schema
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import open_array, write_array
-from distforest.stores.folder import Folder
+from distforest.sources.arrays import open_array
+from tests.jobs.iris_jobs import checked_run, write_arrays
 from tests.messages import naming
 
 X, Y = (array[::3] for array in load_iris(return_X_y=True))
@@ -63,8 +62,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Features, distances and labels, and distances that do not fit."""
     store = str(tmp_path_factory.mktemp("store") / "iris.zarr")
     arrays = {"X": X, "y": Y, "city": CITY, "euclid": EUCLID, "short": CITY[:9, :9], "both": np.hstack([CITY, EUCLID])}
-    for name, values in arrays.items():
-        write_array(store, name, values.shape, values.dtype, [values])
+    write_arrays(store, **arrays)
     return store
 
 
@@ -90,9 +88,7 @@ def fitted(store: str, similarity: list[dict[str, Any]], folder: Path, **params:
     """The address of the forest that a job has grown."""
     table = table_of(store, similarity, f"{folder}/forest.zarr", **params)
     spec = Spec.from_dict({**table, "run": {"scratch": f"{folder}/s"}})
-    place = Folder(f"{spec.output}.job")
-    fit(check_and_stage(spec, place.address), spec.output, place, Here(1), Options(batch=2))
-    return spec.output
+    return checked_run(spec, Here(1)).address
 
 
 @pytest.mark.parametrize("name", ["matrices", "built_in"])
@@ -135,8 +131,8 @@ def test_a_spec_of_several_is_read_written_and_moved(store: str) -> None:
 @pytest.mark.parametrize(
     ("similarity", "named"),
     [
-        ([], (": ", "2 to 100", "found 0")),
-        (MATRICES[:1], (": ", "2 to 100", "found 1")),
+        ([], (": ", "2 to 100", " 0")),
+        (MATRICES[:1], (": ", "2 to 100", " 1")),
         ([MATRICES[0], BUILT_IN[0]], (": ", "both")),
         ([BUILT_IN[0], {"kind": "linear", "features": "Z"}], (": ", "several arrays")),
         ([BUILT_IN[0], {"kind": "lazy", "function": "a:b"}], (": ", "both")),
@@ -160,7 +156,7 @@ def test_a_list_that_is_no_list_of_similarities_is_refused(
 def test_matrices_of_other_objects_are_refused(store: str, tmp_path: Path) -> None:
     short = [MATRICES[0], {**MATRICES[1], "matrix": "short"}]
     spec = Spec.from_dict({**table_of(store, short), "run": {"scratch": f"{tmp_path}/s"}})
-    with pytest.raises(InputError, match=naming("input: ", f"50 at {store}/city", f"9 at {store}/short")):
+    with pytest.raises(InputError, match=naming("input: ", " 50 ", f"{store}/city", " 9 ", f"{store}/short")):
         check_and_stage(spec, f"{tmp_path}/job")
     with pytest.raises(InputError, match=naming("input.similarity: ", (9, 9), (50, 50))):
         stage_inputs(spec, f"{tmp_path}/job")

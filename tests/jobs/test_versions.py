@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +21,7 @@ from distforest.jobs import versions
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.merge import LayoutTask, lay_out
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.screening import BlockTask, OnHosts, screen_block
 from distforest.jobs.shards import Receipt, grown_by, told_of_versions
 from distforest.jobs.spec import Spec
@@ -33,12 +32,7 @@ from distforest.service.leading import LeadTask, lead
 from distforest.sources.staging import Staged
 from distforest.stores.claims import Claim
 from distforest.stores.folder import Folder
-from tests.jobs.iris_jobs import N_TREES, run, spec_in
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Spec:
-    return spec_in(tmp_path)
+from tests.jobs.iris_jobs import N_TREES, run
 
 
 def receipt(first: int, last: int, **versions: str) -> Receipt:
@@ -156,17 +150,11 @@ def of_another_numba() -> None:
     versions.VERSIONS_HERE["numba"] = "99.0"
 
 
-@pytest.fixture
-def two_workers() -> Iterator[Any]:
-    with local_cluster(2) as cluster:
-        yield cluster
-
-
 @pytest.mark.cluster
-def test_workers_of_two_numbas_are_told(two_workers: Any, spec: Spec) -> None:
-    first, *_ = two_workers.client.nthreads()
-    two_workers.client.run(of_another_numba, workers=[first])
-    done = run(replace(spec, params={**spec.params, "n_estimators": 60}), two_workers)
+def test_workers_of_two_numbas_are_told(cluster: OnDask, spec: Spec) -> None:
+    first, *_ = cluster.client.nthreads()
+    cluster.client.run(of_another_numba, workers=[first])
+    done = run(replace(spec, params={**spec.params, "n_estimators": 60}), cluster)
     assert any("numba 99.0" in told for told in done.warnings)
     found = open_forest(done.address).provenance["grown_by"]
     assert sum(own["trees"] for own in found) == 60
