@@ -109,17 +109,17 @@ def test_a_simulation_cannot_be_changed():
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("argument", "value"),
     [
-        ({"n": 0}, "n must be an integer >= 1, found 0"),
-        ({"n": 2.0}, r"n must be an integer >= 1, found 2\.0"),
-        ({"n": True}, "n must be an integer >= 1, found True"),
-        ({"n": 5, "p": 1}, "p must be an integer >= 2, found 1"),
-        ({"n": 5, "random_state": -1}, "random_state must be .* found -1"),
-        ({"n": 5, "random_state": True}, "random_state must be .* found True"),
-        ({"n": 5, "random_state": "seed"}, "random_state must be .* found 'seed'"),
+        ("n", 0),
+        ("n", 2.0),
+        ("n", True),
+        ("p", 1),
+        ("random_state", -1),
+        ("random_state", True),
+        ("random_state", "seed"),
     ],
 )
-def test_faults_are_refused_at_the_door(setting, arguments, message):
-    with pytest.raises(InputError, match=message):
-        setting(**arguments)
+def test_faults_are_refused_at_the_door(setting, argument, value):
+    with pytest.raises(InputError, match=rf"^{argument}\b.* {value!r}$"):
+        setting(**{"n": 5, argument: value})

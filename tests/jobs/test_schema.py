@@ -132,7 +132,8 @@ def same_in_json(value: object) -> list[object]:
 
 
 CONTRADICTION = re.compile(
-    r"feature_weights.*is '|goes with|must not be, hold or lie|params.feature_weights|input.pairs|names none"
+    r"params.feature_weights|input.pairs|input.pair_weight: .*'similar'|(n_neighbors|without_self): .*'neighbors'|"
+    r"input.(training|ledger): .*similarity|run.(parts|grow_on): .*a fit"
 )
 """What the parser says of keys that contradict each other, which is not the business of a schema."""
 
