@@ -46,6 +46,7 @@ def lines(out):
     return {line[:10].strip(): line[12:] for line in out.splitlines()}
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_user_s_way(home):
     code, out, _ = run("validate", home / "spec.toml", "--strict")
@@ -76,6 +77,7 @@ def test_a_user_s_way(home):
     assert (code, "ground truth" in err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_scheduler_elsewhere(home, tmp_path, monkeypatch):
     """Paths from the folder of the command lead workers in another folder to the same arrays."""

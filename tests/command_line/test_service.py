@@ -64,6 +64,7 @@ def test_states_are_those_of_the_registry():
     assert service_commands.STATES == registry.JOB_STATES
 
 
+@pytest.mark.slow
 def test_it_is_a_command_of_dask():
     with FakeService({"list": {"service": ABOUT, "jobs": []}}) as fake:
         command = [sys.executable, "-m", "dask", "distforest", "list", "--scheduler", fake.address, "--json"]
@@ -254,6 +255,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["wait", "logs"])
 def test_ctrl_c_ends_the_waiting_alone(command):
     arguments = [command, ID, *(["-f"] if command == "logs" else [])]

@@ -82,6 +82,7 @@ tied_rows = st.integers(1, 5).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(tied_rows)
 def test_average_precision_of_a_row_is_the_mean_over_all_tie_breaks(row):

@@ -115,6 +115,7 @@ def test_counts_of_cells_are_the_curve_of_their_ranks(counts):
     assert curve.auc == pytest.approx(float(exact_area(counts)), abs=1e-15)
 
 
+@pytest.mark.slow
 def test_the_area_of_many_large_counts_is_exact():
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 2**31, (20_000, 2)).tolist()

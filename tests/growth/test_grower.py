@@ -93,6 +93,7 @@ def test_trees_of_labels(task: dict[str, Any], data: st.DataObject) -> None:
     assert_trees(growth, naive.label_pairs(codes), task["X"], task["in_bag"], task["trees"])
 
 
+@pytest.mark.slow
 @FREE
 @given(tasks(), st.data(), st.sampled_from([0.5, 1.0]), st.integers(1, 2))
 def test_trees_of_targets_and_embeddings(task: dict[str, Any], data: st.DataObject, factor: float, q: int) -> None:

@@ -83,6 +83,7 @@ def forest(function: Any = apart, budget: int | None = None, n: int = 5, **param
     return SMERF(n, max_features=4, random_state=0, **params).fit(X, lazy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [None, 500])
 @pytest.mark.parametrize("weights", [None, "dependence"])
 def test_a_job_grows_the_forest_of_the_estimator(place: str, budget: int | None, weights: str | None) -> None:
@@ -110,6 +111,7 @@ def test_objects_and_weights_are_those_of_the_estimator(place: str) -> None:
     assert (done.digest, done.evaluations) == (expected.digest_, expected.n_evaluations_)
 
 
+@pytest.mark.slow
 def test_distances_with_an_offset_are_told_from_others(place: str) -> None:
     first = run_table(table_of(place, "one", {}))
     second = run_table(table_of(place, "two", {"function": f"{__name__}:nearer"}))
@@ -153,6 +155,7 @@ def test_trees_are_added_without_asking_again(place: str) -> None:
     assert len(ASKED) == n_asked == 600
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_workers_call_the_function(place: str, cluster: OnDask) -> None:
     done = run_table(table_of(place, "workers", {"budget": 500, "batch_size": 40}), cluster)

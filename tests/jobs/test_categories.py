@@ -57,6 +57,7 @@ def test_other_methods_refuse_files_with_categories(home: Path) -> None:
         SimForestClassifier("linear", n_estimators=3).fit(str(home / "old.zarr/X"), LABELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rfd", "treerank"])
 def test_a_job_over_pairs_is_that_of_the_estimator(home: Path, method: str) -> None:
     """And scores another file by the names of its categories."""

@@ -75,6 +75,7 @@ def spec_in(folder: Path, name: str, kind: str = "labels", method: str = "smerf"
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 @pytest.mark.parametrize("how", [BINNED, {}])
 @pytest.mark.parametrize("kind", ["labels", "targets"])
@@ -90,6 +91,7 @@ def test_a_job_by_passes_seals_the_forest_of_one_in_memory(
     assert not list((tmp_path / "scratch" / "passes").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 @pytest.mark.parametrize("kind", ["labels", "targets"])
 def test_parts_seal_the_forest_of_memory(tmp_path: Path, kind: str, holes: float) -> None:
@@ -101,6 +103,7 @@ def test_parts_seal_the_forest_of_memory(tmp_path: Path, kind: str, holes: float
     assert len(digests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_parts_on_workers_seal_the_forest_of_memory(tmp_path: Path, cluster: OnDask) -> None:
     write_data(tmp_path, 0.1, "targets")

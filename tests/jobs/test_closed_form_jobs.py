@@ -55,6 +55,7 @@ def forest_of_job(spec: Spec) -> Any:
     return load(checked_run(spec).address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_labels_with_costs(place: str, weighted: bool) -> None:
     further = {"sample_weight": f"{place}/in.zarr/w"} if weighted else {}
@@ -94,6 +95,7 @@ def test_cosine_distances(place: str) -> None:
     assert forest_of_job(spec).digest_ == expected.digest_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_absolute_differences(place: str, weighted: bool) -> None:
     further = {"sample_weight": f"{place}/in.zarr/w"} if weighted else {}

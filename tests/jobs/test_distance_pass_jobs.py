@@ -57,6 +57,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_job_by_passes_seals_the_forest_of_one_in_memory(store: Path) -> None:
     digests = {run_by_passes(spec_in(store, "memory"), None).digest}
     for name, distances, budget in (("small", "Z", 1), ("square", "square", 20_000), ("columns", "columns", 100_000)):
@@ -64,12 +65,14 @@ def test_a_job_by_passes_seals_the_forest_of_one_in_memory(store: Path) -> None:
     assert len(digests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{"max_samples": 30}, {"bootstrap": False}, {"min_samples_leaf": 1}])
 def test_samples_and_full_trees_are_those_of_memory(store: Path, params: dict[str, Any]) -> None:
     expected = run_by_passes(spec_in(store, "memory", params=params), None).digest
     assert run_by_passes(spec_in(store, "passes", params=params), 8_000).digest == expected
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_worker_that_is_killed_costs_no_bit(store: Path, cluster: OnDask) -> None:
     expected = run_by_passes(spec_in(store, "memory"), None).digest

@@ -61,6 +61,7 @@ def test_the_provenance_says_which_versions_grew_the_earlier_trees(spec: Spec) -
     assert any("numba 0.5" in told for told in done.warnings)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_at_the_seal_leaves_the_smaller_forest(spec: Spec, at_once: Fitted) -> None:
     smaller = run(with_trees(spec, 3), Here(1))
 
@@ -94,6 +95,7 @@ def test_without_the_wish_a_forest_of_fewer_trees_is_kept(spec: Spec) -> None:
         run(spec, Here(1))
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_the_command_line_adds_trees(tmp_path: Path, at_once: Fitted) -> None:
     spec = spec_in(tmp_path)

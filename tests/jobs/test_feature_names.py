@@ -83,6 +83,7 @@ def test_arrays_of_numpy_give_their_dtype(tmp_path: Path) -> None:
     assert open_array(str(tmp_path / "a.zarr/X")).attrs["feature_dtypes"] == [">i2"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", INPUTS)
 def test_a_forest_of_a_job_knows_the_names_of_its_features(method: str, home: Path) -> None:
     done, plain = grown(home, method), grown(home, method, "plain", "p")
@@ -96,6 +97,7 @@ def test_a_forest_of_a_job_knows_the_names_of_its_features(method: str, home: Pa
     np.testing.assert_array_equal(loaded.distance(str(home / "turned.zarr/X")), known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", INPUTS)
 def test_queries_are_put_in_order_by_their_names(method: str, home: Path) -> None:
     forest, output = grown(home, method).address, f"{home}/answers.zarr"

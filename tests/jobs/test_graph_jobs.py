@@ -59,6 +59,7 @@ def digest_of_job(spec: Spec, **options: Any) -> str:
     return checked_run(spec, overwrite=True, **options).digest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, OPTIONS])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_job_grows_the_forest_of_the_estimator(options: dict[str, Any], weighted: bool, place: str) -> None:
@@ -69,6 +70,7 @@ def test_a_job_grows_the_forest_of_the_estimator(options: dict[str, Any], weight
     np.testing.assert_array_equal(opened.distance(X), forest.distance(X))
 
 
+@pytest.mark.slow
 def test_a_job_of_a_large_graph_keeps_the_links(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_distances, "MOST_KEPT_DENSE", 0)
     forest = SMERF(6, random_state=3).fit(X, Graph(f"{place}/A.zarr", **OPTIONS))
@@ -85,6 +87,7 @@ def test_a_job_of_a_large_graph_keeps_the_links(place: str, monkeypatch: pytest.
     )
 
 
+@pytest.mark.slow
 def test_a_cluster_grows_the_same_forest(place: str) -> None:
     spec = job(place, "A.zarr", OPTIONS)
     expected = SMERF(6, random_state=3).fit(X, Graph(A, **OPTIONS)).digest_

@@ -187,6 +187,7 @@ def test_a_function_that_cannot_be_asked_is_refused_before_work_starts(
         run(job(place, "refused", **similarity))
 
 
+@pytest.mark.slow
 def test_scoring_by_name_and_loaded_forests_agree(place: str) -> None:
     address = run(job(place, "all")).address
     whole = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
@@ -241,6 +242,7 @@ def answers_of(question: Question, output: str, **options: Any) -> dict[str, np.
     return {name: np.asarray(open_array(f"{output}/{name}")[...]) for name in found.shapes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("remembers", [False, True])
 def test_no_task_asks_for_what_another_has_asked(
@@ -275,6 +277,7 @@ def test_no_task_asks_for_what_another_has_asked(
         assert COUNTED.asked.total() == len(asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truth", ["labels", "targets"])
 def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 1000)
@@ -349,6 +352,7 @@ def test_no_pair_is_nothing_to_ask(place: str, sealed: str) -> None:
     assert not COUNTED.asked
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_workers_ask_while_one_writes_the_ledger(
     place: str, sealed: str, cluster: OnDask, monkeypatch: pytest.MonkeyPatch
@@ -397,6 +401,7 @@ def write_texts(place: str, name: str, texts: list[str]) -> str:
     return f"{place}/{name}"
 
 
+@pytest.mark.slow
 def test_strings_of_any_length_are_objects_of_a_job_and_of_a_question(place: str) -> None:
     texts = [f"object {number}" for number in IDS]
     objects = write_texts(place, "texts", texts)
@@ -441,6 +446,7 @@ def test_another_version_of_the_function_is_refused_where_it_would_be_asked(plac
     assert inputs.callback.lazy().function is apart
 
 
+@pytest.mark.slow
 def test_a_state_without_content_goes_without_a_ledger(place: str) -> None:
     named = f"{__name__}:LOCKED"
     done = run(job(place, "each", function=named, share="worker"))

@@ -53,6 +53,7 @@ SAMPLES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor])
 @pytest.mark.parametrize("sample", SAMPLES)
 @pytest.mark.parametrize("case", CASES)
@@ -72,6 +73,7 @@ def test_the_forest_is_that_of_the_whole_matrix(case: str, sample: dict[str, Any
         assert forest.oob_score_ == expected.oob_score_
 
 
+@pytest.mark.slow
 @FEW_TREES
 @pytest.mark.parametrize("budget", [400, None])
 def test_distances_are_told_where_similarities_are_expected_and_similarities_never(budget: int | None) -> None:
@@ -106,6 +108,7 @@ def test_rows_out_of_bag_cost_nothing_unless_they_are_asked_about() -> None:
 VOTES: list[dict[str, Any]] = [{"n_landmarks": 0.18}, {"voting": "nearest"}, {"n_landmarks": 9, "voting": "nearest"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor])
 @pytest.mark.parametrize("votes", VOTES)
 @pytest.mark.parametrize("case", CASES)
@@ -308,6 +311,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "told").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fatal", [1, 12])
 def test_a_process_that_is_killed_between_a_return_and_the_commit_loses_one_batch(
     fatal: int, plain: str, tmp_path: Path
@@ -347,6 +351,7 @@ def workers_of(cluster: OnDask) -> dict[str, int]:
     return cluster.client.run(os.getpid)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_batches_run_on_workers_and_a_killed_process_costs_its_batch(tmp_path: Path) -> None:
     log, dead = tmp_path / "log", tmp_path / "dead"
@@ -378,6 +383,7 @@ def test_batches_run_on_workers_and_a_killed_process_costs_its_batch(tmp_path: P
     assert len(asked) == forest.n_evaluations_
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_fit_whose_last_worker_died_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.on_dask.WORKER_PATIENCE", 1.0)

@@ -155,6 +155,7 @@ FITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [TEXTS, NUMBERS], ids=["texts", "numbers"])
 def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_told(names: Sequence[Any]) -> None:
     one, other = (ingested(name, rows) for name, rows in (("a", table(names)), ("b", table(names).iloc[TURNED])))

@@ -111,6 +111,7 @@ def fitted(inputs: Inputs, output: str, **options: Any) -> Fitted:
 # --- at the door, and at the seal -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_fit_of_an_output_is_refused_while_the_first_one_grows(
     home: Home, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +137,7 @@ def test_a_second_fit_of_an_output_is_refused_while_the_first_one_grows(
     assert home.left() <= {"f.zarr"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["it owns the output", "it has sealed it"])
 def test_a_fit_that_was_taken_for_dead_is_refused_at_the_seal(
     home: Home, output: str, monkeypatch: pytest.MonkeyPatch, how: str
@@ -167,6 +169,7 @@ def test_a_fit_that_was_taken_for_dead_is_refused_at_the_seal(
         assert open_forest(output).digest == fitted(other, output).digest
 
 
+@pytest.mark.slow
 def test_an_older_forest_is_there_until_the_new_one_is_whole(
     home: Home, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +188,7 @@ def test_an_older_forest_is_there_until_the_new_one_is_whole(
     assert fitted(other, output, overwrite=True).digest == open_forest(output).digest != before
 
 
+@pytest.mark.slow
 def test_a_cut_off_replacement_is_finished_by_whoever_comes_next(
     home: Home, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +238,7 @@ def process(*arguments: Any) -> dict[str, Any]:
     return {"args": command, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_two_fits_at_once_make_one_forest_and_one_refusal(home: Home) -> None:
     specs = [home.spec(seed=1, n_trees=300), home.spec(seed=2, n_trees=300)]
@@ -248,6 +253,7 @@ def test_two_fits_at_once_make_one_forest_and_one_refusal(home: Home) -> None:
     assert home.left() == {"f.zarr"}
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_fit_that_was_killed_blocks_nobody_and_goes_on(home: Home) -> None:
     spec = home.spec(n_trees=300)
@@ -277,6 +283,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_writing_leaves_goes_with_the_next_one(home: Home, sealed_of: Callable[[str], Path]) -> None:
     np.savez(home.own / "a.npz", X=np.eye(3))
     write_array(f"{home.data}/q.zarr", "X", samples.features().shape, np.dtype(np.float32), [samples.features()])

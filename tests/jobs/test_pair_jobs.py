@@ -117,6 +117,7 @@ def reference() -> dict[tuple[str, str], Any]:
 WAYS = [("X", 1, 12), ("X", 3, 5), ("by_seven", 2, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("taught", TAUGHT)
 @pytest.mark.parametrize(("features", "threads", "batch"), WAYS)
@@ -139,6 +140,7 @@ def test_a_job_grows_the_forest_of_the_estimator(
     assert not Path(f"{done.address}.job").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_workers_and_clients_grow_the_same_forest(
     cluster: OnDask,
@@ -259,6 +261,7 @@ def answers_of(question: Question, folder: Path, cluster: Cluster) -> dict[str, 
     return {name: np.asarray(open_array(f"{found.address}/{name}")[...]) for name in found.shapes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("cells", [60, 1 << 22])
 def test_answers_are_those_of_the_forest_in_any_blocks(

@@ -69,6 +69,7 @@ def spec_of(store: str, home: Path, name: str, weights: str | None, **changed: A
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*weight:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("points", [None, "points"])
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -133,6 +134,7 @@ def test_forests_of_other_weights_are_not_merged(store: str, tmp_path: Path) -> 
         merge(addresses)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore:.*weight:distforest.errors.DistforestWarning")
 def test_workers_grow_the_same(store: str, tmp_path: Path, cluster: OnDask) -> None:

@@ -88,6 +88,7 @@ def spec_of(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["labels", "targets", "embedding"])
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("X", ["X", "holes"])
@@ -100,6 +101,7 @@ def test_parts_seal_the_forest_of_memory(store: str, tmp_path: Path, kind: str, 
     assert len(digests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
     [
@@ -121,6 +123,7 @@ def test_parameters_mean_the_same_in_parts(store: str, tmp_path: Path, params: d
     assert (found.digest, found.warnings) == (expected.digest, expected.warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("X", ["X", "X_by_seven", "X_by_sixty"])
 def test_chunks_do_not_change_the_forest(store: str, tmp_path: Path, X: str) -> None:
     whole = run_in_parts(spec_of(store, tmp_path), Here()).digest
@@ -129,6 +132,7 @@ def test_chunks_do_not_change_the_forest(store: str, tmp_path: Path, X: str) -> 
     )
 
 
+@pytest.mark.slow
 def test_trees_of_both_kinds_make_one_forest(store: str, tmp_path: Path) -> None:
     """Rows in parts are no part of a job's fingerprint, so a forest may be grown on in another way."""
     expected = run_in_parts(spec_of(store, tmp_path, n_estimators=5), Here()).digest
@@ -268,6 +272,7 @@ def two_threads() -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_parts", [1, 2, 3, 4])
 def test_threads_of_workers_seal_the_forest_of_memory(store: str, tmp_path: Path, n_parts: int) -> None:
     spec = spec_of(store, tmp_path, X="holes")
@@ -277,6 +282,7 @@ def test_threads_of_workers_seal_the_forest_of_memory(store: str, tmp_path: Path
         assert run_in_parts(of_parts, OnDask(client), n_parts, 25).digest == expected
 
 
+@pytest.mark.slow
 def test_trees_that_grow_at_once_share_their_tasks(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared: list[tuple[str, int]] = []
     checked = rounds._checked
@@ -372,6 +378,7 @@ def digest_of_memory(store: str, tmp_path_factory: pytest.TempPathFactory) -> st
     return run_in_parts(spec_of(store, tmp_path_factory.mktemp("memory"), X="holes"), Here()).digest
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_worker_that_dies_costs_no_tree(

@@ -46,6 +46,7 @@ def spec_in(folder: Path, name: str, max_bins: object = 16, min_samples_leaf: in
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holes", [0.0, 0.2])
 def test_a_job_by_passes_seals_the_forest_of_one_in_memory(tmp_path: Path, holes: float) -> None:
     rng = np.random.default_rng(7)
@@ -59,6 +60,7 @@ def test_a_job_by_passes_seals_the_forest_of_one_in_memory(tmp_path: Path, holes
     assert not list((tmp_path / "scratch" / "passes").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("max_bins", "budget", "most_above"), [(16, 20_000, 1.5), ("none", 300_000, 2.6)])
 def test_what_passes_write_is_foreseen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_bins: object, budget: int, most_above: float

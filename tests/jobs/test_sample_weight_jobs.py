@@ -97,6 +97,7 @@ def spec_of(store: str, home: Path, case: str, weights: str | None) -> Spec:
     return Spec.from_dict({**table, "params": params, "run": {"scratch": f"{home}/scratch"}})
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:sample_weight:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("weights", ["whole", "parts"])
 @pytest.mark.parametrize("case", JOBS)
@@ -181,6 +182,7 @@ def test_a_damaged_weight_is_refused(tmp_path: Path) -> None:
             replace(sealed, sample_weight=weights).check()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore:sample_weight:distforest.errors.DistforestWarning")
 def test_workers_grow_the_same(store: str, tmp_path: Path, cluster: OnDask) -> None:

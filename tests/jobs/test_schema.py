@@ -155,6 +155,7 @@ def test_there_are_examples() -> None:
     assert any(name.startswith("deploy") for name in SPECS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", jobs())
 def test_a_changed_value_is_judged_as_by_the_parser(kind: str) -> None:
     job = jobs()[kind]

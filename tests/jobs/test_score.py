@@ -74,6 +74,7 @@ def nodes_of(forest: Forest, place: str, rows: str) -> np.ndarray:
     return scoring.apply(forest, forest.source(np.asarray(open_array(f"{place}/{rows}.zarr/X")[...])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [1, 100, 1 << 22])
 @pytest.mark.parametrize("reference", [None, "new"])
 @pytest.mark.parametrize("answer", ["proximity", "distance"])
@@ -95,6 +96,7 @@ def test_proximities_of_the_training_rows_are_symmetric_with_a_unit_diagonal(pla
     assert (np.diagonal(found) == 1.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [1, 100, 1 << 22])
 @pytest.mark.parametrize("n_neighbors", [1, 7, 35])
 @pytest.mark.parametrize("without_self", [False, True])
@@ -198,6 +200,7 @@ def test_queries_that_are_no_rows_are_refused_by_their_shape(place: str) -> None
         score(question, f"{place}/other.zarr", Here(1))
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("forest", ["shared"], indirect=True)
 def test_workers_answer_what_threads_do(
@@ -246,6 +249,7 @@ def test_answers_of_which_a_worker_has_written_some_elsewhere_are_not_published(
     assert not Path(f"{place}/answers.zarr").exists()
 
 
+@pytest.mark.slow
 def test_predictions_of_learned_rows_are_told_when_they_are_made_and_when_they_are_judged(tmp_path: Path) -> None:
     X, y = load_wine(return_X_y=True)
     SMERF(30, random_state=0).fit(X[::2], y[::2]).save(f"{tmp_path}/forest.zarr")
@@ -261,6 +265,7 @@ def test_predictions_of_learned_rows_are_told_when_they_are_made_and_when_they_a
     score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/old.zarr/X", "neighbors"), f"{tmp_path}/c.zarr", Here(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["features", "distances"])
 def test_a_resumed_job_tells_of_the_rows_that_an_earlier_run_has_answered(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -115,6 +115,7 @@ def run_scoring(spec: ScoreSpec, cluster: Cluster, folder: Folder | None = None)
     return score.score(spec.question(), spec.output, cluster, folder=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*")
 @pytest.mark.parametrize("sides", ["one", "two", "auto"])
 @pytest.mark.parametrize("name", TAUGHT)
@@ -131,6 +132,7 @@ def test_a_job_answers_as_the_estimator(store: str, tmp_path: Path, name: str, s
     assert not Path(f"{done.address}.job").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*")
 @pytest.mark.parametrize("answers", [1, 3 * N, 1 << 22])
 @pytest.mark.parametrize("name", ["graph", "sparse", "holes", "embedding"])
@@ -197,6 +199,7 @@ def test_a_staged_truth_is_held_while_it_is_read_and_in_use_no_longer_than_the_j
     assert not Path(f"{tmp_path}/e.zarr").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore:.*")
 def test_workers_answer_the_same(store: str, tmp_path: Path, cluster: OnDask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +213,7 @@ def test_workers_answer_the_same(store: str, tmp_path: Path, cluster: OnDask, mo
 # --- the command ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_table_as_in_a_spec(store: str, tmp_path: Path) -> None:
     where = f"{store}/sparse.forest.zarr", f"{store}/a.zarr/Q", f"{tmp_path}/d.zarr"
     taught = f"{{ kind = 'graph', adjacency = '{store}/a.zarr/S' }}"
@@ -321,6 +325,7 @@ def test_a_scratch_folder_that_cannot_be_is_refused(store: str, tmp_path: Path) 
     assert not Path(f"{tmp_path}/d.zarr").exists()
 
 
+@pytest.mark.slow
 def test_forests_that_were_taught_no_distances_are_refused(store: str, tmp_path: Path) -> None:
     taught = spec_of(store, f"{tmp_path}/d.zarr", "dense", "one").distances
     SimForestClassifier("rbf", n_estimators=2, random_state=0).fit(X, CLASSES).save(f"{tmp_path}/sim.zarr")

@@ -83,6 +83,7 @@ def answered(
     return score_table(question, output, Here(2), file, overwrite=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["new.csv", "new.csv.gz", "new.tsv", "new.parquet", "new.feather", "folder"])
 def test_a_file_is_answered_as_what_it_is_ingested_to(source: str, home: Path) -> None:
     for answer, array in (("predict", "prediction"), ("proba", "proba"), ("apply", "nodes"), ("distance", "distance")):
@@ -101,6 +102,7 @@ def read(path: str) -> pd.DataFrame:
     return pd.read_feather(path) if path.endswith(".arrow") else pd.read_csv(path, sep=None, engine="python")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["out.csv", "out.csv.gz", "out.tsv", "out.parquet", "out.arrow"])
 def test_answers_become_a_table(output: str, home: Path) -> None:
     del home
@@ -116,6 +118,7 @@ def test_answers_become_a_table(output: str, home: Path) -> None:
     np.testing.assert_array_equal(pd.to_numeric(found["size"]), NEW["size"])
 
 
+@pytest.mark.slow
 def test_each_answer_that_fits_has_its_columns(home: Path) -> None:
     del home
     assert list(read(_table("new.csv", "proba"))) == ["row", "proba_fern", "proba_moss"]
@@ -136,6 +139,7 @@ def _table(queries: str, answer: str, **more: Any) -> str:
     return "out.parquet"
 
 
+@pytest.mark.slow
 def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
     numbers = np.array([[0, 1], [3, 3], [39, 2]])
     write_array("pairs.zarr", "pairs", numbers.shape, numbers.dtype, [numbers])
@@ -172,6 +176,7 @@ def test_pairs_may_have_further_columns_which_are_told(home: Path) -> None:
     np.testing.assert_array_equal(found[["left_row", "right_row"]], numbers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("index", "suffix", "named"),
     [
@@ -286,6 +291,7 @@ def test_a_forest_of_a_built_in_similarity_finds_the_neighbours_of_rows_with_hol
     assert read("o.csv")["neighbor_0"].tolist() == near[:, 0].tolist()
 
 
+@pytest.mark.slow
 def test_the_command_scores_files(home: Path) -> None:
     of_names = "score", "f.zarr", "new.csv", "out.parquet", "--answer", "predict", "--id", "name"
     code, out, err = run(*of_names, "--keep", "ok", "--json")
@@ -356,6 +362,7 @@ def test_targets_and_embeddings_have_a_column_each() -> None:
     assert list(flat_columns("prediction", np.zeros((2, 2)), None)) == ["prediction_0", "prediction_1"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_neighbours_have_the_names_of_the_training_rows(home: Path) -> None:
     """Whatever the forest reads: categories and holes, similarities of features, points of pairs, clusters."""

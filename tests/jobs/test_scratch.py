@@ -98,6 +98,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_files, "COPIED_BYTES", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["matrix", "truth"])
 def test_a_small_file_that_is_overwritten_does_no_harm(spec: Spec, reference: str, name: str) -> None:
     path, sound = staged_file(spec, name), staged_file(spec, name).read_bytes()
@@ -105,6 +106,7 @@ def test_a_small_file_that_is_overwritten_does_no_harm(spec: Spec, reference: st
     assert staged_file(spec, name).read_bytes() == sound
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", ["matrix", "truth"])
 def test_a_staged_file_that_is_overwritten_while_trees_grow_never_makes_another_forest(
@@ -208,6 +210,7 @@ def apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.asarray(Z[left, right])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 def test_what_a_lockstep_reads_is_held_too(spec: Spec, tmp_path: Path) -> None:
     write_array(f"{tmp_path}/iris.zarr", "y", Y.shape, Y.dtype, [Y])
@@ -223,6 +226,7 @@ def test_what_a_lockstep_reads_is_held_too(spec: Spec, tmp_path: Path) -> None:
     assert again.digest == undisturbed.digest
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("deed", [overwrite, lambda path: os.truncate(path, 300)])
 def test_workers_whose_file_is_damaged_or_cut_off_make_no_other_forest(
@@ -250,6 +254,7 @@ def stage_in(place: str) -> None:
     os.environ["DISTFOREST_SCRATCH"] = place
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_worker_without_room_fails_the_job_with_the_reason_and_lives(
     cluster: OnDask, spec: Spec, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -269,6 +274,7 @@ def test_a_worker_without_room_fails_the_job_with_the_reason_and_lives(
     assert run(of_each, cluster).n_grown == N_TREES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["run.scratch", "TMPDIR", "DISTFOREST_SCRATCH"])
 def test_a_fit_without_room_ends_with_one_line_and_leaves_nothing(small_disk: Path, tmp_path: Path, where: str) -> None:
     wide = np.random.default_rng(0).normal(size=(150, 8000))

@@ -75,6 +75,7 @@ def test_blocks_and_threads_do_not_change_the_screen(
     assert bits(screen(InMemory(table()), SEED, Here(threads))) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_processes_do_not_change_the_screen(
     cluster: OnDask, expected: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch

@@ -91,6 +91,7 @@ def fitted(store: str, similarity: list[dict[str, Any]], folder: Path, **params:
     return checked_run(spec, Here(1)).address
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["matrices", "built_in"])
 def test_a_job_grows_the_forest_of_the_estimator(store: str, name: str, tmp_path: Path) -> None:
     similarity = MATRICES if name == "matrices" else BUILT_IN
@@ -168,6 +169,7 @@ def functions(**options: Any) -> list[dict[str, Any]]:
     return [MATRICES[0], asked]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", ["all", "worker"])
 def test_a_list_of_a_matrix_and_functions_grows_the_forest_of_the_matrices(
     store: str, share: str, tmp_path: Path

@@ -61,6 +61,7 @@ def test_arrays_come_back_as_they_were(path: Path) -> None:
             np.testing.assert_array_equal(found[name], array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bit", range(8))
 def test_a_flipped_bit_never_gives_another_receipt(path: Path, shard: bytes, bit: int) -> None:
     n_found = 0

@@ -95,6 +95,7 @@ def job(place: str, features: str, method: str = "smerf", **params: Any) -> Spec
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["own.zarr", "csr.zarr", "csc.zarr", "dense.zarr/X"])
 def test_the_forest_is_that_of_the_dense_matrix_in_each_layout(features: str, place: str) -> None:
     done = run(job(place, features), overwrite=True)
@@ -110,6 +111,7 @@ def test_the_forest_is_that_of_the_dense_matrix_in_each_layout(features: str, pl
         assert all((one == found[0]).all() for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rfd", "treerank"])
 def test_pairs_of_sparse_points_are_learned_in_a_job_and_scored(method: str, place: str) -> None:
     params: dict[str, Any] = {"max_bins": None, **({"n_pairs": 300} if method == "treerank" else {})}
@@ -195,6 +197,7 @@ def cells(place: str) -> str:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["X", "layers/counts", "layers/dense", "raw/X"])
 def test_the_variables_of_anndata_name_the_features_and_queries_are_put_in_order(part: str, cells: str) -> None:
     done, plain = run(job(cells, f"cells.zarr/{part}"), overwrite=True), SMERF(6, random_state=3).fit(X, Labels(Y))

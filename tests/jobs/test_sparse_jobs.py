@@ -72,6 +72,7 @@ def job(place: str, similarity: Any, truth: str = "labels", **params: Any) -> Sp
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["stop", "larger", "surrogate"])
 @pytest.mark.parametrize(
     ("estimator", "truth", "values"),
@@ -90,6 +91,7 @@ def test_the_forest_is_that_of_the_estimator_and_of_the_dense_matrix(
     assert own.fit(addresses[0], values).digest_ == sparse
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_workers_grow_and_answer_the_same(place: str, cluster: OnDask) -> None:
     spec = job(place, f"{place}/S.zarr")
@@ -188,6 +190,7 @@ def answers_of(place: str, queries: str, answer: str, name: str = "", cluster: A
     return np.asarray(open_array(f"{place}/answers.zarr/{name or next(iter(found.shapes))}")[...])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*learned:distforest.errors.DistforestWarning")  # it has
 @pytest.mark.parametrize("cells", [1, 1 << 22])
 @pytest.mark.parametrize(
@@ -214,6 +217,7 @@ def test_sparse_queries_are_answered_as_dense_ones(
     assert len(np.unique(found)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows"), [("D", APART), ("S", SIMILAR)])
 def test_the_training_rows_are_their_own_queries(name: str, rows: np.ndarray, place: str) -> None:
     measure = "distance" if name == "D" else "similarity"

@@ -135,6 +135,7 @@ def test_a_job_tells_of_trees_without_a_cut(
     assert fit_staged(inputs, tmp_path, Here(2), overwrite=True).warnings == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 7, 50])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_and_batches_do_not_change_the_forest(
@@ -214,6 +215,7 @@ def told_of_slow_folders() -> list[str]:
     return [str(warning.message) for warning in told]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("error")
 def test_a_cluster_starts_without_a_word_on_a_machine_that_is_busy(
@@ -554,6 +556,7 @@ def test_a_merge_that_was_interrupted_is_done_again(
     assert (fitted.digest, fitted.n_grown) == (reference, 0)
 
 
+@pytest.mark.slow
 def test_a_small_chunk_and_a_small_merge_task_change_the_layout_alone(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -594,6 +597,7 @@ def test_a_finished_job_is_not_done_again_and_another_is_not_overwritten(
     assert open_forest(str(tmp_path / "forest.zarr")).digest == replaced.digest != reference
 
 
+@pytest.mark.slow
 def test_a_job_folder_and_an_output_may_lie_in_two_file_systems(
     inputs: Inputs, tmp_path: Path, elsewhere: Path, reference: str
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_spec_is_read_and_written(tmp_path: Path) -> None:
     assert type(spec.fit_of({})) is Spec
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:oob_score:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("kind", ["distances", "holes", "labels", "costs", "weights"])
 def test_a_job_finds_what_python_finds(tmp_path: Path, kind: str) -> None:
@@ -118,6 +119,7 @@ def test_a_job_finds_what_python_finds(tmp_path: Path, kind: str) -> None:
     assert repr(sealed) == repr(done.grid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_job_chooses_the_diagonal_of_a_graph_as_python_does(
@@ -236,6 +238,7 @@ def test_damaged_scores_are_worked_out_again_and_lost_shards_told(tmp_path: Path
         tuning.score_cells(task)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_killed_worker_changes_nothing(tmp_path: Path, cluster: OnDask) -> None:
     expected = run_tuning(spec_in(tmp_path))

@@ -83,6 +83,7 @@ def reference() -> URerF:
 # --- one digest -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("features", "threads", "batch"), [("X", 1, 24), ("X", 3, 5), ("by_seven", 2, 1)])
 def test_a_job_grows_the_forest_of_the_estimator(
     store: Path, tmp_path: Path, reference: URerF, features: str, threads: int, batch: int
@@ -96,6 +97,7 @@ def test_a_job_grows_the_forest_of_the_estimator(
     assert not Path(f"{done.address}.job").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_the_screen_runs_on_a_cluster_and_a_killed_worker_changes_nothing(
     store: Path, tmp_path: Path, reference: URerF, cluster: OnDask

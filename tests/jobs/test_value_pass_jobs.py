@@ -42,6 +42,7 @@ def spec_in(folder: Path, name: str, method: str, params: dict[str, Any] | None 
     return Spec.from_dict(given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("method", ["smerf", "urerf"])
@@ -107,6 +108,7 @@ def costed(folder: Path, costs: np.ndarray, **given: Any) -> Spec:
     return Spec.from_dict({**spec, "input": {**spec["input"], "distances": truth}})
 
 
+@pytest.mark.slow
 def test_costs_of_classes_by_passes(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     X, costs = rng.normal(size=(600, 5)).astype(np.float32), np.array([[0, 1, 4], [1, 0, 1], [4, 1, 0]], np.float32)

@@ -150,6 +150,7 @@ def of_another_numba() -> None:
     versions.VERSIONS_HERE["numba"] = "99.0"
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_workers_of_two_numbas_are_told(cluster: OnDask, spec: Spec) -> None:
     first, *_ = cluster.client.nthreads()
@@ -161,6 +162,7 @@ def test_workers_of_two_numbas_are_told(cluster: OnDask, spec: Spec) -> None:
     assert {own["numba"] for own in found} == {"99.0", VERSIONS_HERE["numba"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [None, "text", [], [3, None], [{"trees": {"a": [1]}}]])
 def test_a_stranger_may_write_anything_there(spec: Spec, told: Any) -> None:
     done = run(spec, Here(1))

@@ -51,6 +51,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
 def test_workers_are_forked_from_a_process_that_has_imported_all_that_they_need(tmp_path: Path) -> None:
@@ -83,6 +84,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
 def test_workers_import_nothing_from_the_current_directory(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()

@@ -65,6 +65,7 @@ def test_all_displays_are_at_hand():
         displays.PieDisplay  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels", "untaught", "votes", "ranks"])
 def test_importances_are_those_of_the_forest(forests, name):
     names = NAMES if name != "ranks" else ()
@@ -175,6 +176,7 @@ def test_curves_of_pairs_are_judged_by_labels(forests, wines):
     assert overlapping(ranks.figure_) == []
 
 
+@pytest.mark.slow
 def test_distances_and_maps_are_those_of_the_forest(forests, wines, tmp_path):
     X, y = wines
     words = np.array(["fern", "moss", "tree"])[y]
@@ -269,6 +271,7 @@ def test_the_words_of_a_tree_send_the_rows_that_its_boxes_count(forests, wines, 
     assert overlapping(display.figure_) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["distances", "untaught", "votes", "ranks", "amounts", "outliers"])
 def test_a_tree_of_every_method_is_drawn(forests, name):
     display = displays.TreeDisplay.from_estimator(forests[name], 1)

@@ -109,6 +109,7 @@ def _error(forest, truth, judged):
 NAMES = ["labels", "targets", "embedding", "distances", "nearest", "untaught", "votes", "evidence", "ranks"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_over_the_trees_are_those_of_the_definition(taught, name):
     estimator, truth = taught[name]

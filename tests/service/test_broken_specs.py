@@ -349,6 +349,7 @@ BROKEN = st.one_of(
 # --- the tests --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(broken=BROKEN)
 def test_every_broken_spec_is_refused_by_the_name_of_its_key(door: Door, broken: Broken) -> None:

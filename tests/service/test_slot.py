@@ -42,6 +42,7 @@ def is_refused(own: Slot, content: bytes) -> bool:
 KINDS = [("file", True), ("memory", False), pytest.param("s3", True, marks=NEEDS_S3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "compares"), KINDS, indirect=["folder"])
 def test_of_two_one_writes(folder: Folder, compares: bool) -> None:
     first, second = two(folder)

@@ -178,6 +178,7 @@ def test_damage_that_the_file_system_does_not_know_of_is_found_by_reading(
         file.check_content()
 
 
+@pytest.mark.slow
 def test_a_file_that_nobody_reads_any_more_is_closed(path: Path) -> None:
     file = opened(path)
     array, handle = file.array, file.handle

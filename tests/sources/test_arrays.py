@@ -53,6 +53,7 @@ def test_a_memory_map_is_not_copied(tmp_path: Path) -> None:
     assert ArraySource.of(mapped).values.tolist() == X.tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     n_rows=st.integers(0, 40),

@@ -83,6 +83,7 @@ def test_zones_are_not_dropped(forest: Any, tmp_path: Path) -> None:
 # --- dates from which a forest learns ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("method", [SMERF, RFD, URerF])
 def test_a_frame_with_dates_teaches_what_its_ingested_file_does(name: str, method: Any, tmp_path: Path) -> None:

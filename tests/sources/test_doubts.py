@@ -157,6 +157,7 @@ def test_several_columns_are_one_warning_and_go_by_their_names() -> None:
     assert re.search("column 'time'.*1700000000.*column 'start', column 'end', column 'seen' and 1 more$", told)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 1500), min_size=1, max_size=6))
 def test_a_sample_does_not_depend_on_the_blocks(sizes: list[int]) -> None:
     values = np.arange(2.0 * sum(sizes)).reshape(-1, 2)
@@ -386,6 +387,7 @@ def test_marks_among_the_distances_of_smerf_are_told(Z: np.ndarray, named: list[
         staged(tmp_path, "smerf", {"features": "X", "distances": "Z"}, {"X": POINTS, "Z": Z})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("D", "named"),
     [
@@ -434,6 +436,7 @@ def identities(X: np.ndarray, n: int, seed: int = 0) -> np.ndarray:
     return rng.permutation(n)[apart(X, "euclidean")[:, rng.choice(len(X), n, replace=False)].argmin(axis=1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("forest", "cure"),
     [
@@ -459,6 +462,7 @@ def test_the_order_of_labels_is_not_looked_for_in_further_columns_of_a_pair() ->
     TreeRank(2, n_pairs=500, pair_columns=columns, random_state=0).fit(frame, np.arange(300) % 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [35, 60, 100])
 def test_numbers_of_things_are_labels(n: int) -> None:
     X = load_digits().data[:600]

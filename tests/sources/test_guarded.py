@@ -129,6 +129,7 @@ def test_no_way_to_a_file_goes_round_the_check_of_what_it_is() -> None:
     assert {name for name in vars(LocalStore) if name in {"get", "get_sync"}} <= set(vars(RegularStore))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BLOSC, *ZSTD])
 def test_a_frame_that_unfolds_to_more_than_its_chunk_is_refused_before_it_is_decoded(name: str, tmp_path: Path) -> None:
     address = coded(tmp_path, {**BLOSC, **ZSTD}[name])
@@ -138,6 +139,7 @@ def test_a_frame_that_unfolds_to_more_than_its_chunk_is_refused_before_it_is_dec
         open_array(address)[:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_that_unfolds_to_more_than_its_chunk_is_left_at_once(name: str, tmp_path: Path) -> None:
     address = coded(tmp_path, STREAMS[name])

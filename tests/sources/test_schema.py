@@ -58,6 +58,7 @@ def test_attributes_that_name_no_columns_are_refused_with_their_address(
         named(tmp_path, attributes)
 
 
+@pytest.mark.slow
 @given(ANYTHING, st.integers(1, 3))
 def test_an_entry_is_refused_or_has_a_name_for_each_column(entry: Any, n_columns: int) -> None:
     try:

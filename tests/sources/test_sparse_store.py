@@ -39,6 +39,7 @@ def dense_from(matrix: Any) -> np.ndarray:
 # Round trips
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 7),
@@ -114,6 +115,7 @@ def test_a_url_is_written_and_read(tmp_path: Path) -> None:
 # Files of SciPy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "container",
     [
@@ -254,6 +256,7 @@ def contradicts(indptr: list[int], indices: list[int], n_columns: int) -> bool:
     return any(row != sorted(set(row)) or not all(0 <= column < n_columns for column in row) for row in rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 4), min_size=3, max_size=4).map(sorted) | st.lists(st.integers(-1, 5), min_size=3),

@@ -242,6 +242,7 @@ def open_and_tell(staged: Staged, scratch: ScratchFolder, barrier: object, answe
     answers.put((len(calls), found.tobytes()))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_two_processes_stage_once(tmp_path: Path, scratch: ScratchFolder) -> None:
     X = samples.features(50)
     staged = stage(stored(tmp_path / "x.zarr", X, (3, 1)), FEATURES, scratch)
@@ -428,6 +429,7 @@ def test_files_of_users_are_never_removed(tmp_path: Path, scratch: ScratchFolder
     assert left_in(scratch) == sorted([".limit", f"{staged.sha256}.npy", *own])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mapped")
 def test_a_file_in_use_stays_and_what_does_not_fit_beside_it_is_refused(tmp_path: Path, scratch: ScratchFolder) -> None:
     oldest, other = (stage(numbered(tmp_path, number), FEATURES, scratch) for number in range(2))
@@ -469,6 +471,7 @@ def hold_open(staged: Staged, scratch: ScratchFolder, ready: object, done: objec
     assert values[0, 0] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_files_that_another_process_uses_stay_until_it_has_ended_or_is_killed(
     is_killed: bool, tmp_path: Path, scratch: ScratchFolder
@@ -502,6 +505,7 @@ def stage_some(addresses: list[str], scratch: ScratchFolder, barrier: object, se
     seen.put(most)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_two_processes_keep_one_limit(tmp_path: Path, scratch: ScratchFolder) -> None:
     context, own = multiprocessing.get_context("spawn"), limited(scratch, 3)
     barrier, seen = context.Barrier(2), context.Queue()

@@ -154,6 +154,7 @@ def test_codes_of_classes_that_have_names_are_no_amounts(tmp_path: Path) -> None
     assert Truth.of(f"{tmp_path}/y").kind == TruthKind.LABELS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "taught", "cure"),
     [

@@ -169,6 +169,7 @@ def at_once(what: list[Callable[[], None]]) -> list[BaseException | None]:
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["nothing", "a dead claim", "a torn claim"])
 def test_of_many_that_come_at_once_one_owns_the_output(tmp_path: Path, before: str) -> None:
     for number in range(20):

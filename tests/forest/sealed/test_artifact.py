@@ -132,6 +132,7 @@ def test_a_sealed_forest_over_pairs_comes_back_as_it_was(case: str, forest_of: F
     score(found, case)
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(st.sampled_from(["labels", "rbf"]), st.data())
 def test_a_flipped_bit_is_refused_or_changes_nothing(
@@ -151,6 +152,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(
         file.write_bytes(raw)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.sampled_from(["labels", "rbf"]), st.data())
 def test_a_truncated_or_removed_file_is_refused(
@@ -305,6 +307,7 @@ def rewritten(path: Path, codec: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_forest_that_was_written_with_zstandard_is_the_same(
     case: str, forest_of: ForestOf, damaged: SealedOf

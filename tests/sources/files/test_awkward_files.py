@@ -218,6 +218,7 @@ def _stream(path: Path, table: pa.Table) -> None:
         writer.write_table(table, max_chunksize=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", READ_RIGHT)
 def test_a_file_is_read_right(case: str, tmp_path: Path) -> None:
     name, write, options, expected, told = READ_RIGHT[case]

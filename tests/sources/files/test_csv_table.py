@@ -225,6 +225,7 @@ def test_what_cannot_separate_is_refused(write: Write, refused: Refused, separat
     refused(write("a.csv", "a,b\n1,2\n"), "separator", repr(separator), separator=separator)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("text", "rows"),
@@ -321,6 +322,7 @@ TITLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("title", TITLES.values(), ids=TITLES)

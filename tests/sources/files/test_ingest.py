@@ -62,6 +62,7 @@ def test_csv_with_string_labels(tmp_path: Path) -> None:
     assert group.attrs["distforest"] == {"type": "arrays", "version": 1, "arrays": ["X", "y"]}
 
 
+@pytest.mark.slow
 def test_the_digest_does_not_depend_on_the_format_or_the_chunks(write: Write, tmp_path: Path) -> None:
     iris = load_iris()
     source = iris_csv(tmp_path)
@@ -163,6 +164,7 @@ def test_npy_is_named_after_the_file_or_as_asked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "a.zarr/Z"), mode="r")[:], Z)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     values=hnp.arrays(

@@ -45,6 +45,7 @@ def told(similarity: Any, estimator: Any = SimForestClassifier) -> list[str]:
     return warned(lambda: estimator(similarity, n_estimators=10, random_state=0).fit(X, Y), "pair", "symmetric=False")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_what_answers_otherwise_is_told(name: str) -> None:
     for kind in ("distance", "similarity"):

@@ -245,6 +245,7 @@ HOLDERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
 def test_what_a_function_holds_tells_it_apart(holder: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect, "getsource", functools.cache(inspect.getsource))  # of a class it parses the file
@@ -263,6 +264,7 @@ def test_a_class_method_belongs_to_its_class() -> None:
     assert digest(Minkowski(2)) != digest(Manhattan(2)) == digest(Manhattan(2))
 
 
+@pytest.mark.slow
 def test_a_state_is_what_an_object_is_pickled_by() -> None:
     class Cached(Minkowski):
         def __call__(self, a: float, b: float) -> float:
@@ -323,6 +325,7 @@ digests = [signature(one)['sha256'] for one in (Apart(), made(Apart()), made(Apa
 """
 
 
+@pytest.mark.slow
 def test_what_a_function_holds_is_the_same_in_every_process() -> None:
     code = f"import numpy\nfrom distforest.sources.lazy.identity import signature\n{STATEFUL}\nprint(digests)"
     done = [

@@ -64,6 +64,7 @@ def expected(
     return answer
 
 
+@pytest.mark.slow
 @given(BATCHES, st.lists(st.sampled_from(EDGES)), st.lists(st.sampled_from(EDGES)), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_ledger_is_a_dictionary(batches: list[Any], left: list[int], right: list[int], symmetric: bool) -> None:

@@ -77,6 +77,7 @@ DEATHS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("death", DEATHS)
 @pytest.mark.parametrize("shape", ["sequences", "pairs", "coroutine"])
 def test_a_death_is_a_fault_that_names_function_pair_and_exit(death: str, shape: str, capfd: Any) -> None:
@@ -101,6 +102,7 @@ def test_a_death_is_a_fault_that_names_function_pair_and_exit(death: str, shape:
         assert "Segmentation fault" in capfd.readouterr().err  # in the worker's log it says where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_a_function_that_hangs_is_ended_at_its_timeout(concurrency: int) -> None:
     found = asked(hangs, batch_of(3), batch_of(2, 5), policy=AskingPolicy(1, TIMEOUT), concurrency=concurrency)
@@ -180,6 +182,7 @@ def test_a_process_is_kept_warm_and_ends_when_nobody_asks(monkeypatch: pytest.Mo
     until(lambda: int(fresh) not in own_processes() and not PROCESSES._idle)
 
 
+@pytest.mark.slow
 def test_what_a_function_of_two_objects_gave_before_a_death_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "log"
 
@@ -215,6 +218,7 @@ def test_a_pair_at_fault_is_named_as_in_this_process() -> None:
     assert np.isnan(asked(broken, batch_of(3))[0].values).tolist() == [False, True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raw", [[1.0], "text", [[1.0], [2.0]], ["a", 1], None])
 def test_what_cannot_be_used_is_refused_in_the_same_words(raw: Any) -> None:
     def gives(_left: Any, _right: Any) -> Any:
@@ -306,6 +310,7 @@ def test_a_module_that_workers_lack_is_told_with_what_to_do(tmp_path: Path) -> N
     assert re.search(naming("'only_here'", "install only_here"), str(found.error))
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_the_one_that_asks(tmp_path: Path) -> None:
     program = f"""
 import os, threading

@@ -225,6 +225,7 @@ def test_columns_of_tables_are_taken_by_place() -> None:
     assert list(items_of(Lazy(Counted(FAR)), Column(["a", "b"]))) == ["a", "b"]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_a_second_run_of_a_job_pays_again_but_asks_only_for_what_is_new(first: int, second: int) -> None:
     function = Counted(FAR)
