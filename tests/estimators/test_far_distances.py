@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from distforest import SMERF, Embedding, SimForestRegressor, Targets, load
+from distforest.errors import DistforestWarning
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
 from distforest.jobs.spec import Spec
@@ -19,6 +20,7 @@ from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
 from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +46,7 @@ def cuts_of(forest: SMERF) -> list[bytes]:
     return [getattr(table, name).tobytes() for name in ("tree_size", "left", "columns", "threshold")]
 
 
-@pytest.mark.filterwarnings("ignore:targets. 1:UserWarning", "ignore:distances. row 0 is at about:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("largest", [1e2, 1e4, 1e6, 1e9])
 def test_one_far_row_blinds_no_other(largest: float) -> None:
     y = WHOLE / 16
@@ -118,7 +120,7 @@ def test_any_unit_changes_no_cut(unit: float) -> None:
     assert cuts_of(grown(apart(WHOLE) * unit)) == cuts_of(grown(apart(WHOLE)))
 
 
-@pytest.mark.filterwarnings("ignore:distances. row .* is at about:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @settings(max_examples=10, deadline=None)
 @given(st.permutations(range(N)), st.sampled_from([8.0, 1e5]))
 def test_rows_in_another_order_are_parted_alike(order: list[int], far: float) -> None:
@@ -136,8 +138,7 @@ def test_a_far_row_is_told_in_python_and_in_a_job(missing: float, tmp_path: Path
     Z[:, 5] *= 1e6
     lacks = np.triu(rng.random(Z.shape) < missing, 1)
     Z[lacks | lacks.T] = np.nan
-    told = "row 5 is at about .* from the others, which are at about .* correct or leave out what is wrong"
-    with pytest.warns(UserWarning, match=f"^distances: {told}"):
+    with pytest.warns(DistforestWarning, match=naming("distances:", "row 5")):
         grown(Z, n_estimators=1)
     group = str(tmp_path / "data.zarr")
     for name, values in (("X", X), ("Z", Z)):
@@ -151,16 +152,16 @@ def test_a_far_row_is_told_in_python_and_in_a_job(missing: float, tmp_path: Path
         "params": {"n_estimators": 1},
         "run": {"scratch": str(tmp_path / "scratch")},
     }
-    with pytest.warns(UserWarning, match=f"Z: {told}"):
+    with pytest.warns(DistforestWarning, match=naming(f"{group}/Z:", "row 5")):
         stage_inputs(Spec.from_dict(table), str(tmp_path / "job"))
 
 
 def test_distances_that_differ_only_from_those_of_rows_to_themselves_are_told() -> None:
     Z = apart(WHOLE) + 1e7
     np.fill_diagonal(Z, 0.0)
-    with pytest.warns(UserWarning, match="those of different rows are 10000000 to .* add it to the diagonal"):
+    with pytest.warns(DistforestWarning, match=naming("distances:", 10000000, "diagonal")):
         grown(Z, n_estimators=1)
-    with pytest.warns(UserWarning, match="all distances between different rows are 1, so that") as found:
+    with pytest.warns(DistforestWarning, match=r"^distances: .*\b1\b") as found:
         grown(1.0 - np.eye(N), n_estimators=1)  # all alike: nothing to lose
     assert len(found) == 1
 

@@ -21,12 +21,14 @@ from distforest import (
     load,
     merge,
 )
+from distforest.errors import DistforestWarning
 from distforest.forest.column_ranges import COLUMN_RANGES, FEWEST_QUERIES, MOST_RANGES, ColumnRanges
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.sources.arrays import write_array
 from tests.estimators.rows import POINTS, TARGETS
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +54,14 @@ def far(column: int, by: float = 1e3) -> np.ndarray:
     return X
 
 
+def ends(X: np.ndarray) -> str:
+    """The range of the column that is judged, as messages give it."""
+    return f"{X[:, 1].min():.6g} to {X[:, 1].max():.6g}"
+
+
+TRAINED = ends(POINTS)
+
+
 def answer(forest: Any, X: Any) -> None:
     forest.distance(X[:FEWEST_QUERIES], X[:FEWEST_QUERIES])
 
@@ -62,7 +72,9 @@ def test_a_column_far_from_training_is_told(name: str, tmp_path: Path) -> None:
     address = str(tmp_path / "forest.zarr")
     forest.save(address)
     for one in (forest, load(address)):
-        with pytest.warns(UserWarning, match=r"^X: all rows lie far beyond those of training in column 1 \(") as found:
+        with pytest.warns(
+            DistforestWarning, match=naming("X:", "column 1", TRAINED, ends(far(1)[:FEWEST_QUERIES]))
+        ) as found:
             answer(one, far(1))
         assert len({str(told.message) for told in found}) == 1
         with warnings.catch_warnings():
@@ -85,7 +97,7 @@ def test_a_job_tells_of_all_its_tasks_at_once(name: str, tmp_path: Path, monkeyp
     some[-1, 1] = POINTS[-1, 1]
     for array, X in (("far", far(1)), ("some", some)):
         write_array(data, array, X.shape, X.dtype, [X])
-    with pytest.warns(UserWarning, match=r"far: all rows lie far beyond those of training in column 1 \(") as found:
+    with pytest.warns(DistforestWarning, match=naming(f"{data}/far:", "column 1", TRAINED, ends(far(1)))) as found:
         score(Question(address, f"{data}/far", "neighbors", n_neighbors=2), str(tmp_path / "a.zarr"), Here(2), True)
     assert len(found) == 1
     with warnings.catch_warnings():
@@ -99,17 +111,17 @@ def test_a_mark_that_training_lacked_is_told(name: str, tmp_path: Path) -> None:
     forest.save(address)
     some = POINTS.astype(np.float64)
     some[3, 1] = -9999
-    match = r"column 1 holds -9999, far beyond training rows \(.*\), and is read as that number; if it marks"
-    with pytest.warns(UserWarning, match=f"^X: {match}"):
+    mark = ("column 1", -9999, TRAINED, "NaN")
+    with pytest.warns(DistforestWarning, match=naming("X:", *mark)):
         forest.distance(some[2:5], some[2:5])
     write_array(data, "some", some.shape, some.dtype, [some])
-    with pytest.warns(UserWarning, match=f"some: {match}"):
+    with pytest.warns(DistforestWarning, match=naming(f"{data}/some:", *mark)):
         score(Question(address, f"{data}/some", "neighbors", n_neighbors=2), str(tmp_path / "a.zarr"), Here(2), True)
     for number in (-9998.0, 1e20, np.nan):  # of which another warning may tell
         some[3, 1] = number
         with warnings.catch_warnings():
-            warnings.filterwarnings("error", "X: column 1 holds")
-            warnings.filterwarnings("ignore", "X: no training row lacked|.*lack a value")
+            warnings.simplefilter("ignore", DistforestWarning)
+            warnings.filterwarnings("error", naming(f"{number:g}"))
             forest.distance(some[2:5], some[2:5])
 
 
@@ -135,8 +147,8 @@ def test_columns_are_told_by_their_names_and_categories_are_not_judged() -> None
     assert np.isnan(forest.forest_.ranges.greatest[3])
     queries = frame.assign(size=frame["size"] * 1000 + 5000, seen=frame["seen"].astype("int64"))
     with (
-        pytest.warns(UserWarning, match="column 'seen' held dates in training, and holds numbers here"),
-        pytest.warns(UserWarning, match=r"in 'size' \(.* here, .* in training\), 'seen' \(.*, 0 to \d+\), where"),
+        pytest.warns(DistforestWarning, match=naming("column 'seen'", "dates")),
+        pytest.warns(DistforestWarning, match=naming("'size'", "'seen'")),
     ):
         forest.apply(queries)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from distforest import SMERF, Embedding, Labels, Targets, load
+from distforest.errors import DistforestWarning, InputError
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
@@ -17,6 +18,7 @@ from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.stores.folder import Folder
 from tests.estimators.rows import DISTANCES, POINTS, TARGETS
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +80,7 @@ def test_every_row_ends_in_a_leaf_and_queries_walk_as_training_rows_do(name: str
         np.testing.assert_array_equal(estimator.apply(part).T, own)
 
 
-@pytest.mark.filterwarnings("ignore:X. no training row lacked:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("name", TRUTHS)
 def test_a_forest_of_rows_that_lack_nothing_sends_what_is_missing_to_the_heavier_side(name: str) -> None:
     estimator = grown(name, POINTS)
@@ -138,20 +140,20 @@ def test_what_is_missing_may_be_all_that_tells_classes_apart() -> None:
     X = np.where(np.arange(40)[:, None] % 2 == 0, np.nan, np.random.default_rng(0).normal(size=(40, 1)))
     forest = SMERF(20, random_state=0).fit(X, Labels(np.arange(40) % 2))
     assert forest.predict([[1e30], [-1e30]]).tolist() == [1, 1]
-    with pytest.warns(UserWarning, match="row 0 of 1 has no value"):
+    with pytest.warns(DistforestWarning, match=naming("X:", "row 0 of 1")):
         assert forest.predict([[np.nan]]).tolist() == [0]
 
 
 def test_a_row_without_any_value_is_told() -> None:
     forest = grown("labels", HOLES)
-    with pytest.warns(UserWarning, match="row 1 of 2 has no value"):
+    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
         forest.distance(np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)]), POINTS)
 
 
 def test_a_column_without_any_value_is_never_cut() -> None:
     X = np.insert(HOLES, 1, np.nan, axis=1)
     for name in TRUTHS:
-        with pytest.warns(UserWarning, match="X: column 1 has no value in any row"):
+        with pytest.warns(DistforestWarning, match=naming("X:", "column 1")):
             table = grown(name, X).forest_.table
         single = (table.width == 1)[~table.is_leaf]
         assert single.all() or name == "sums"
@@ -161,5 +163,5 @@ def test_a_column_without_any_value_is_never_cut() -> None:
 def test_infinity_is_refused() -> None:
     X = HOLES.copy()
     X[3, 1] = np.inf
-    with pytest.raises(ValueError, match=r"features must be finite or NaN for missing: .* row 3, column 1"):
+    with pytest.raises(InputError, match=naming("features", "row 3", "column 1")):
         grown("labels", X)

@@ -24,6 +24,7 @@ from distforest import (
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.sealed.artifact import _checked_meaning
 from distforest.pictures.node_boxes import drawn_nodes
+from tests.messages import naming
 
 X, y = (array[::3] for array in load_iris(return_X_y=True))
 CITY = np.abs(X[:, None] - X).sum(axis=2)
@@ -131,9 +132,9 @@ def test_a_sealed_forest_answers_as_before(tmp_path: Path) -> None:
     asked.save(tmp_path / "asked.zarr")
     opened = load(tmp_path / "asked.zarr", list(asked.similarity), X)
     np.testing.assert_array_equal(opened.predict_proba(X), asked.predict_proba(X))
-    with pytest.raises(InputError, match="learned from 2 similarities, found 1"):
+    with pytest.raises(InputError, match=naming("2 similarities", 1)):
         load(tmp_path / "asked.zarr", asked.similarity[0], X)
-    with pytest.raises(InputError, match="learned from other objects"):
+    with pytest.raises(InputError, match=naming("objects", "`training`")):
         load(tmp_path / "asked.zarr", list(asked.similarity), X[::-1])
 
 
@@ -151,32 +152,34 @@ def test_each_function_has_its_own_ledger_and_budget(tmp_path: Path) -> None:
     none = lazily((0, None)).fit(X, y)
     assert none.feature_importances_.tolist() == pytest.approx([0.0, 1.0])
     assert none.forest_.n_trees == 20
-    with pytest.raises(InputError, match="give each a file of its own"):
+    with pytest.raises(InputError, match=naming("ledger", names[0])):
         SimForestClassifier([lazy[0], Lazy(lazy[1].function, kind="distance", ledger=names[0])]).fit(X, y)
 
 
 @pytest.mark.parametrize(
-    ("similarity", "rows", "params", "told"),
+    ("similarity", "rows", "params", "named"),
     [
-        ([], X, {}, "found an empty one"),
-        (["rbf", "precomputed"], X, {}, "must read the same rows, found built in and precomputed"),
-        (["rbf", "rfb"], X, {}, r"similarity\[1\]: similarity must be"),
-        (["rbf", max], X, {}, r"similarity\[1\].*Lazy\(pairwise\(f\)\)"),
-        (["rbf", "feature_subsets"], X, {}, r"similarity\[1\]: 'feature_subsets' makes similarities of its own"),
-        (["rbf", "cosine"], X, {"voting": "nearest"}, "several similarities differ"),
-        (["rbf", "cosine"], X, {"similarity_weights": [1.0]}, r"one for each of 2 similarities, found shape \(1,\)"),
-        (["rbf", "cosine"], X, {"similarity_weights": [0.0, 0.0]}, "not all of them 0"),
-        (["rbf", "cosine"], X, {"similarity_weights": [1.0, -1.0]}, "finite and >= 0"),
-        (["rbf", "cosine"], X, {"similarity_weights": "given"}, "must be numbers"),
-        (["precomputed"] * 2, CITY, {}, r"2 matrices were expected.*found shape \(50, 50\)"),
-        (["precomputed"] * 3, [CITY, EUCLID], {}, "3 matrices were expected.*found a list of 2"),
-        (["precomputed"] * 2, [CITY, EUCLID[:9]], {}, "matrix 1: .*square"),
-        (["precomputed"] * 2, [CITY, np.where(CITY > 9, np.inf, CITY)], {}, "matrix 1: .*finite"),
-        ("rbf", X, {"similarity_weights": [1.0, 2.0]}, "one for each of 1"),
+        ([], X, {}, ("similarity:", "empty")),
+        (["rbf", "precomputed"], X, {}, ("built in", "precomputed", "Lazy(pairwise(f))")),
+        (["rbf", "rfb"], X, {}, ("similarity[1]:", "'rbf'", "'rfb'")),
+        (["rbf", max], X, {}, ("similarity[1]:", "max", "Lazy(pairwise(f))")),
+        (["rbf", "feature_subsets"], X, {}, ("similarity[1]: 'feature_subsets'",)),
+        (["rbf", "cosine"], X, {"voting": "nearest"}, ("voting='nearest'", "several")),
+        (["rbf", "cosine"], X, {"similarity_weights": [1.0]}, ("similarity_weights", 2, (1,))),
+        (["rbf", "cosine"], X, {"similarity_weights": [0.0, 0.0]}, ("similarity_weights", [0.0, 0.0])),
+        (["rbf", "cosine"], X, {"similarity_weights": [1.0, -1.0]}, ("similarity_weights", [1.0, -1.0])),
+        (["rbf", "cosine"], X, {"similarity_weights": "given"}, ("similarity_weights", "'given'")),
+        (["precomputed"] * 2, CITY, {}, ("X:", "(n, n, 2)", (50, 50))),
+        (["precomputed"] * 3, [CITY, EUCLID], {}, ("X:", "(n, n, 3)", "list of 2")),
+        (["precomputed"] * 2, [CITY, EUCLID[:9]], {}, ("X, matrix 1:", (9, 50))),
+        (["precomputed"] * 2, [CITY, np.where(CITY > 9, np.inf, CITY)], {}, ("X, matrix 1:", "NaN", "row 0", "inf")),
+        ("rbf", X, {"similarity_weights": [1.0, 2.0]}, ("similarity_weights", 1, (2,))),
     ],
 )
-def test_what_cannot_be_used_is_refused(similarity: Any, rows: Any, params: dict[str, Any], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_cannot_be_used_is_refused(
+    similarity: Any, rows: Any, params: dict[str, Any], named: tuple[object, ...]
+) -> None:
+    with pytest.raises(InputError, match=naming(*named)):
         SimForestClassifier(similarity, n_estimators=2, **params).fit(rows, y)
 
 
@@ -187,24 +190,24 @@ def test_a_drawn_tree_names_the_measure_that_a_cut_reads() -> None:
 
 def test_importances_need_several() -> None:
     forest = SimForestClassifier("rbf", n_estimators=2).fit(X, y)
-    with pytest.raises(AttributeError, match="reads one similarity"):
+    with pytest.raises(AttributeError, match="feature_importances_"):
         _ = forest.feature_importances_
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "named"),
     [
-        ({"measures": []}, "measures must be a list"),
-        ({"measures": [{"kind": "features", "n_columns": 50}]}, "of the kinds dense"),
-        ({"n_columns": 99}, "n_columns must be that of all measures"),
-        ({"weights": [1.0]}, "weights must be a number for each"),
-        ({"weights": [1.0, float("nan")]}, "weights must be a number for each"),
-        ({"weights": [0.0, 0.0]}, "weights must be a number for each"),
-        ({"further": 1}, "alone"),
+        ({"measures": []}, ("rows.measures", [])),
+        ({"measures": [{"kind": "features", "n_columns": 50}]}, ("rows.measures", "dense", "'features'")),
+        ({"n_columns": 99}, ("rows.n_columns", 99)),
+        ({"weights": [1.0]}, ("rows.weights", [1.0])),
+        ({"weights": [1.0, float("nan")]}, ("rows.weights", "[1.0, nan]")),
+        ({"weights": [0.0, 0.0]}, ("rows.weights", [0.0, 0.0])),
+        ({"further": 1}, ("rows", "'further'")),
     ],
 )
-def test_a_manifest_that_lies_is_refused(damage: dict[str, Any], told: str) -> None:
+def test_a_manifest_that_lies_is_refused(damage: dict[str, Any], named: tuple[object, ...]) -> None:
     entry = forest_of(n_estimators=1).fit(BOTH, y).forest_.meaning.to_dict()
     entry["rows"] = {**entry["rows"], **damage}
-    with pytest.raises(ArtifactError, match=told):
+    with pytest.raises(ArtifactError, match=naming("manifest.json", *named)):
         _checked_meaning(entry)
