@@ -17,7 +17,7 @@ from distforest.errors import DistforestWarning, InputError
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
-from distforest.sources.arrays import write_array
+from tests.estimators.jobs import write_arrays
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -80,17 +80,16 @@ def test_a_matrix_of_similarities_is_no_matrix_of_features() -> None:
 
 
 def test_numbers_that_were_0_and_1_and_now_are_1_and_2_are_told_in_jobs_too(tmp_path: Path) -> None:
-    X, address, data = BITS[:, :4].astype(np.int64), str(tmp_path / "f.zarr"), str(tmp_path / "d.zarr")
+    X, address = BITS[:, :4].astype(np.int64), str(tmp_path / "f.zarr")
     SMERF(4, **FEW).fit(X, Y).save(address)
-    for name, codes in (("other", X + 1), ("same", X), ("more", X + (X[::-1] > 0))):
-        write_array(data, name, codes.shape, codes.dtype, [codes])
+    at = write_arrays(f"{tmp_path}/d.zarr", {"other": X + 1, "same": X, "more": X + (X[::-1] > 0)})
     ranges = ("column 0", "1 to 2", "0 to 1")
     with pytest.warns(DistforestWarning, match=naming("X:", *ranges)):
         load(address).predict(X + 1)
-    with pytest.warns(DistforestWarning, match=naming(f"{data}/other:", *ranges)):
-        score(Question(address, f"{data}/other", "predict"), str(tmp_path / "a.zarr"), Here(1), True)
+    with pytest.warns(DistforestWarning, match=naming(f"{at['other']}:", *ranges)):
+        score(Question(address, at["other"], "predict"), str(tmp_path / "a.zarr"), Here(1), True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(address).predict(X[:1] + 1)
         for name in ("same", "more"):
-            score(Question(address, f"{data}/{name}", "predict"), str(tmp_path / f"{name}.zarr"), Here(1), True)
+            score(Question(address, at[name], "predict"), str(tmp_path / f"{name}.zarr"), Here(1), True)

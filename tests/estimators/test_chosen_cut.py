@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sklearn.datasets import load_iris
 
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
 from distforest.command_line.cli import main
@@ -17,16 +17,15 @@ from distforest.forest.chosen_cut import BEST, EXEMPLARS, TRIED, ZERO, ChosenCut
 from distforest.forest.margins import Margins, most_errors
 from distforest.growth.cuts.trial_cuts import TRIAL_TREES
 from distforest.jobs.cluster import Here
-from distforest.jobs.preview import check_and_stage
-from distforest.jobs.spec import Spec
-from distforest.jobs.train import Fitted, Options, fit
-from distforest.sources.arrays import write_array
-from distforest.stores.folder import Folder
+from tests.estimators.jobs import run_job, spec_of, write_arrays
+from tests.estimators.rows import CITY, EUCLID
+from tests.estimators.rows import THIRD as X
+from tests.estimators.rows import THIRD_Y as Y
 from tests.messages import naming
 
-X, Y = (array[::3] for array in load_iris(return_X_y=True))
-CITY = np.abs(X[:, None] - X).sum(axis=2)
-EUCLID = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+if TYPE_CHECKING:
+    from distforest.jobs.spec import Spec
+
 SIZES = np.random.default_rng(0).integers(1, 4, len(Y))
 
 
@@ -182,29 +181,17 @@ def test_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def job(store: str, name: str, similarity: object, **params: Any) -> Spec:
-    return Spec.from_dict(
-        {
-            "format": 1,
-            "method": "simforest",
-            "output": f"{store}/{name}.zarr",
-            "seed": 3,
-            "input": {"similarity": similarity, "labels": f"{store}/data.zarr/y"},
-            "params": {"n_estimators": 6, "cut": "auto", **params},
-            "run": {"scratch": f"{store}/scratch"},
-        }
-    )
+    inputs = {"similarity": similarity, "labels": f"{store}/data.zarr/y"}
+    return spec_of(store, "simforest", inputs, name, 3, **{"n_estimators": 6, "cut": "auto", **params})
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    for name, values in {"D": EUCLID, "y": Y}.items():
-        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    write_arrays(f"{tmp_path}/data.zarr", {"D": EUCLID, "y": Y})
     return str(tmp_path)
 
 
-def run(spec: Spec, **options: Any) -> Fitted:
-    place = Folder(f"{spec.output}.job")
-    return fit(check_and_stage(spec, place.address), spec.output, place, Here(2), Options(batch=4, **options))
+run = partial(run_job, cluster=Here(2), batch=4)
 
 
 def test_a_job_chooses_as_the_estimator_does(store: str) -> None:

@@ -198,12 +198,7 @@ def test_rows_taken_are_columns_taken(taken: Any, form: str, tmp_path: Path) -> 
 
 
 def test_matrices_that_cannot_be_cut_are_refused() -> None:
-    with pytest.raises(
-        InputError,
-        match=naming(
-            (90, 89),
-        ),
-    ):
+    with pytest.raises(InputError, match=naming((90, 89))):
         Distances(Z[:, 1:])[[0]]
     with pytest.raises(InputError, match=naming("distances:", (90, 89))):
         SMERF(2).fit(X, Distances(Z[:, 1:]))

@@ -12,10 +12,9 @@ import pytest
 
 from distforest import SMERF, Embedding, SimForestRegressor, Targets
 from distforest.errors import DistforestWarning
-from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.arrays import write_array
 from distforest.sources.doubts import told_of_equal_amounts
+from tests.estimators.jobs import spec_of, write_arrays
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -86,10 +85,7 @@ def test_similarities_and_jobs_tell_it_too(tmp_path: Path) -> None:
     similarity = X @ X.T
     with pytest.warns(DistforestWarning, match=naming("targets", *LOST)):
         SimForestRegressor(n_estimators=3, random_state=0).fit(similarity, LARGE)
-    for name, array in {"S": similarity, "y": LARGE}.items():
-        write_array(f"{tmp_path}/in.zarr", name, array.shape, array.dtype, [array])
-    where = {name: f"{tmp_path}/in.zarr/{name}" for name in ("S", "y")}
-    job = {"format": 1, "method": "simforest", "seed": 0, "output": f"{tmp_path}/out.zarr"}
-    spec = Spec.from_dict({**job, "input": {"similarity": where["S"], "targets": where["y"]}})
+    at = write_arrays(f"{tmp_path}/in.zarr", {"S": similarity, "y": LARGE})
+    spec = spec_of(tmp_path, "simforest", {"similarity": at["S"], "targets": at["y"]})
     with pytest.warns(DistforestWarning, match=naming("targets", *LOST)):
         stage_inputs(spec, f"{tmp_path}/job")

@@ -13,13 +13,9 @@ from scipy.stats import spearmanr
 from distforest import SMERF, Embedding, SimForestRegressor, Targets, load
 from distforest.errors import DistforestWarning
 from distforest.forest.sealed.artifact import open_forest
-from distforest.jobs.cluster import Here
-from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import write_array
 from distforest.sources.scratch import ScratchFolder
-from distforest.stores.folder import Folder
+from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -81,23 +77,14 @@ def test_an_offset_is_sealed_with_the_forest(n_estimators: int, tmp_path: Path) 
 
 
 def test_a_job_takes_the_offset_off_block_by_block(tmp_path: Path) -> None:
-    group, Z = str(tmp_path / "data.zarr"), apart(WHOLE)
-    for name, values in (("X", X), ("Z", Z), ("far", Z + 1e7)):
-        write_array(group, name, values.shape, values.dtype, [values], chunk_bytes=1 << 12)
+    Z = apart(WHOLE)
+    at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "Z": Z, "far": Z + 1e7}, chunk_bytes=1 << 12)
     found = []
     for name in ("Z", "far"):
-        table = {
-            "format": 1,
-            "method": "smerf",
-            "seed": 0,
-            "output": "unused.zarr",
-            "input": {"features": f"{group}/X", "distances": f"{group}/{name}"},
-            "params": {"n_estimators": 10, "max_features": None},
-            "run": {"scratch": str(tmp_path / "scratch")},
-        }
-        staged = stage_inputs(Spec.from_dict(table), str(tmp_path / name))
-        sealed = str(tmp_path / f"{name}.forest.zarr")
-        found.append((staged.fingerprint, fit(staged, sealed, Folder(str(tmp_path / name)), Here(1), Options()).digest))
+        inputs = {"features": at["X"], "distances": at[name]}
+        spec = spec_of(tmp_path, "smerf", inputs, name, n_estimators=10, max_features=None)
+        staged = stage_inputs(spec, f"{tmp_path}/{name}")
+        found.append((staged.fingerprint, run_job(spec).digest))
         path = staged.truth.open(
             ScratchFolder(tmp_path / "elsewhere")
         )  # another host stages for itself, and finds the same bytes
@@ -140,20 +127,9 @@ def test_a_far_row_is_told_in_python_and_in_a_job(missing: float, tmp_path: Path
     Z[lacks | lacks.T] = np.nan
     with pytest.warns(DistforestWarning, match=naming("distances:", "row 5")):
         grown(Z, n_estimators=1)
-    group = str(tmp_path / "data.zarr")
-    for name, values in (("X", X), ("Z", Z)):
-        write_array(group, name, values.shape, values.dtype, [values], chunk_bytes=1 << 12)
-    table = {
-        "format": 1,
-        "method": "smerf",
-        "seed": 0,
-        "output": "unused.zarr",
-        "input": {"features": f"{group}/X", "distances": f"{group}/Z"},
-        "params": {"n_estimators": 1},
-        "run": {"scratch": str(tmp_path / "scratch")},
-    }
-    with pytest.warns(DistforestWarning, match=naming(f"{group}/Z:", "row 5")):
-        stage_inputs(Spec.from_dict(table), str(tmp_path / "job"))
+    at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "Z": Z}, chunk_bytes=1 << 12)
+    with pytest.warns(DistforestWarning, match=naming(f"{at['Z']}:", "row 5")):
+        stage_inputs(spec_of(tmp_path, "smerf", {"features": at["X"], "distances": at["Z"]}), f"{tmp_path}/job")
 
 
 def test_distances_that_differ_only_from_those_of_rows_to_themselves_are_told() -> None:

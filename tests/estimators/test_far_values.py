@@ -14,12 +14,8 @@ from sklearn.metrics import r2_score
 
 from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, load
 from distforest.errors import DistforestWarning, InputError
-from distforest.jobs.cluster import Here
-from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import write_array
-from distforest.stores.folder import Folder
+from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.messages import naming
 from tests.reference import naive
 
@@ -113,23 +109,13 @@ def test_values_that_are_all_equal_but_one_are_predicted_as_they_are() -> None:
 
 
 def test_a_forest_beside_an_enormous_value_is_the_same_with_any_number_of_threads_and_as_a_job(tmp_path: Path) -> None:
-    y, group = with_far(1e20), str(tmp_path / "data.zarr")
+    y = with_far(1e20)
     plain, threads = (SMERF(6, random_state=0, n_jobs=n).fit(X, Targets(y)) for n in (None, 2))
-    for name, values in (("X", X), ("y", y)):
-        write_array(group, name, values.shape, values.dtype, [values])
-    table = {
-        "format": 1,
-        "method": "smerf",
-        "output": "unused.zarr",
-        "input": {"features": f"{group}/X", "distances": {"kind": "targets", "values": f"{group}/y"}},
-        "params": {"n_estimators": 6},
-        "run": {"scratch": str(tmp_path / "scratch")},
-    }
-    staged = stage_inputs(Spec.from_dict(table), str(tmp_path / "job"))
-    sealed = str(tmp_path / "far.forest.zarr")
-    done = fit(staged, sealed, Folder(str(tmp_path / "job")), Here(1), Options())
-    assert plain.digest_ == threads.digest_ == done.digest
-    assert load(sealed).predict(QUERIES).tobytes() == plain.predict(QUERIES).tobytes()
+    at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "y": y})
+    inputs = {"features": at["X"], "distances": {"kind": "targets", "values": at["y"]}}
+    spec = spec_of(tmp_path, "smerf", inputs, n_estimators=6)
+    assert plain.digest_ == threads.digest_ == run_job(spec).digest
+    assert load(spec.output).predict(QUERIES).tobytes() == plain.predict(QUERIES).tobytes()
 
 
 MIXED = np.where(np.arange(200) % 3 == 0, Y, 1e19 * (1.0 + np.arange(200)))
@@ -151,17 +137,13 @@ def test_values_that_cuts_take_for_equal_are_told() -> None:
 
 @pytest.mark.parametrize("method", ["smerf", "simforest"])
 def test_a_job_tells_the_same_and_refuses_what_has_no_square(method: str, tmp_path: Path) -> None:
-    group = str(tmp_path / "data.zarr")
-    for name, values in (("X", X), ("many", MIXED), ("beyond", with_far(1e200))):
-        write_array(group, name, values.shape, values.dtype, [values])
+    at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "many": MIXED, "beyond": with_far(1e200)})
 
     def staged(name: str) -> None:
-        own: dict[str, Any] = {"distances": {"kind": "targets", "values": f"{group}/{name}"}, "features": f"{group}/X"}
+        own: dict[str, Any] = {"distances": {"kind": "targets", "values": at[name]}, "features": at["X"]}
         if method == "simforest":
-            own = {"similarity": {"kind": "linear", "features": f"{group}/X"}, "targets": f"{group}/{name}"}
-        run = {"scratch": str(tmp_path / "scratch")}
-        table = {"format": 1, "method": method, "output": f"{tmp_path}/f.zarr", "input": own, "run": run}
-        stage_inputs(Spec.from_dict(table), str(tmp_path / "job"))
+            own = {"similarity": {"kind": "linear", "features": at["X"]}, "targets": at[name]}
+        stage_inputs(spec_of(tmp_path, method, own), f"{tmp_path}/job")
 
     with pytest.warns(DistforestWarning, match=naming("targets:", 67, 200, "row 199")):
         staged("many")

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from sklearn.datasets import load_iris
 
 from distforest import (
     RFD,
@@ -32,16 +31,11 @@ from distforest import (
 from distforest.command_line.cli import main
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.sealed import artifact
-from distforest.jobs.cluster import Here
-from distforest.jobs.preview import check_and_stage
-from distforest.jobs.spec import Spec
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import write_array
-from distforest.stores.folder import Folder
+from tests.estimators.jobs import run_job, spec_of, write_arrays
+from tests.estimators.rows import CITY
+from tests.estimators.rows import THIRD as X
+from tests.estimators.rows import THIRD_Y as Y
 from tests.messages import naming
-
-X, Y = (array[::3] for array in load_iris(return_X_y=True))
-CITY = np.abs(X[:, None] - X).sum(axis=2)
 
 
 def smerf(seed: int, n: int = 4, truth: Any = Y, rows: Any = X, **params: Any) -> SMERF:
@@ -200,7 +194,7 @@ def test_the_output_of_a_merge_is_checked_before_forests_are_read(tmp_path: Path
     (tmp_path / "mine.zarr").mkdir()
     for output, named in (
         (tmp_path / "mine.zarr", ("exists",)),
-        (tmp_path / "no" / "out.zarr", (f"{tmp_path / 'no'},",)),
+        (tmp_path / "no" / "out.zarr", ("folder",)),
         (tmp_path / "out.csv", (".zip", ".zarr")),
         (tmp_path / "out.onnx", (".zip", ".zarr")),
         (tmp_path / "nothing.zarr" / "out.zarr", ("output:", f"'{tmp_path / 'nothing.zarr'}'")),
@@ -227,24 +221,11 @@ def test_a_merge_that_is_interrupted_can_be_repeated(tmp_path: Path) -> None:
 
 
 def test_forests_of_jobs_merge_by_their_inputs(tmp_path: Path) -> None:
-    for name, values in (("X", X), ("y", Y), ("other", Y[::-1].copy())):
-        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "y": Y, "other": Y[::-1].copy()})
 
     def job(name: str, seed: int, labels: str = "y") -> str:
-        table = {
-            "format": 1,
-            "method": "smerf",
-            "seed": seed,
-            "output": f"{tmp_path}/{name}.zarr",
-            "input": {
-                "features": f"{tmp_path}/data.zarr/X",
-                "distances": {"kind": "labels", "values": f"{tmp_path}/data.zarr/{labels}"},
-            },
-            "params": {"n_estimators": 4},
-            "run": {"scratch": f"{tmp_path}/scratch"},
-        }
-        spec, place = Spec.from_dict(table), Folder(f"{tmp_path}/{name}.job")
-        return fit(check_and_stage(spec, place.address), spec.output, place, Here(1), Options()).address
+        inputs = {"features": at["X"], "distances": {"kind": "labels", "values": at[labels]}}
+        return run_job(spec_of(tmp_path, "smerf", inputs, name, seed, n_estimators=4)).address
 
     names = [job("zero", 0), job("one", 1), job("two", 2, "other")]
     assert merge(names[:2]).digest_ == merge([smerf(0), smerf(1)]).digest_

@@ -12,11 +12,8 @@ from distforest.errors import DistforestWarning, InputError
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
-from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import open_array, write_array
-from distforest.stores.folder import Folder
+from distforest.sources.arrays import open_array
+from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.estimators.rows import DISTANCES, POINTS, TARGETS
 from tests.messages import naming
 
@@ -96,34 +93,20 @@ def test_a_forest_of_rows_that_lack_nothing_sends_what_is_missing_to_the_heavier
 
 
 @pytest.mark.parametrize("name", ["labels", "bins of targets", "sums", "screened", "distances"])
-def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, scratch: Path) -> None:
     truth, options = TRUTHS[name]
-    values = getattr(truth, "values", truth)
     kind = "distances" if name == "distances" else ("targets" if truth.__class__ is Targets else "labels")
-    group, output = str(tmp_path / "in.zarr"), str(tmp_path / "out.zarr")
-    for array, of in (("X", HOLES), ("Q", QUERIES), ("truth", np.asarray(values))):
-        write_array(group, array, of.shape, of.dtype, [of])
-    given: Any = f"{group}/truth" if kind == "distances" else {"kind": kind, "values": f"{group}/truth"}
-    spec = Spec.from_dict(
-        {
-            "format": 1,
-            "method": "smerf",
-            "seed": 3,
-            "output": output,
-            "input": {"features": f"{group}/X", "distances": given},
-            "params": {"n_estimators": 8, **options},
-        }
-    )
-    done = fit(stage_inputs(spec, str(tmp_path / "job")), output, Folder(str(tmp_path / "job")), Here(), Options())
+    values = np.asarray(getattr(truth, "values", truth))
+    at = write_arrays(f"{scratch}/in.zarr", {"X": HOLES, "Q": QUERIES, "truth": values})
+    given: Any = at["truth"] if kind == "distances" else {"kind": kind, "values": at["truth"]}
+    inputs = {"features": at["X"], "distances": given}
+    done = run_job(spec_of(scratch, "smerf", inputs, seed=3, n_estimators=8, **options))
     estimator = grown(name, HOLES)
-    assert done.digest == estimator.digest_ == load(output).digest_
-    assert estimator.save(tmp_path / "own.zarr") == done.digest
-    np.testing.assert_array_equal(load(tmp_path / "own.zarr").distance(QUERIES), estimator.distance(QUERIES))
-    answers = str(tmp_path / "answers.zarr")
-    score(Question(output, f"{group}/Q", "distance"), answers, Here(2), True)
+    assert done.digest == estimator.digest_ == load(done.address).digest_
+    assert estimator.save(scratch / "own.zarr") == done.digest
+    np.testing.assert_array_equal(load(scratch / "own.zarr").distance(QUERIES), estimator.distance(QUERIES))
+    answers = str(scratch / "answers.zarr")
+    score(Question(done.address, at["Q"], "distance"), answers, Here(2), True)
     found = np.asarray(open_array(f"{answers}/distance")[...])
     np.testing.assert_array_equal(found, estimator.transform(QUERIES).astype(found.dtype))
 

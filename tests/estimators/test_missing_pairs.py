@@ -17,12 +17,9 @@ from distforest.growth.pairs import linear_cells
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
-from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import open_array, write_array
+from distforest.sources.arrays import open_array
 from distforest.sources.point_pairs import PointPairs
-from distforest.stores.folder import Folder
+from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.estimators.rows import POINTS
 from tests.messages import naming
 
@@ -149,39 +146,26 @@ def test_blocks_and_threads_change_nothing(name: str, cells: int, monkeypatch: p
 
 @pytest.mark.parametrize("name", ["rfd", "treerank", "square", "linear"])
 @pytest.mark.parametrize("taught", ["labels", "links"])
-def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(
-    name: str, taught: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    group, output = str(tmp_path / "in.zarr"), str(tmp_path / "out.zarr")
+def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, taught: str, scratch: Path) -> None:
     arrays = {"X": HOLES, "Q": QUERIES, "labels": LABELS, "pairs": PAIRS, "similar": SIMILAR}
-    for array, of in arrays.items():
-        write_array(group, array, of.shape, of.dtype, [of], chunk_bytes=7 * HOLES[:1].nbytes)
+    at = write_arrays(f"{scratch}/in.zarr", arrays, chunk_bytes=7 * HOLES[:1].nbytes)
     estimator = FORESTS[name]
     truth = {"labels": ("labels",), "links": ("pairs", "similar")}[taught]
     params = {row.name: getattr(estimator, row.name) for row in estimator._parameters}
-    spec = Spec.from_dict(
-        {
-            "format": 1,
-            "method": estimator._method.name,
-            "seed": 3,
-            "output": output,
-            "input": {"features": f"{group}/X", **{key: f"{group}/{key}" for key in truth}},
-            "params": {key: value for key, value in params.items() if value is not None},
-        }
-    )
-    done = fit(stage_inputs(spec, str(tmp_path / "job")), output, Folder(str(tmp_path / "job")), Here(), Options())
+    params = {key: value for key, value in params.items() if value is not None}
+    inputs = {"features": at["X"], **{key: at[key] for key in truth}}
+    done = run_job(spec_of(scratch, estimator._method.name, inputs, seed=3, **params))
     estimator = type(estimator)(**estimator.get_params(deep=False))
     estimator = estimator.fit(HOLES, LABELS) if taught == "labels" else estimator.fit_pairs(HOLES, PAIRS, SIMILAR)
-    if params["max_bins"] is not None:
-        assert done.digest == estimator.digest_ == load(output).digest_
-    assert estimator.save(tmp_path / "own.zarr") == estimator.digest_
-    own: Any = load(tmp_path / "own.zarr")
+    if params.get("max_bins") is not None:
+        assert done.digest == estimator.digest_ == load(done.address).digest_
+    assert estimator.save(scratch / "own.zarr") == estimator.digest_
+    own: Any = load(scratch / "own.zarr")
     np.testing.assert_array_equal(own.distance(QUERIES), estimator.distance(QUERIES))
-    answers = str(tmp_path / "answers.zarr")
-    score(Question(output, f"{group}/Q", "distance"), answers, Here(2), True)
+    answers = str(scratch / "answers.zarr")
+    score(Question(done.address, at["Q"], "distance"), answers, Here(2), True)
     found = np.asarray(open_array(f"{answers}/distance")[...])
-    loaded: Any = load(output)
+    loaded: Any = load(done.address)
     np.testing.assert_array_equal(found, loaded.transform(QUERIES).astype(found.dtype))
 
 
@@ -333,7 +317,7 @@ def test_a_job_tells_of_queries_without_any_value(tmp_path: Path) -> None:
     own = str(tmp_path / "forest.zarr")
     grown("rfd", HOLES).save(own)
     rows = np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)])
-    write_array(str(tmp_path / "q.zarr"), "Q", rows.shape, rows.dtype, [rows])
-    question = Question(own, str(tmp_path / "q.zarr/Q"), "distance")
-    with pytest.warns(DistforestWarning, match=naming(f"{tmp_path}/q.zarr/Q:", "row 1 of 2")):
+    at = write_arrays(f"{tmp_path}/q.zarr", {"Q": rows})
+    question = Question(own, at["Q"], "distance")
+    with pytest.warns(DistforestWarning, match=naming(f"{at['Q']}:", "row 1 of 2")):
         score(question, str(tmp_path / "answers.zarr"), Here(1), True)

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_iris
 
 from distforest import RFD, SMERF, Distances
 from distforest.errors import InputError
+from tests.estimators.rows import X
 from tests.messages import naming
 
-X, Y = load_iris(return_X_y=True)
 APART = np.abs(X[:, 2, None] - X[:, 2])
 KNOWN = np.where(APART > 4, np.nan, APART)
 FEW: dict[str, Any] = {"n_estimators": 2, "random_state": 0}

@@ -18,27 +18,15 @@ from distforest.errors import ArtifactError, DistforestWarning
 from distforest.estimators.loading import Estimator
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.methods import GROWTH, METHODS
-from distforest.jobs.cluster import Here
 from distforest.jobs.on_dask import local_cluster
-from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
 from distforest.jobs.versions import VERSIONS
-from distforest.sources.arrays import write_array
-from distforest.stores.folder import Folder
+from tests.estimators.jobs import run_job, spec_of, write_arrays
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 from tests.estimators.rows import DISTANCES, NAMES, POINTS, SMALL, SMALL_Y, TARGETS, X, Y, observed
 from tests.messages import naming
-
-
-@pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for staged files and for temporary ones."""
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    return tmp_path
 
 
 def test_the_digest_does_not_depend_on_threads() -> None:
@@ -51,21 +39,10 @@ def test_every_method_has_an_estimator() -> None:
 
 
 def test_a_job_of_a_spec_grows_the_same_forest(scratch: Path) -> None:
-    group, forest = str(scratch / "in.zarr"), str(scratch / "out.zarr")
-    write_array(group, "X", POINTS.shape, POINTS.dtype, [POINTS])
-    write_array(group, "Z", DISTANCES.shape, DISTANCES.dtype, [DISTANCES])
-    spec = Spec.from_dict(
-        {
-            "format": 1,
-            "method": "smerf",
-            "seed": 5,
-            "output": forest,
-            "input": {"features": f"{group}/X", "distances": f"{group}/Z"},
-            "params": {"n_estimators": 7},
-        }
-    )
-    job = str(scratch / "job")
-    done = fit(stage_inputs(spec, job), forest, Folder(job), Here(), Options())
+    at = write_arrays(f"{scratch}/in.zarr", {"X": POINTS, "Z": DISTANCES})
+    inputs = {"features": at["X"], "distances": at["Z"]}
+    done = run_job(spec_of(scratch, "smerf", inputs, seed=5, n_estimators=7))
+    forest = done.address
     own = SMERF(7, random_state=5).fit(POINTS, DISTANCES)
     assert own.digest_ == done.digest == load(forest).digest_
     np.testing.assert_array_equal(load(forest).distance(POINTS), own.distance(POINTS))

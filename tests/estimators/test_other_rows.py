@@ -30,9 +30,10 @@ from distforest.forest.square_queries import OBJECT_MEANS, ObjectMeans, SeenSqua
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
-from distforest.sources.arrays import ArraySource, write_array
+from distforest.sources.arrays import ArraySource
 from distforest.sources.distance_doubts import SeenSigns
 from distforest.sources.row_kinds import Dense
+from tests.estimators.jobs import write_arrays
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -169,8 +170,7 @@ def test_a_job_tells_of_all_its_tasks_at_once(tmp_path: Path, monkeypatch: pytes
         "below": -D[1::2, ::2],
         "turned": D[::2, 1::2][:, np.random.default_rng(0).permutation(89)],
     }
-    for name, rows in arrays.items():
-        write_array(data, name, rows.shape, rows.dtype, [rows])
+    write_arrays(data, arrays)
 
     def ask(name: str) -> None:
         question = Question(address, f"{data}/{name}", "neighbors", n_neighbors=2)

@@ -23,12 +23,11 @@ from distforest.growth.pairs.methods import given_pairs
 from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.problem import Data
 from distforest.jobs.preview import preview
-from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.arrays import write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.truth import TruthKind
+from tests.estimators.jobs import spec_of, write_arrays
 from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 from tests.growth.test_rfd import as_tree
 from tests.messages import naming
@@ -297,9 +296,7 @@ def test_a_saved_forest_answers_as_before(params: dict[str, Any], tmp_path: Path
 
 def test_input_on_disk_is_the_same_input(tmp_path: Path) -> None:
     arrays = {"X": SMALL, "y": SMALL_Y, "pairs": PAIRS, "similar": SIMILAR}
-    for name, values in arrays.items():
-        write_array(f"{tmp_path}/d.zarr", name, values.shape, values.dtype, [values], chunk_bytes=256)
-    at = {name: f"{tmp_path}/d.zarr/{name}" for name in arrays}
+    at = write_arrays(f"{tmp_path}/d.zarr", arrays, chunk_bytes=256)
     assert small().fit(at["X"], at["y"]).digest_ == small().fit(SMALL, SMALL_Y).digest_
     there = small().fit_pairs(at["X"], at["pairs"], at["similar"])
     assert there.digest_ == small().fit_pairs(SMALL, PAIRS, SIMILAR).digest_
@@ -383,8 +380,7 @@ def test_links_that_are_numbers_of_words_are_read_only_if_their_order_tells(
     np.savez(tmp_path / "links.npz", X=SMALL, pairs=PAIRS, similar=similar)
     ingest(f"{tmp_path}/links.npz", f"{tmp_path}/links.zarr")
     at = {name: f"{tmp_path}/links.zarr/{name}" for name in ("pairs", "similar")}
-    table = {"features": f"{tmp_path}/links.zarr/X", **at}
-    spec = Spec.from_dict({"format": 1, "method": "rfd", "output": f"{tmp_path}/f.zarr", "input": table})
+    spec = spec_of(tmp_path, "rfd", {"features": f"{tmp_path}/links.zarr/X", **at})
     if is_read:
         preview(spec)
         forest = small().fit_pairs(SMALL, at["pairs"], at["similar"])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -33,7 +32,6 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Here
-from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit
 from distforest.sources.row_kinds import Dense
@@ -42,6 +40,11 @@ from distforest.stores.folder import Folder
 from tests.estimators.rows import DISTANCES, POINTS, X
 from tests.estimators.told import told_by
 from tests.messages import naming
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from distributed import Client
 
 FEW: dict[str, Any] = {"n_estimators": 8, "random_state": 0}
 HALVES = (POINTS[:, 0] > 0).astype(int)
@@ -150,13 +153,10 @@ def test_a_graph_is_not_told_of() -> None:
 
 
 @pytest.mark.cluster
-def test_a_client_tells_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with local_cluster(workers=1, folder=tmp_path) as cluster:
-        forest = URerF(**FEW, client=cluster.client)
-        with pytest.warns(DistforestWarning, match=naming(32, "min_samples_split=50")) as own:
-            forest.fit(POINTS)
+def test_a_client_tells_the_same(client: Client) -> None:
+    forest = URerF(**FEW, client=client)
+    with pytest.warns(DistforestWarning, match=naming(32, "min_samples_split=50")) as own:
+        forest.fit(POINTS)
     assert [warning.filename for warning in own] == [__file__]
 
 

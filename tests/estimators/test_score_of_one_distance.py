@@ -6,14 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from distforest import SMERF, Labels, Targets
 from distforest.errors import DistforestWarning
+from tests.estimators.rows import X, Y
 from tests.messages import naming
 
-X, Y = load_iris(return_X_y=True)
 FOREST = SMERF(10, random_state=0).fit(X, Labels(Y))
 
 

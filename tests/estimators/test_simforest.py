@@ -38,13 +38,6 @@ from tests.messages import naming
 from tests.reference import naive_missing
 
 
-@pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for staged files and for temporary ones."""
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    return tmp_path
-
-
 @pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan"])
 def test_similarities_of_features_classify_wine(similarity: str) -> None:
     rows, codes = load_wine(return_X_y=True)

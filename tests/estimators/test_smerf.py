@@ -12,12 +12,13 @@ from sklearn.metrics import r2_score
 
 from distforest import SMERF, Embedding, Graph, Labels, SimForestRegressor, Targets
 from distforest.errors import DistforestWarning, InputError
-from distforest.sources.arrays import open_array, write_array
+from distforest.sources.arrays import open_array
 from distforest.sources.truth import pairs_of_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+from tests.estimators.jobs import write_arrays
 from tests.estimators.rows import DISTANCES, POINTS, SMALL, SMALL_Y, TARGETS, Y
 from tests.messages import naming
 
@@ -42,8 +43,7 @@ def test_forms_of_the_same_truth_lead_to_the_same_forest(one: Any, other: Any) -
 
 def test_arrays_on_disk_lead_to_the_same_forest(tmp_path: Path) -> None:
     group = str(tmp_path / "data.zarr")
-    for name, values in {"X": POINTS, "Z": DISTANCES, "S": POINTS @ POINTS.T, "y": TARGETS}.items():
-        write_array(group, name, values.shape, values.dtype, [values])
+    write_arrays(group, {"X": POINTS, "Z": DISTANCES, "S": POINTS @ POINTS.T, "y": TARGETS})
     memory = SMERF(5, random_state=0).fit(POINTS, DISTANCES)
     disk = SMERF(5, random_state=0).fit(f"{group}/X", open_array(f"{group}/Z"))
     assert disk.digest_ == memory.digest_

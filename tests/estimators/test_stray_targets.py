@@ -12,9 +12,8 @@ from sklearn.datasets import load_diabetes, load_linnerud
 from distforest import SMERF, Embedding, SimForestRegressor, Targets
 from distforest.errors import DistforestWarning
 from distforest.growth.cuts.far_values import told_of_stray
-from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.arrays import write_array
+from tests.estimators.jobs import spec_of, write_arrays
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -67,23 +66,16 @@ def test_the_far_targets_of_absolute_differences_are_told_with_what_these_lose()
 
 
 def test_a_job_tells_of_far_targets_of_absolute_differences(tmp_path: Path) -> None:
-    arrays = {"X": X, "y": FAR}
-    for name, array in arrays.items():
-        write_array(f"{tmp_path}/in.zarr", name, array.shape, array.dtype, [array])
-    distances = {"kind": "targets", "values": f"{tmp_path}/in.zarr/y", "metric": "absolute"}
-    job = {"format": 1, "method": "smerf", "seed": 0, "output": f"{tmp_path}/out.zarr"}
-    spec = Spec.from_dict({**job, "input": {"features": f"{tmp_path}/in.zarr/X", "distances": distances}})
+    at = write_arrays(f"{tmp_path}/in.zarr", {"X": X, "y": FAR})
+    distances = {"kind": "targets", "values": at["y"], "metric": "absolute"}
+    spec = spec_of(tmp_path, "smerf", {"features": at["X"], "distances": distances})
     with pytest.warns(DistforestWarning, match=naming("targets:", "1e+06", "row 7", "absolute")):
         stage_inputs(spec, f"{tmp_path}/job")
 
 
 def test_a_job_tells_it_too(tmp_path: Path) -> None:
-    arrays = {"S": X @ X.T, "y": FAR}
-    for name, array in arrays.items():
-        write_array(f"{tmp_path}/in.zarr", name, array.shape, array.dtype, [array])
-    where = {name: f"{tmp_path}/in.zarr/{name}" for name in arrays}
-    job = {"format": 1, "method": "simforest", "seed": 0, "output": f"{tmp_path}/out.zarr"}
-    spec = Spec.from_dict({**job, "input": {"similarity": where["S"], "targets": where["y"]}})
+    at = write_arrays(f"{tmp_path}/in.zarr", {"S": X @ X.T, "y": FAR})
+    spec = spec_of(tmp_path, "simforest", {"similarity": at["S"], "targets": at["y"]})
     with pytest.warns(DistforestWarning, match=naming("targets:", "1e+06", "row 7")):
         stage_inputs(spec, f"{tmp_path}/job")
 

@@ -14,11 +14,10 @@ import scipy.sparse
 
 from distforest import SMERF, Graph, SimForestClassifier, SimForestOutlier
 from distforest.errors import DistforestWarning
-from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.arrays import write_array
 from distforest.sources.distance_doubts import told_of_one_side, told_of_triangle
 from distforest.sources.files.ingest import ingest
+from tests.estimators.jobs import spec_of, write_arrays
 from tests.estimators.told import told_by
 from tests.messages import naming
 
@@ -77,28 +76,20 @@ def test_a_triangle_of_distances_that_smerf_learns_is_told() -> None:
     assert told_of_triangles(lambda: SMERF(**FEW).fit(X, Graph(np.triu(S > 0.5)))) == []  # another warning says so
 
 
-def job(folder: Path, address: str, measure: str) -> Spec:
-    inputs = {"similarity": {"kind": "dense", "matrix": address, "measure": measure}, "labels": f"{folder}/d.zarr/y"}
-    known = {"format": 1, "method": "simforest", "output": f"{folder}/f.zarr", "input": inputs}
-    return Spec.from_dict({**known, "params": {"n_estimators": 2}, "run": {"scratch": f"{folder}/scratch"}})
-
-
 def test_a_job_tells_of_triangles_dense_or_sparse(tmp_path: Path) -> None:
-    arrays = {"y": Y, "S": S, "upper": np.triu(S), "far": np.tril(Z)}
-    for name, values in arrays.items():
-        write_array(f"{tmp_path}/d.zarr", name, values.shape, values.dtype, [values])
+    at = write_arrays(f"{tmp_path}/d.zarr", {"y": Y, "S": S, "upper": np.triu(S), "far": np.tril(Z)})
     scipy.sparse.save_npz(tmp_path / "upper.npz", scipy.sparse.csr_array(np.triu(S, 1)))
     ingest(str(tmp_path / "upper.npz"), f"{tmp_path}/upper.zarr")
 
-    def told(address: str, measure: str) -> list[str]:
-        return told_of_triangles(
-            lambda: stage_inputs(job(tmp_path, f"{tmp_path}/{address}", measure), str(tmp_path / "job"))
-        )
+    def told(matrix: str, measure: str) -> list[str]:
+        similarity = {"kind": "dense", "matrix": matrix, "measure": measure}
+        spec = spec_of(tmp_path, "simforest", {"similarity": similarity, "labels": at["y"]}, n_estimators=2)
+        return told_of_triangles(lambda: stage_inputs(spec, f"{tmp_path}/job"))
 
-    assert told("d.zarr/S", "similarity") == []
-    assert "below the diagonal" in told("d.zarr/upper", "similarity")[0]
-    assert "above the diagonal" in told("d.zarr/far", "distance")[0]
-    assert "one direction" in told("upper.zarr", "similarity")[0]
+    assert told(at["S"], "similarity") == []
+    assert "below the diagonal" in told(at["upper"], "similarity")[0]
+    assert "above the diagonal" in told(at["far"], "distance")[0]
+    assert "one direction" in told(f"{tmp_path}/upper.zarr", "similarity")[0]
 
 
 def test_links_of_a_frame_in_another_order_are_told() -> None:

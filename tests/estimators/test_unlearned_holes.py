@@ -16,13 +16,12 @@ from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.sources.arrays import write_array
-from tests.estimators.rows import POINTS, TARGETS
+from tests.estimators.rows import HALVES, POINTS
 from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LABELS = (np.median(TARGETS) < TARGETS).astype(np.int32)
 KINDS: dict[str, Any] = {
     "smerf": lambda: SMERF(4, random_state=0),
     "bins": lambda: SMERF(4, max_bins=8, random_state=0),
@@ -42,7 +41,7 @@ def with_holes(*columns: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_hole_that_training_did_not_know_is_told(name: str, tmp_path: Path) -> None:
-    forest = KINDS[name]().fit(POINTS, LABELS)
+    forest = KINDS[name]().fit(POINTS, HALVES)
     told = rf"^X: .*column 1 \(3 .*{len(POINTS)} .*column 0 \(2\)"
     with pytest.warns(DistforestWarning, match=told) as found:
         forest.transform(with_holes(0, 1))
@@ -59,7 +58,7 @@ def test_a_hole_that_training_did_not_know_is_told(name: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_hole_in_another_column_than_in_training_is_told_and_the_same_one_is_not(name: str, tmp_path: Path) -> None:
-    forest = KINDS[name]().fit(with_holes(1), LABELS)
+    forest = KINDS[name]().fit(with_holes(1), HALVES)
     assert forest.forest_.provenance[LACKING] == [1]
     address = str(tmp_path / "forest.zarr")
     forest.save(address)
@@ -74,7 +73,7 @@ def test_a_hole_in_another_column_than_in_training_is_told_and_the_same_one_is_n
 @pytest.mark.parametrize("name", ["smerf", "rfd"])
 def test_a_job_tells_once_of_all_its_tasks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 64)  # several tasks
-    forest, address, data = KINDS[name]().fit(with_holes(2), LABELS), str(tmp_path / "f.zarr"), str(tmp_path / "d.zarr")
+    forest, address, data = KINDS[name]().fit(with_holes(2), HALVES), str(tmp_path / "f.zarr"), str(tmp_path / "d.zarr")
     forest.save(address)
     X = with_holes(0, 1, 2)
     X[0] = np.nan  # of which another warning tells
@@ -90,13 +89,13 @@ def test_a_job_tells_once_of_all_its_tasks(name: str, tmp_path: Path, monkeypatc
 def test_columns_are_told_by_their_names() -> None:
     pandas = pytest.importorskip("pandas")
     names = [f"size {k}" for k in range(POINTS.shape[1])]
-    forest = SMERF(3, random_state=0).fit(pandas.DataFrame(POINTS, columns=names), LABELS)
+    forest = SMERF(3, random_state=0).fit(pandas.DataFrame(POINTS, columns=names), HALVES)
     with pytest.warns(DistforestWarning, match=r"^X: .*'size 1' \(3 .*'size 0' \(2\)"):
         forest.apply(pandas.DataFrame(with_holes(0, 1), columns=names))
 
 
 def test_a_forest_that_does_not_say_what_it_lacked_tells_nothing() -> None:
-    forest = SMERF(3, random_state=0).fit(with_holes(1), LABELS)
+    forest = SMERF(3, random_state=0).fit(with_holes(1), HALVES)
     for entry in ({}, {LACKING: "columns"}):
         others = {key: value for key, value in forest.forest_.provenance.items() if key != LACKING}
         object.__setattr__(forest.forest_, "provenance", {**others, **entry})
@@ -116,8 +115,8 @@ def test_many_columns_are_counted() -> None:
 @pytest.mark.parametrize("name", ["smerf", "rfd"])
 def test_a_category_that_the_forest_has_not_seen_is_told_as_such_alone(name: str) -> None:
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"size": POINTS[:, 0], "colour": np.array(["red", "blue"], object)[LABELS]})
-    forest = KINDS[name]().fit(frame, LABELS)
+    frame = pandas.DataFrame({"size": POINTS[:, 0], "colour": np.array(["red", "blue"], object)[HALVES]})
+    forest = KINDS[name]().fit(frame, HALVES)
     frame.loc[3, "colour"] = "green"
     with pytest.warns(DistforestWarning, match=naming("column 'colour'", 1, "'green'")) as found:
         forest.transform(frame)

@@ -22,12 +22,13 @@ from distforest.estimators import forest_estimator
 from distforest.evaluation.manifolds import manifold_helix
 from distforest.evaluation.metrics import geodesic_precision
 from distforest.jobs import screening
-from distforest.jobs.on_dask import local_cluster
 from distforest.sources.arrays import ArraySource, write_array
 from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from distributed import Client
 
 N_ROWS = 120
 CODES = np.repeat([0, 1], [70, 50])
@@ -352,21 +353,17 @@ def test_an_address_leads_to_the_forest_of_its_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_a_client_grows_the_same_forest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+def test_a_client_grows_the_same_forest(client: Client) -> None:
     labelled = SMERF(6, splitter="random", feature_weights="dependence", coefficients="normal", random_state=2)
     estimators = [URerF(6, min_samples_split=12, random_state=1, **recipe) for recipe in RECIPES]
-    with local_cluster(workers=1, folder=tmp_path) as cluster:
-        for estimator in (*estimators, labelled):
-            there = clone(estimator).set_params(client=cluster.client).fit(X, CODES)
-            here = clone(estimator).fit(X, CODES)
-            assert there.digest_ == here.digest_
-            assert np.array_equal(there.proximity(), here.proximity())
-            assert np.array_equal(there.feature_weights_, here.feature_weights_)
-        with pytest.raises(InputError, match=naming("feature_weights:", 5, 2)):
-            URerF(6, feature_weights=[1, 2], client=cluster.client).fit(X)
+    for estimator in (*estimators, labelled):
+        there = clone(estimator).set_params(client=client).fit(X, CODES)
+        here = clone(estimator).fit(X, CODES)
+        assert there.digest_ == here.digest_
+        assert np.array_equal(there.proximity(), here.proximity())
+        assert np.array_equal(there.feature_weights_, here.feature_weights_)
+    with pytest.raises(InputError, match=naming("feature_weights:", 5, 2)):
+        URerF(6, feature_weights=[1, 2], client=client).fit(X)
 
 
 # --- SMERF by the same draws ------------------------------------------------------------------------------

@@ -12,12 +12,13 @@ from sklearn.datasets import load_iris
 
 from distforest import RFD, SMERF, Lazy, SimForestClassifier, SimForestOutlier, TreeRank, URerF, load, pairwise
 from distforest.errors import DistforestWarning, InputError
-from distforest.jobs.on_dask import local_cluster
 from tests.messages import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from distributed import Client
 
 FEATURES, LABELS = load_iris(return_X_y=True)
 FEATURES = FEATURES.astype(np.float32)
@@ -101,12 +102,9 @@ def test_a_forest_that_was_saved_and_loaded_grows_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_trees_are_added_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with local_cluster(workers=1, folder=tmp_path) as cluster:
-        added = SMERF(3, random_state=0, warm_start=True, client=cluster.client).fit(FEATURES, LABELS)
-        added.set_params(n_estimators=8).fit(FEATURES, LABELS)
+def test_trees_are_added_on_a_cluster(client: Client) -> None:
+    added = SMERF(3, random_state=0, warm_start=True, client=client).fit(FEATURES, LABELS)
+    added.set_params(n_estimators=8).fit(FEATURES, LABELS)
     assert added.digest_ == SMERF(8, random_state=0).fit(FEATURES, LABELS).digest_
 
 

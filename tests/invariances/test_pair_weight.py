@@ -17,7 +17,8 @@ from distforest.forest.estimates import Pruning
 from distforest.growth.pairs.pair_weights import DRAWN_TWICE, FINEST_BESIDE, in_tree, integers_of_pairs
 from distforest.growth.sample_weights import COARSEST, MOST_OF_TREE, Draws, SampleWeights
 from tests.estimators.rows import POINTS
-from tests.invariances.test_weighted_points import DRAWN, FEW, GIVEN, PAIRS, SIMILAR, WHOLE, cuts_of, repeated
+from tests.invariances.taught import cuts_of
+from tests.invariances.test_weighted_points import DRAWN, FEW, GIVEN, PAIRS, SIMILAR, WHOLE, repeated
 from tests.messages import naming
 
 N = len(POINTS)

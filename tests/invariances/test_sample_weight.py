@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest import SMERF, SimForestClassifier
-from tests.invariances.taught import OF_DISTANCES, OF_FEATURES, SIMFORESTS, SMERFS, URERFS, Data, Grow, partitions
+from tests.invariances.taught import (
+    OF_DISTANCES,
+    OF_FEATURES,
+    SIMFORESTS,
+    SMERFS,
+    URERFS,
+    Data,
+    Grow,
+    cuts_of,
+    partitions,
+)
 
 DATA = Data.drawn(40)
 N = len(DATA.X)
@@ -23,12 +33,6 @@ OF_SIMILARITIES = {
 }
 ALL: dict[str, Grow] = {**SMERFS, **URERFS, **OF_SIMILARITIES}
 FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2}
-TABLE = ("tree_size", "left", "right", "threshold", "columns", "weights", "gain", "n_rows")
-
-
-def cuts_of(estimator: Any) -> dict[str, bytes]:
-    """The node tables: all that a cut is, and how many rows are on either side."""
-    return {name: getattr(estimator.forest_.table, name).tobytes() for name in TABLE}
 
 
 def drawn(seed: int, low: int = 0, high: int = 4) -> np.ndarray:

@@ -19,6 +19,7 @@ from distforest.growth.pairs.point_weights import PointWeights, WeighedPairs
 from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.sample_weights import COARSEST, MOST_OF_TREE, Draws, SampleWeights
 from tests.estimators.rows import POINTS
+from tests.invariances.taught import cuts_of
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ LABELS = np.digitize(POINTS[:, 0] + POINTS[:, 1] ** 2, [0.0, 1.0])
 PAIRS = np.stack(np.triu_indices(N, 1), axis=1)[RNG.permutation(N * (N - 1) // 2)[:300]]
 SIMILAR = LABELS[PAIRS[:, 0]] == LABELS[PAIRS[:, 1]]
 WHOLE = np.append([3.0, 0.0], RNG.integers(0, 4, N - 2))
-TABLE = ("tree_size", "left", "right", "threshold", "columns", "weights", "gain", "n_rows")
 FEW = settings(max_examples=6)
 
 GIVEN: dict[str, OnPairs] = {
@@ -46,11 +46,6 @@ DRAWN: dict[str, OnPairs] = {
     "linear": TreeRank(2, n_pairs=200, leafrank="linear", random_state=3),
     "square bins": TreeRank(2, n_pairs=200, region="square", random_state=3),
 }
-
-
-def cuts_of(estimator: Any) -> dict[str, bytes]:
-    """The node tables: all that a cut is, and how many pairs are on either side."""
-    return {name: getattr(estimator.forest_.table, name).tobytes() for name in TABLE}
 
 
 def grown(estimator: OnPairs, X: np.ndarray, truth: Any, weights: np.ndarray | None = None, **more: Any) -> Any:
