@@ -38,7 +38,7 @@ KINDS: dict[str, Any] = {
 }
 
 
-def coded(zero: float, one: float) -> pd.DataFrame:
+def with_codes(zero: float, one: float) -> pd.DataFrame:
     return TABLE.assign(**{"is large": np.where(TABLE["is large"], one, zero)})
 
 
@@ -49,12 +49,12 @@ def test_other_codes_of_true_and_false_are_refused(name: str, tmp_path: Path) ->
     known, first = forest.distance(TABLE), int(TABLE["is large"].argmax())
     for one in (forest, load(str(tmp_path / "forest.zarr"))):
         with pytest.raises(InputError, match=naming("X:", "column 'is large'", 2, f"row {first}")):
-            one.distance(coded(1, 2))
+            one.distance(with_codes(1, 2))
         with pytest.raises(InputError, match=naming("X:", "column 'is large'", -1, "row 0")):
-            one.distance(coded(-1, 1)[~TABLE["is large"]])
+            one.distance(with_codes(-1, 1)[~TABLE["is large"]])
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            for alike in (TABLE, coded(0, 1), coded(False, True), TABLE.astype({"is large": "boolean"})):
+            for alike in (TABLE, with_codes(0, 1), with_codes(False, True), TABLE.astype({"is large": "boolean"})):
                 np.testing.assert_array_equal(one.distance(alike), known)
             one.distance(pa.Table.from_pandas(TABLE))
 

@@ -33,7 +33,7 @@ def classifier(cut: str = "auto", **params: Any) -> SimForestClassifier:
     return SimForestClassifier(**{"kind": "distance", "n_estimators": 6, "random_state": 3, "cut": cut, **params})
 
 
-def apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def euclid(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Distances of numbered objects, by a name that jobs can import."""
     return EUCLID[left, right]
 
@@ -197,7 +197,7 @@ run = partial(run_job, cluster=Here(2), batch=4)
 def test_a_job_chooses_as_the_estimator_does(store: str) -> None:
     expected = classifier(bootstrap=False).fit(EUCLID, Y)
     matrix = {"kind": "dense", "matrix": f"{store}/data.zarr/D", "measure": "distance"}
-    function = {"kind": "lazy", "function": f"{__name__}:apart", "measure": "distance"}
+    function = {"kind": "lazy", "function": f"{__name__}:euclid", "measure": "distance"}
     specs = [
         job(store, name, similarity, bootstrap=False)
         for name, similarity in (

@@ -47,14 +47,14 @@ ON_SIMILARITIES = [
 ]
 
 
-def fitted(estimator: Any, X: Any, y: Any) -> Any:
+def fit_clone(estimator: Any, X: Any, y: Any) -> Any:
     return clone(estimator).fit(X, Labels(y) if isinstance(estimator, SMERF) else y)
 
 
 @pytest.mark.parametrize("estimator", BEARING, ids=str)
 def test_masked_features_are_missing(estimator: Any) -> None:
     holes = ROWS.filled(np.nan)
-    masked, gaps = fitted(estimator, ROWS, SMALL_Y), fitted(estimator, holes, SMALL_Y)
+    masked, gaps = fit_clone(estimator, ROWS, SMALL_Y), fit_clone(estimator, holes, SMALL_Y)
     assert masked.digest_ == gaps.digest_
     is_of_features = not isinstance(estimator, (SimForestClassifier, SimForestOutlier))
     assert (masked.forest_.table.missing_right is not None) == is_of_features
@@ -77,7 +77,7 @@ def test_a_masked_truth_is_refused(estimator: Any) -> None:
     X = DISTANCES if estimator in ON_SIMILARITIES else SMALL
     y = np.ma.array(np.arange(len(X)) % 3, mask=np.arange(len(X)) == 5)
     with pytest.raises(InputError, match=naming("NaN", "row 5")):
-        fitted(estimator, X, y)
+        fit_clone(estimator, X, y)
 
 
 def test_masked_links_of_pairs_are_refused() -> None:

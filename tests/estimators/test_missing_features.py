@@ -41,12 +41,12 @@ TRUTHS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def grown(name: str, X: np.ndarray, **further: Any) -> SMERF:
+def smerf_on(name: str, X: np.ndarray, **further: Any) -> SMERF:
     truth, options = TRUTHS[name]
     return SMERF(n_estimators=8, random_state=3, **options, **further).fit(X, truth)
 
 
-def walked(forest: Forest, X: np.ndarray) -> np.ndarray:
+def ends_of(forest: Forest, X: np.ndarray) -> np.ndarray:
     """The node of each row in each tree, step by step; a value of a sum is missing where one of its terms is."""
     table, ends = forest.routed_table, np.empty((forest.n_trees, len(X)), np.int32)
     assert table.missing_right is not None
@@ -65,26 +65,26 @@ def walked(forest: Forest, X: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", TRUTHS)
 def test_every_row_ends_in_a_leaf_and_queries_walk_as_training_rows_do(name: str) -> None:
-    estimator = grown(name, HOLES)
+    estimator = smerf_on(name, HOLES)
     forest = estimator.forest_
     assert forest.table.missing_right is not None
     assert forest.table.is_leaf[(forest.table.tree_start[:-1, None] + forest.training_nodes)].all()
     np.testing.assert_array_equal(estimator.apply(HOLES).T, forest.training_nodes)
-    expected = walked(forest, QUERIES)
+    expected = ends_of(forest, QUERIES)
     np.testing.assert_array_equal(estimator.apply(QUERIES).T, expected)
     for part in (QUERIES[:1], QUERIES[~np.isnan(QUERIES).any(axis=1)]):  # one row, and rows that lack nothing
-        own = walked(forest, part)
+        own = ends_of(forest, part)
         np.testing.assert_array_equal(estimator.apply(part).T, own)
 
 
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("name", TRUTHS)
 def test_a_forest_of_rows_that_lack_nothing_sends_what_is_missing_to_the_heavier_side(name: str) -> None:
-    estimator = grown(name, POINTS)
+    estimator = smerf_on(name, POINTS)
     table = estimator.forest_.table
     assert table.missing_right is None
     assert "missing_right" not in estimator.forest_.arrays()
-    np.testing.assert_array_equal(estimator.apply(QUERIES).T, walked(estimator.forest_, QUERIES))
+    np.testing.assert_array_equal(estimator.apply(QUERIES).T, ends_of(estimator.forest_, QUERIES))
     root = np.repeat(table.tree_start[:-1], table.tree_size)[~table.is_leaf]
     right, left = (table.n_rows[root + child[~table.is_leaf]] for child in (table.right, table.left))
     sends_right = estimator.forest_.routed_table.missing_right
@@ -101,7 +101,7 @@ def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, scra
     given: Any = at["truth"] if kind == "distances" else {"kind": kind, "values": at["truth"]}
     inputs = {"features": at["X"], "distances": given}
     done = run_job(spec_of(scratch, "smerf", inputs, seed=3, n_estimators=8, **options))
-    estimator = grown(name, HOLES)
+    estimator = smerf_on(name, HOLES)
     assert done.digest == estimator.digest_ == load(done.address).digest_
     assert estimator.save(scratch / "own.zarr") == done.digest
     np.testing.assert_array_equal(load(scratch / "own.zarr").distance(QUERIES), estimator.distance(QUERIES))
@@ -113,7 +113,7 @@ def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, scra
 
 @pytest.mark.parametrize("name", ["labels", "distances", "bins"])
 def test_a_monotone_scale_changes_no_side(name: str) -> None:
-    one, other = grown(name, HOLES), grown(name, np.exp(HOLES / 4.0))
+    one, other = smerf_on(name, HOLES), smerf_on(name, np.exp(HOLES / 4.0))
     assert one.forest_.table.missing_right is not None
     for array in ("left", "right", "columns", "missing_right", "n_rows"):
         np.testing.assert_array_equal(getattr(one.forest_.table, array), getattr(other.forest_.table, array))
@@ -128,7 +128,7 @@ def test_what_is_missing_may_be_all_that_tells_classes_apart() -> None:
 
 
 def test_a_row_without_any_value_is_told() -> None:
-    forest = grown("labels", HOLES)
+    forest = smerf_on("labels", HOLES)
     with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
         forest.distance(np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)]), POINTS)
 
@@ -137,7 +137,7 @@ def test_a_column_without_any_value_is_never_cut() -> None:
     X = np.insert(HOLES, 1, np.nan, axis=1)
     for name in TRUTHS:
         with pytest.warns(DistforestWarning, match=naming("X:", "column 1")):
-            table = grown(name, X).forest_.table
+            table = smerf_on(name, X).forest_.table
         single = (table.width == 1)[~table.is_leaf]
         assert single.all() or name == "sums"
         assert 1 not in table.columns
@@ -147,4 +147,4 @@ def test_infinity_is_refused() -> None:
     X = HOLES.copy()
     X[3, 1] = np.inf
     with pytest.raises(InputError, match=naming("features", "row 3", "column 1")):
-        grown("labels", X)
+        smerf_on("labels", X)

@@ -50,7 +50,7 @@ FORESTS: dict[str, OnPairs] = {
 }
 
 
-def grown(name: str, X: np.ndarray, **further: Any) -> Any:
+def pair_forest(name: str, X: np.ndarray, **further: Any) -> Any:
     return type(FORESTS[name])(**{**FORESTS[name].get_params(deep=False), **further}).fit(X, LABELS)
 
 
@@ -92,7 +92,7 @@ def expected_answer(forest: Forest, ends: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("holes", [True, False])
 @pytest.mark.parametrize("name", FORESTS)
 def test_pairs_walk_to_the_side_that_was_learned_or_else_to_the_heavier_one(name: str, holes: bool) -> None:
-    estimator = grown(name, HOLES if holes else POINTS)
+    estimator = pair_forest(name, HOLES if holes else POINTS)
     forest = estimator.forest_
     assert (forest.table.missing_right is not None) == holes
     for X, Y in ((QUERIES, HOLES[::-1].copy()), (POINTS, QUERIES), (POINTS, POINTS[::-1].copy())):
@@ -107,7 +107,7 @@ def test_pairs_walk_to_the_side_that_was_learned_or_else_to_the_heavier_one(name
 @pytest.mark.parametrize("name", FORESTS)
 def test_counts_are_those_of_the_training_pairs_as_they_walk(name: str) -> None:
     """And a cut parts them as growth did: the children of a cut node hold what it holds."""
-    forest = grown(name, HOLES).forest_
+    forest = pair_forest(name, HOLES).forest_
     table, counts = forest.table, forest.leaf_table.class_counts
     root = np.repeat(table.tree_start[:-1], table.tree_size)
     inner = ~table.is_leaf
@@ -129,17 +129,17 @@ def test_counts_are_those_of_the_training_pairs_as_they_walk(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["rfd", "treerank", "square"])
 def test_forests_without_missing_values_have_no_rule_in_their_digest(name: str) -> None:
-    assert "missing_right" not in grown(name, POINTS).forest_.arrays()
+    assert "missing_right" not in pair_forest(name, POINTS).forest_.arrays()
 
 
 @pytest.mark.parametrize("name", ["rfd", "treerank", "square", "median", "linear"])
 @pytest.mark.parametrize("cells", [50, 1 << 12])
 def test_blocks_and_threads_change_nothing(name: str, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = grown(name, HOLES)
+    expected = pair_forest(name, HOLES)
     distance = expected.distance(QUERIES, HOLES)
     monkeypatch.setattr(pair_walks, "block_rows", lambda n_columns: max(1, cells // n_columns))
     monkeypatch.setattr(pair_scores, "PAIRS_PER_TURN", 37)
-    found = grown(name, HOLES, n_jobs=3)
+    found = pair_forest(name, HOLES, n_jobs=3)
     assert found.digest_ == expected.digest_
     assert found.distance(QUERIES, HOLES).tobytes() == distance.tobytes()
 
@@ -171,7 +171,7 @@ def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, taug
 
 @pytest.mark.parametrize("name", FORESTS)
 def test_a_scale_and_the_order_of_points_in_a_pair_change_no_side(name: str) -> None:
-    one, other = grown(name, HOLES).forest_, grown(name, 4.0 * HOLES).forest_
+    one, other = pair_forest(name, HOLES).forest_, pair_forest(name, 4.0 * HOLES).forest_
     arrays = ["left", "right", "columns", "missing_right", "n_rows"]
     for array in arrays:
         np.testing.assert_array_equal(getattr(one.table, array), getattr(other.table, array))
@@ -195,7 +195,7 @@ def test_few_values_are_cut_alike_in_bins_and_anywhere(pair: tuple[str, int]) ->
     """Each value has a bin of its own, so the same pairs go to the same sides."""
     name, max_bins = pair
     X = np.where(LOST, np.nan, np.rint(2 * POINTS).clip(-4, 4))
-    bins, anywhere = (grown(name, X, max_bins=most).forest_ for most in (max_bins, None))
+    bins, anywhere = (pair_forest(name, X, max_bins=most).forest_ for most in (max_bins, None))
     for array in ("left", "right", "columns", "missing_right", "n_rows"):
         np.testing.assert_array_equal(getattr(bins.table, array), getattr(anywhere.table, array))
 
@@ -207,7 +207,7 @@ def test_a_far_point_and_holes_leave_other_points_as_they_were(name: str, far: f
     dirty[0] = far
     # an area under the curve of the other points
     more = {"n_estimators": 40} if name == "rfd" else {"n_estimators": 10, "n_pairs": 2000}
-    clean, other = (grown(name, X, **more).score(QUERIES[1:], LABELS[1:]) for X in (HOLES, dirty))
+    clean, other = (pair_forest(name, X, **more).score(QUERIES[1:], LABELS[1:]) for X in (HOLES, dirty))
     assert clean > 0.7
     assert abs(clean - other) < 0.05
 
@@ -217,7 +217,7 @@ def test_a_point_that_all_pairs_know_may_lack_what_no_pair_needs(name: str) -> N
     """A column of which every value is missing is never cut, and does no harm."""
     X = np.insert(HOLES, 1, np.nan, axis=1)
     with pytest.warns(DistforestWarning, match=naming("X:", "column 1")):
-        forest = grown(name, X, max_features=None).forest_
+        forest = pair_forest(name, X, max_features=None).forest_
     features = forest.table.columns % X.shape[1]
     assert 1 not in features
     assert len(features)
@@ -237,7 +237,7 @@ def test_what_is_missing_may_be_all_that_tells_pairs_apart() -> None:
 
 @pytest.mark.parametrize("name", ["rfd", "treerank"])
 def test_a_query_without_any_value_is_told(name: str) -> None:
-    forest = grown(name, HOLES)
+    forest = pair_forest(name, HOLES)
     with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
         forest.distance(np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)]), POINTS)
 
@@ -245,8 +245,8 @@ def test_a_query_without_any_value_is_told(name: str) -> None:
 def test_out_of_bag_estimates_and_pruning_take_missing_values() -> None:
     forest = RFD(100, oob_score=True, random_state=0).fit(HOLES, LABELS)
     assert 0.6 < forest.oob_score_ <= 1.0
-    assert grown("treerank", HOLES, pruning_folds=3).pruning_.areas.max() > 0.5
-    pruned = grown("square", HOLES, pruning_folds=2)
+    assert pair_forest("treerank", HOLES, pruning_folds=3).pruning_.areas.max() > 0.5
+    pruned = pair_forest("square", HOLES, pruning_folds=2)
     np.testing.assert_array_equal(walked(pruned.forest_, QUERIES, HOLES), ends_of(pruned.forest_, QUERIES, HOLES))
 
 
@@ -271,7 +271,7 @@ def test_vectors_of_further_columns_are_never_missing(tmp_path: Path) -> None:
 
 
 def test_objects_of_a_forest_may_lack_features_but_nothing_else() -> None:
-    forest = grown("rfd", HOLES).forest_
+    forest = pair_forest("rfd", HOLES).forest_
     forest.check()
     objects = forest.points.copy()
     objects[2, 1] = np.inf
@@ -288,14 +288,14 @@ def test_infinity_is_refused() -> None:
     X[3, 1] = np.inf
     for name in ("rfd", "treerank"):
         with pytest.raises(InputError, match=naming("features", "row 3", "column 1")):
-            grown(name, X)
+            pair_forest(name, X)
 
 
 def test_means_of_linear_cells_leave_missing_values_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """In small blocks, of which the first ones may have no value of a column."""
     X = HOLES.astype(np.float32)
     left, right = np.ascontiguousarray(PAIRS.T.astype(np.int32))
-    forest = grown("treerank", HOLES).forest_
+    forest = pair_forest("treerank", HOLES).forest_
     pairs = PointPairs(pair_scores.columns_of(forest), X, X, left, right)
     rows = np.arange(len(PAIRS), dtype=np.int32)
     columns = pairs.block(rows, np.arange(pairs.shape[1], dtype=np.int32))
@@ -315,7 +315,7 @@ def test_linear_cells_of_pairs_that_lack_values_are_told() -> None:
 
 def test_a_job_tells_of_queries_without_any_value(tmp_path: Path) -> None:
     own = str(tmp_path / "forest.zarr")
-    grown("rfd", HOLES).save(own)
+    pair_forest("rfd", HOLES).save(own)
     rows = np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)])
     at = write_arrays(f"{tmp_path}/q.zarr", {"Q": rows})
     question = Question(own, at["Q"], "distance")

@@ -52,7 +52,7 @@ SIMILARITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def grown(kind: str, S: np.ndarray, y: np.ndarray, **params: Any) -> SimForestClassifier:
+def simforest_of(kind: str, S: np.ndarray, y: np.ndarray, **params: Any) -> SimForestClassifier:
     return SimForestClassifier(kind=kind, n_estimators=3, random_state=0, **params).fit(S, y)
 
 
@@ -77,7 +77,7 @@ def test_rows_of_the_other_kind_are_told_and_right_ones_never(name: str, metric:
     S = SIMILARITIES[similarity](D)
     train, test = np.arange(0, len(X), 2), np.arange(1, len(X), 2)
     for kind, own, other in (("distance", D, S), ("similarity", S, D)):
-        forest = grown(kind, own[np.ix_(train, train)], y[train])
+        forest = simforest_of(kind, own[np.ix_(train, train)], y[train])
         assert is_told(forest.predict, other[np.ix_(test, train)])
         assert is_told(forest.apply, other[np.ix_(train, train)])
         assert not is_told(forest.apply, own[np.ix_(train, train)])
@@ -91,9 +91,9 @@ def test_training_objects_asked_again_are_told_by_their_own_place() -> None:
     X, y = SETS["wine"]
     D = pairwise_distances(X)
     D /= D.max()
-    forest = grown("distance", D, y)
+    forest = simforest_of("distance", D, y)
     assert is_told(forest.predict, 1.0 - D, "own number", "the forest reads distances")
-    forest = grown("similarity", 1.0 - D, y)
+    forest = simforest_of("similarity", 1.0 - D, y)
     assert is_told(forest.predict, D, "own number", "the forest reads similarities")
 
 
@@ -103,13 +103,13 @@ def test_as_many_queries_as_training_objects_are_told_if_they_are_transposed(kin
     D = pairwise_distances(X) if kind == "distance" else np.exp(-pairwise_distances(X))
     order = np.random.default_rng(0).permutation(len(X))
     train, test = order[::2], order[1::2]
-    forest = grown(kind, D[np.ix_(train, train)], y[train])
+    forest = simforest_of(kind, D[np.ix_(train, train)], y[train])
     assert is_told(forest.predict, D[np.ix_(train, test)], "X.T")
     assert not is_told(forest.predict, D[np.ix_(test, train)])
     assert not is_told(forest.predict, D[np.ix_(train, train)])
     lacking = np.where(np.random.default_rng(1).random(D.shape) < 0.3, np.nan, D)
     np.fill_diagonal(lacking, np.diagonal(D))
-    holes = grown(kind, lacking[np.ix_(train, train)], y[train], on_missing="larger")
+    holes = simforest_of(kind, lacking[np.ix_(train, train)], y[train], on_missing="larger")
     for answer in (forest, holes):
         assert is_told(answer.predict, lacking[np.ix_(train, test)], "X.T")
         assert not is_told(answer.predict, lacking[np.ix_(test, train)])
@@ -139,7 +139,7 @@ def test_means_of_objects_are_those_of_a_plain_loop_and_of_parts(seed: int, n: i
 def test_the_warning_states_both_ranges_in_the_numbers_of_the_user() -> None:
     X, y = SETS["wine"]
     D = pairwise_distances(X)
-    forest = grown("distance", D[::2, ::2], y[::2])
+    forest = simforest_of("distance", D[::2, ::2], y[::2])
     with pytest.warns(DistforestWarning, match=naming("X:", "89 of 89", "0.624 to 0.997", "6.56 to 9.26", "distances")):
         forest.predict(D[1::2, ::2] / 10.0)
 
@@ -147,19 +147,23 @@ def test_the_warning_states_both_ranges_in_the_numbers_of_the_user() -> None:
 def test_distances_below_zero_are_told() -> None:
     X, y = SETS["iris"]
     D = pairwise_distances(X)
-    forest = grown("distance", D[::2, ::2], y[::2])
+    forest = simforest_of("distance", D[::2, ::2], y[::2])
     for rows in (-D[1:10:2, ::2], scipy.sparse.csr_array(-D[1:10:2, ::2])):
         assert is_told(forest.predict, rows, "X:", 375, f"{rows.min():.6g}")
     assert not is_told(forest.predict, D[1:10:2, ::2] - 1e-9)
-    assert not is_told(grown("distance", D[::2, ::2] > 1, y[::2]).predict, D[1:10:2, ::2] > 1)
-    assert not is_told(grown("similarity", -D[::2, ::2], y[::2]).predict, -D[1:10:2, ::2])
+    assert not is_told(simforest_of("distance", D[::2, ::2] > 1, y[::2]).predict, D[1:10:2, ::2] > 1)
+    assert not is_told(simforest_of("similarity", -D[::2, ::2], y[::2]).predict, -D[1:10:2, ::2])
 
 
 def test_a_job_tells_of_all_its_tasks_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 64)  # several tasks
     X, y = SETS["wine"]
     D = pairwise_distances(X)
-    forest, address, data = grown("distance", D[::2, ::2], y[::2]), str(tmp_path / "f.zarr"), str(tmp_path / "d.zarr")
+    forest, address, data = (
+        simforest_of("distance", D[::2, ::2], y[::2]),
+        str(tmp_path / "f.zarr"),
+        str(tmp_path / "d.zarr"),
+    )
     forest.save(address)
     S = np.exp(-D)
     arrays = {
@@ -204,12 +208,12 @@ def test_outliers_may_be_unlike_all_training_objects() -> None:
 def test_rows_with_other_numbers_of_observed_entries_are_not_judged() -> None:
     X, y = SETS["wine"]
     D = pairwise_distances(X)
-    forest = grown("distance", D[::2, ::2], y[::2])
+    forest = simforest_of("distance", D[::2, ::2], y[::2])
     some = np.full_like(D[1::2, ::2], np.nan)
     some[:, :3] = D[1::2, :6:2]
     assert not is_told(forest.predict, some)
     near = scipy.sparse.csr_array(np.where(D[::2, ::2] < 6, D[::2, ::2], 0))
-    sparse = grown("distance", near, y[::2], on_missing="surrogate")
+    sparse = simforest_of("distance", near, y[::2], on_missing="surrogate")
     assert ROW_RANGES in sparse.forest_.provenance
     assert not is_told(sparse.apply, scipy.sparse.csr_array(np.where(D[1::2, ::2] < 6, D[1::2, ::2], 0)))
     assert is_told(sparse.apply, scipy.sparse.csr_array(np.where(D[1::2, ::2] < 6, 9 + D[1::2, ::2], 0)))
@@ -218,7 +222,7 @@ def test_rows_with_other_numbers_of_observed_entries_are_not_judged() -> None:
 def test_sparse_queries_that_repeat_a_place_are_told_of_once() -> None:
     X, y = SETS["wine"]
     D = pairwise_distances(X)
-    forest = grown("distance", scipy.sparse.csr_array(D[::2, ::2]), y[::2])
+    forest = simforest_of("distance", scipy.sparse.csr_array(D[::2, ::2]), y[::2])
     near = scipy.sparse.coo_array(D[1::2, ::2])
     twice = scipy.sparse.coo_array((np.r_[near.data, 0.0], (np.r_[near.row, 0], np.r_[near.col, 0])), near.shape)
     with warnings.catch_warnings(record=True) as told:
@@ -230,7 +234,7 @@ def test_sparse_queries_that_repeat_a_place_are_told_of_once() -> None:
 def test_few_rows_and_forests_that_do_not_know_tell_nothing(tmp_path: Path) -> None:
     X, y = SETS["iris"]
     D = pairwise_distances(X)
-    forest = grown("distance", D, y)
+    forest = simforest_of("distance", D, y)
     for few in (1, 3, FEWEST_SEEN - 1):  # further than training objects, as outliers may be
         assert not is_told(forest.predict, 99 * D[:few])
     assert is_told(forest.predict, 99 * D[:FEWEST_SEEN])
@@ -239,7 +243,7 @@ def test_few_rows_and_forests_that_do_not_know_tell_nothing(tmp_path: Path) -> N
     both.save(address)
     assert load(address).forest_.provenance[ROW_RANGES] == forest.forest_.provenance[ROW_RANGES]
     assert is_told(load(address).predict, 99 * D)
-    assert ROW_RANGES not in grown("distance", D[45:58, 45:58], y[45:58]).forest_.provenance  # few objects
+    assert ROW_RANGES not in simforest_of("distance", D[45:58, 45:58], y[45:58]).forest_.provenance  # few objects
     few = {"least": [0, 1], "mean": [0, 1], "greatest": [0, 1]}
     full = {**few, "observed": [1, 999]}
     for entry in (
@@ -299,7 +303,7 @@ def test_few_rows_that_are_nearer_than_can_be_are_told(name: str, similarity: st
     np.fill_diagonal(D, 0.0)
     S = SIMILARITIES[similarity](D)
     for kind, own, other in (("distance", D, S), ("similarity", S, D)):
-        forest = grown(kind, own[::2, ::2], y[::2])
+        forest = simforest_of(kind, own[::2, ::2], y[::2])
         assert is_told(forest.predict, other[1:2, ::2], "X:", f"greatest {kind}", "1 of 1")
         assert is_told(forest.predict, other[1:10:2, ::2])
         assert not is_told(forest.predict, np.vstack([other[1:10:2, ::2], own[11:12, ::2]]))
@@ -332,7 +336,10 @@ def test_middles_and_outliers_are_no_rows_of_another_kind(metric: str) -> None:
         queries = [zero, np.median(train, axis=0)[None], train[:1], train[:2] * 20.0, (train.max(axis=0) / 2)[None]]
         D = np.abs(pairwise_distances(train, metric=metric))
         np.fill_diagonal(D, 0.0)
-        of_distances, of_similarities = grown("distance", D, y[::2]), grown("similarity", np.exp(-D), y[::2])
+        of_distances, of_similarities = (
+            simforest_of("distance", D, y[::2]),
+            simforest_of("similarity", np.exp(-D), y[::2]),
+        )
         for rows in queries:
             own = np.abs(pairwise_distances(rows, train, metric=metric))
             assert not is_told(of_distances.predict, own)

@@ -38,7 +38,7 @@ FITS: dict[str, Any] = {
     "SMERF": lambda y, w: SMERF(**FEW).fit(X, y, w),
     "SMERF on labels": lambda y, w: SMERF(**FEW).fit(X, Labels(y), w),
     "SMERF on targets": lambda y, w: SMERF(**FEW).fit(X, Targets(y), w),
-    "SMERF on distances": lambda y, w: SMERF(**FEW).fit(X, pd.DataFrame(apart(y), index=y.index), w),
+    "SMERF on distances": lambda y, w: SMERF(**FEW).fit(X, pd.DataFrame(differences(y), index=y.index), w),
     "SimForest": lambda y, w: SimForestClassifier("manhattan", **FEW).fit(X, y, w),
     "RFD": lambda y, w: RFD(**FEW).fit(X, y, w),
     "TreeRank": lambda y, w: TreeRank(**FEW, max_depth=2).fit(X, y, w),
@@ -50,12 +50,12 @@ OF_WEIGHTS: dict[str, Any] = {
 }
 
 
-def apart(y: pd.Series) -> np.ndarray:
+def differences(y: pd.Series) -> np.ndarray:
     values = y.to_numpy(np.float64)
     return np.abs(values[:, None] - values)
 
 
-def told(call: Any) -> list[str]:
+def told_of_rows(call: Any) -> list[str]:
     """The warnings about the order of rows."""
     return told_by(call, "row 0 of ", ".to_numpy()")
 
@@ -63,18 +63,18 @@ def told(call: Any) -> list[str]:
 @pytest.mark.parametrize("name", FITS)
 def test_rows_of_y_and_weights_in_another_order_are_told(name: str) -> None:
     weights = pd.Series(np.ones(len(X)), index=TURNED.index)
-    for what, message in zip(("y", "sample_weight"), told(lambda: FITS[name](TURNED, weights)), strict=True):
+    for what, message in zip(("y", "sample_weight"), told_of_rows(lambda: FITS[name](TURNED, weights)), strict=True):
         named = ("row 0 of X", " 0 ", f"of {what} 149", f"{what}.loc[X.index]", f"{what}.to_numpy()")
         assert re.search(naming(*named), message)
-    assert told(lambda: FITS[name](TURNED.loc[X.index], weights.loc[X.index])) == []
-    assert told(lambda: FITS[name](Y, None)) == []
+    assert told_of_rows(lambda: FITS[name](TURNED.loc[X.index], weights.loc[X.index])) == []
+    assert told_of_rows(lambda: FITS[name](Y, None)) == []
 
 
 @pytest.mark.parametrize("name", OF_WEIGHTS)
 def test_weights_alone_are_told_too(name: str) -> None:
     weights = pd.Series(np.ones(len(X)), index=TURNED.index)
-    assert len(told(lambda: OF_WEIGHTS[name](weights))) == 1
-    assert told(lambda: OF_WEIGHTS[name](weights.to_numpy())) == []
+    assert len(told_of_rows(lambda: OF_WEIGHTS[name](weights))) == 1
+    assert told_of_rows(lambda: OF_WEIGHTS[name](weights.to_numpy())) == []
 
 
 @pytest.mark.parametrize("of", ["pairs", "similar"])
@@ -84,16 +84,16 @@ def test_what_is_known_of_pairs_in_another_order_than_these_is_told(of: str) -> 
     given: tuple[Any, Any] = (pairs, similar) if of == "pairs" else (PAIRS, similar)
     forest = RFD(**FEW)
     for call in (forest.fit_pairs, forest.score_pairs):
-        [warning] = told(lambda call=call: call(X, *given, pair_weight=weights))
+        [warning] = told_of_rows(lambda call=call: call(X, *given, pair_weight=weights))
         assert re.search(naming(f"row 0 of {of}", " 0 ", "of pair_weight 19"), warning)
-        assert told(lambda call=call: call(X, *given, pair_weight=weights.loc[similar.index])) == []
-        [warning] = told(lambda call=call: call(X, pairs, similar[::-1]))
+        assert told_of_rows(lambda call=call: call(X, *given, pair_weight=weights.loc[similar.index])) == []
+        [warning] = told_of_rows(lambda call=call: call(X, pairs, similar[::-1]))
         assert re.search(naming("row 0 of pairs", " 0 ", "of similar 19"), warning)
 
 
 def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
     named = [f"flower {i}" for i in range(len(X))]
-    Z = pd.DataFrame(apart(Y), index=named, columns=named[::-1])
+    Z = pd.DataFrame(differences(Y), index=named, columns=named[::-1])
     with pytest.warns(
         DistforestWarning, match=naming("row 0 of y", "'flower 0'", "column 0", "'flower 149'", "y.loc[y.columns]")
     ):
@@ -114,9 +114,9 @@ def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
 )
 def test_a_score_tells_it(forest: Any) -> None:
     forest.fit(X, Labels(Y) if isinstance(forest, SMERF) else Y)
-    [warning] = told(lambda: forest.score(X, TURNED))
+    [warning] = told_of_rows(lambda: forest.score(X, TURNED))
     assert re.search(naming("row 0 of X", " 0 ", "of y 149"), warning)
-    assert told(lambda: forest.score(X, Y)) == []
+    assert told_of_rows(lambda: forest.score(X, Y)) == []
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def test_labels_of_pandas_have_any_of_its_types(name: str, column: str) -> None:
 
 def test_labels_of_pandas_in_another_order_are_told_whatever_their_type() -> None:
     words = pd.Series(Y.map({0: "a", 1: "b", 2: "c"}), dtype="category")
-    assert len(told(lambda: SMERF(**FEW).fit(X, words[::-1]))) == 1
-    assert len(told(lambda: SMERF(**FEW).fit(X, Labels(words[::-1])))) == 1
-    assert told(lambda: SMERF(**FEW).fit(X, words)) == []
+    assert len(told_of_rows(lambda: SMERF(**FEW).fit(X, words[::-1]))) == 1
+    assert len(told_of_rows(lambda: SMERF(**FEW).fit(X, Labels(words[::-1])))) == 1
+    assert told_of_rows(lambda: SMERF(**FEW).fit(X, words)) == []
 
 
 def told_of_numbers(call: Any) -> list[str]:
@@ -222,7 +222,7 @@ def test_rows_at_their_places_are_not_told() -> None:
 
 def test_columns_that_a_csv_names_by_words_are_told_beside_rows_that_it_numbers() -> None:
     numbers = np.arange(1001, 1001 + len(X))
-    written = pd.DataFrame(apart(Y), index=numbers, columns=numbers[::-1]).to_csv()
+    written = pd.DataFrame(differences(Y), index=numbers, columns=numbers[::-1]).to_csv()
     Z = pd.read_csv(io.StringIO(written), index_col=0)
     with pytest.warns(
         DistforestWarning, match=naming("row 0 of y", 1001, "column 0", "'1150'", "y.loc[y.columns.astype(int)]")

@@ -411,7 +411,7 @@ def forests(request: pytest.FixtureRequest) -> list[Any]:
     return [kind(8, random_state=seed, **params).fit(X, CODES) for seed in SEEDS]
 
 
-def told(forest: Any, rows: np.ndarray) -> np.ndarray:
+def said_of_classes(forest: Any, rows: np.ndarray) -> np.ndarray:
     """What a forest of these rows says of the classes: proximity within each and between them, precision at 10."""
     own = np.argsort(rows)  # place of each point among the rows
     proximity = forest.proximity()[np.ix_(own, own)]
@@ -429,7 +429,7 @@ def differing(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def in_order(forests: list[Any]) -> np.ndarray:
-    return np.array([told(forest, np.arange(N_ROWS)) for forest in forests])
+    return np.array([said_of_classes(forest, np.arange(N_ROWS)) for forest in forests])
 
 
 def shuffled(forests: list[Any]) -> np.ndarray:
@@ -438,7 +438,7 @@ def shuffled(forests: list[Any]) -> np.ndarray:
     for seed, forest in enumerate(forests):
         rows = np.random.default_rng(seed).permutation(N_ROWS)
         other = clone(forest).set_params(random_state=seed + 1000).fit(X[rows], CODES[rows])
-        found.append(told(other, rows))
+        found.append(said_of_classes(other, rows))
     return np.array(found)
 
 

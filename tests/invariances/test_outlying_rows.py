@@ -65,7 +65,7 @@ def alike(forest: Any) -> float:
     return roc_auc(same[UPPER], -forest.distance(POINTS[NEW])[UPPER])
 
 
-def apart(forest: Any) -> float:
+def order_kept(forest: Any) -> float:
     """How far a distance of new points agrees with that of their targets in its order."""
     return float(spearmanr(forest.distance(POINTS[NEW])[UPPER], APART[UPPER]).statistic)
 
@@ -75,7 +75,7 @@ def of_labels(**how: Any) -> Callable[[np.ndarray], float]:
 
 
 def of_targets(truth: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], float]:
-    return lambda X: apart(SMERF(**SMALL).fit(X, truth(TARGETS[KNOWN])))
+    return lambda X: order_kept(SMERF(**SMALL).fit(X, truth(TARGETS[KNOWN])))
 
 
 def of_similarity(name: str) -> Callable[[np.ndarray], float]:
@@ -166,7 +166,7 @@ def test_bins_of_pairs_see_features_of_a_long_tail(name: str) -> None:
 
 
 def taught(truth: Any) -> float:
-    return apart(SMERF(max_features=None, **SMALL).fit(POINTS[KNOWN], truth))
+    return order_kept(SMERF(max_features=None, **SMALL).fit(POINTS[KNOWN], truth))
 
 
 @cache

@@ -18,7 +18,7 @@ from distforest.growth.pairs.pair_weights import DRAWN_TWICE, FINEST_BESIDE, in_
 from distforest.growth.sample_weights import COARSEST, MOST_OF_TREE, Draws, SampleWeights
 from tests.estimators.rows import POINTS
 from tests.invariances.taught import cuts_of
-from tests.invariances.test_weighted_points import DRAWN, FEW, GIVEN, PAIRS, SIMILAR, WHOLE, repeated
+from tests.invariances.test_weighted_points import DRAWN, FEW, GIVEN, PAIRS, SIMILAR, WHOLE, repeated_points
 from tests.messages import naming
 
 N = len(POINTS)
@@ -39,7 +39,7 @@ def fitted(estimator: Any, pairs: np.ndarray, similar: np.ndarray, X: np.ndarray
         return own.fit_pairs(X, pairs, similar, **more)
 
 
-def apart(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def repeated_pairs(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each pair as often as its weight says: the slow way to weigh it."""
     counts = weights.astype(int)
     return np.repeat(PAIRS, counts, axis=0), np.repeat(SIMILAR, counts)
@@ -55,7 +55,10 @@ def random_weights(seed: int) -> np.ndarray:
 @pytest.mark.parametrize("name", EXACT)
 def test_a_pair_counts_as_so_many_equal_pairs(name: str, seed: int) -> None:
     weights = random_weights(seed)
-    weighed, repeats = fitted(EXACT[name], PAIRS, SIMILAR, pair_weight=weights), fitted(EXACT[name], *apart(weights))
+    weighed, repeats = (
+        fitted(EXACT[name], PAIRS, SIMILAR, pair_weight=weights),
+        fitted(EXACT[name], *repeated_pairs(weights)),
+    )
     assert weighed.digest_ == repeats.digest_
     assert getattr(weighed, "oob_score_", None) == pytest.approx(getattr(repeats, "oob_score_", None), abs=1e-12)
     if isinstance(weighed, TreeRank):
@@ -72,7 +75,7 @@ def test_bins_of_few_values_are_those_of_equal_pairs_but_for_their_edges(seed: i
     X = np.rint(2 * POINTS)
     weighed, repeats = (type(estimator)(**estimator.get_params(deep=False)) for _ in range(2))
     found = cuts_of(weighed.fit_pairs(X, PAIRS, SIMILAR, pair_weight=weights))
-    expected = cuts_of(repeats.fit_pairs(X, *apart(weights)))
+    expected = cuts_of(repeats.fit_pairs(X, *repeated_pairs(weights)))
     del found["threshold"], expected["threshold"]
     assert found == expected
 
@@ -94,9 +97,9 @@ def test_an_absent_pair_is_as_if_it_were_left_out_and_equal_weights_are_none(nam
 def test_weights_of_points_and_of_pairs_multiply(name: str, seed: int) -> None:
     weights, of_points = random_weights(seed), WHOLE[PAIRS].prod(axis=1).astype(int)
     both = fitted(EXACT[name], PAIRS, SIMILAR, sample_weight=WHOLE, pair_weight=weights)
-    assert both.digest_ == fitted(EXACT[name], *apart(weights), sample_weight=WHOLE).digest_
+    assert both.digest_ == fitted(EXACT[name], *repeated_pairs(weights), sample_weight=WHOLE).digest_
     assert cuts_of(both) == cuts_of(fitted(EXACT[name], PAIRS, SIMILAR, pair_weight=weights * of_points))
-    X, links = repeated(POINTS, WHOLE)
+    X, links = repeated_points(POINTS, WHOLE)
     copies = fitted(EXACT[name], *links, X=X, pair_weight=np.repeat(weights, of_points))
     assert cuts_of(both) == cuts_of(copies)
 
@@ -128,7 +131,7 @@ def test_limits_count_pairs_of_mean_weight() -> None:
 def test_pruning_judges_by_weights() -> None:
     weights = random_weights(2)
     found: list[Pruning] = []
-    for pairs, similar, more in ((PAIRS, SIMILAR, {"pair_weight": weights}), (*apart(weights), {})):
+    for pairs, similar, more in ((PAIRS, SIMILAR, {"pair_weight": weights}), (*repeated_pairs(weights), {})):
         estimator = TreeRank(1, max_bins=None, leafrank_depth=2, max_depth=4, pruning_folds=2, random_state=0)
         found.append(fitted(estimator, pairs, similar, **more).pruning_)
     assert found[0].areas.tolist() == found[1].areas.tolist()
@@ -139,7 +142,7 @@ def test_scores_of_pairs_count_weights() -> None:
     weights = random_weights(3)
     forest = fitted(GIVEN["rfd"], PAIRS[:150], SIMILAR[:150])
     one = forest.score_pairs(POINTS, PAIRS, SIMILAR, weights)
-    assert one == pytest.approx(forest.score_pairs(POINTS, *apart(weights)), abs=1e-12)
+    assert one == pytest.approx(forest.score_pairs(POINTS, *repeated_pairs(weights)), abs=1e-12)
     with pytest.raises(InputError, match=naming("score:", SIMILAR.sum(), 0)):
         forest.score_pairs(POINTS, PAIRS, SIMILAR, SIMILAR)
 

@@ -56,7 +56,7 @@ def grown(estimator: OnPairs, X: np.ndarray, truth: Any, weights: np.ndarray | N
     return own.fit(X, truth, sample_weight=weights)
 
 
-def repeated(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+def repeated_points(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """Each point as often as its weight says, and each pair between all copies of its points."""
     counts = weights.astype(int)
     first = np.cumsum(counts) - counts
@@ -74,7 +74,7 @@ def repeated(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, tuple[np.n
 def test_a_given_pair_counts_as_the_pairs_of_all_copies_of_its_points(name: str, seed: int) -> None:
     weights = np.random.default_rng(seed).integers(0, 4, N).astype(float)
     X = np.rint(2 * POINTS) if name == "rfd of few values" else POINTS  # each value has a bin of its own
-    weighed, apart = grown(GIVEN[name], X, (PAIRS, SIMILAR), weights), grown(GIVEN[name], *repeated(X, weights))
+    weighed, apart = grown(GIVEN[name], X, (PAIRS, SIMILAR), weights), grown(GIVEN[name], *repeated_points(X, weights))
     found, expected = cuts_of(weighed), cuts_of(apart)
     if GIVEN[name].max_bins is not None:  # edges between the same values are laid for other numbers of pairs
         del found["threshold"], expected["threshold"]
