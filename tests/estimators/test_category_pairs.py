@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 
 from distforest import RFD, TreeRank, load
-from distforest.errors import ArtifactError, InputError
+from distforest.errors import ArtifactError, DistforestWarning, InputError
 from distforest.estimators.pair_columns import Cosine
 from distforest.forest.pairs.cells import pruned
 from distforest.forest.pairs.pair_scores import pair_answers, training_pairs
 from distforest.forest.pairs.pair_walks import Block, Walks
 from distforest.pictures.node_boxes import drawn_nodes
 from distforest.sources.point_pairs import MOST_PAIRED
+from tests.messages import naming
 
 N = 160
 RNG = np.random.default_rng(0)
@@ -117,7 +118,7 @@ def test_a_sealed_forest_keeps_its_categories(tmp_path: Path) -> None:
         np.testing.assert_array_equal(opened.distance(LACKING[:20]), forest.distance(LACKING[:20]))
         unseen = LACKING.assign(colour=LACKING["colour"].replace({"red": "mauve"}))
         gone = LACKING.assign(colour=LACKING["colour"].replace({"red": None}))
-        with pytest.warns(UserWarning, match=r"'mauve'.*counts as missing"):
+        with pytest.warns(DistforestWarning, match=naming("column 'colour'", "'mauve'")):
             distances = opened.distance(unseen[:30])
         np.testing.assert_array_equal(distances, forest.distance(gone[:30]))
 
@@ -129,25 +130,22 @@ def test_a_manifest_with_other_numbers_of_categories_is_refused(tmp_path: Path, 
     manifest = json.loads(place.read_text())
     manifest["meaning"]["rows"]["n_categories"] = sizes
     place.write_text(json.dumps(manifest))
-    with pytest.raises(ArtifactError, match="n_categories: 3 integers, one for each feature, from 0 to 65,536 and not"):
+    with pytest.raises(ArtifactError, match=naming("manifest.json", "rows.n_categories", 3, "65,536")):
         load(tmp_path / "forest")
 
 
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [((2, 0, 30), r"category_codes\[\d+\]: the categories"), ((), r"category_size\[\d+\]: a node lists categories if")],
-)
+@pytest.mark.parametrize(("sizes", "name"), [((2, 0, 30), "category_codes"), ((), "category_size")])
 def test_lists_and_points_that_contradict_the_numbers_of_categories_are_refused(
-    sizes: tuple[int, ...], message: str
+    sizes: tuple[int, ...], name: str
 ) -> None:
     forest = WAYS["rfd"].fit(FRAME, Y).forest_
     rows = dataclasses.replace(forest.meaning.rows, n_categories=sizes)
     wrong = dataclasses.replace(forest, meaning=dataclasses.replace(forest.meaning, rows=rows))
-    with pytest.raises(ArtifactError, match=message):
+    with pytest.raises(ArtifactError, match=name):
         wrong.check()
     points = forest.points.copy()
     points[3, 0] = 17.0
-    with pytest.raises(ArtifactError, match=r"objects: feature 0 holds codes of categories, 0 to 5; found 17 in row 3"):
+    with pytest.raises(ArtifactError, match=naming("objects", "feature 0", 5, 17, "row 3")):
         dataclasses.replace(forest, objects=points).check()
 
 
@@ -171,7 +169,7 @@ def test_many_categories_are_told_and_read_as_whether_they_differ() -> None:
     frame = pd.DataFrame({"c": names, "x": np.zeros(2 * n)})
     pairs = np.array([(k, k + 1 if k % 2 == 0 else (k + 9) % (2 * n)) for k in range(2 * n)])
     for model in (RFD(3, random_state=0), TreeRank(3, region="square", random_state=0)):
-        with pytest.warns(UserWarning, match=r"X: column 'c' has 362 categories, more than 361, so of two points only"):
+        with pytest.warns(DistforestWarning, match=naming("X:", "column 'c'", 362, 361)):
             forest = model.fit_pairs(frame, pairs, np.arange(2 * n) % 2 == 0)
         assert forest.score_pairs(frame, pairs, np.arange(2 * n) % 2 == 0) > 0.95
     with warnings.catch_warnings():
@@ -186,7 +184,7 @@ def test_a_node_says_which_two_it_sends_left() -> None:
 
 
 def test_further_columns_of_pairs_read_numbers() -> None:
-    with pytest.raises(InputError, match="pair_columns read numbers, found 2 features of categories; encode them"):
+    with pytest.raises(InputError, match=naming("pair_columns", "2 features")):
         TreeRank(3, pair_columns=[Cosine()]).fit(FRAME, Y)
     codes = np.column_stack([COLOUR, SIZE])
     forest = RFD(4, categorical_features=[0], random_state=0).fit(codes, Y)
