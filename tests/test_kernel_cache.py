@@ -186,6 +186,7 @@ def test_the_folder(named: str, of_numba: str, of_user: str, folder: str | None,
     assert kernel_folder() == (None if folder is None else Path(folder))
 
 
+@pytest.mark.slow
 def test_a_full_disk_warns_once_and_ends_nothing(checkout: Checkout, small_disk: Path) -> None:
     with (small_disk / "filler").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, 4 << 20)
@@ -198,6 +199,7 @@ def test_a_full_disk_warns_once_and_ends_nothing(checkout: Checkout, small_disk:
     assert FOLDER in errors
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_made_warns_and_ends_nothing(checkout: Checkout, tmp_path: Path) -> None:
     checkout.kernels = tmp_path / "file" / "kernels"
     checkout.kernels.parent.write_bytes(b"")

@@ -442,6 +442,7 @@ def features_of_others(spec, home, tmp_path):
     return address
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("command", ["validate", "fit"])
 def test_chunks_that_are_not_stored_are_told_or_refused(command, spec, home, tmp_path):

@@ -47,6 +47,7 @@ def check(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([checker, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [FILE, TLS], ids=lambda file: file.name)
 def test_the_file_is_valid(file: Path) -> None:
     checked = check("--builtin-schema", "vendor.compose-spec", str(file))

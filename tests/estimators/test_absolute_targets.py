@@ -34,6 +34,7 @@ def test_trees_and_distances_are_those_of_the_matrix(params: dict[str, Any], wei
     assert one.score(X, TARGETS, weight) == pytest.approx(other.score(X, Z, weight))
 
 
+@pytest.mark.slow
 def test_missing_features_go_where_the_matrix_sends_them() -> None:
     holes = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
     one, other = (SMERF(4, random_state=1).fit(holes, truth) for truth in (TARGETS, Z))
@@ -41,6 +42,7 @@ def test_missing_features_go_where_the_matrix_sends_them() -> None:
     assert same_trees(one, other)
 
 
+@pytest.mark.slow
 def test_categories_are_cut_as_by_the_matrix() -> None:
     frame = pd.DataFrame({"number": X[:, 1], "kind": pd.Categorical(np.digitize(X[:, 0], [-1, 0, 0.5]).astype(str))})
     one, other = (SMERF(4, random_state=1).fit(frame, truth) for truth in (TARGETS, Z))

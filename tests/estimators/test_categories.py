@@ -61,6 +61,7 @@ def coded(frame: pd.DataFrame, permuted: bool = False) -> np.ndarray:
     return np.column_stack(columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truth", TRUTHS)
 @pytest.mark.parametrize("way", WAYS)
 def test_other_names_and_codes_change_no_answer(truth: str, way: str) -> None:
@@ -173,6 +174,7 @@ def test_missing_categories_are_learned_from(missing: object) -> None:
     np.testing.assert_array_equal(forest._nodes(frame)[forest.forest_.in_bag > 0], inside(forest))
 
 
+@pytest.mark.slow
 def test_a_category_that_a_node_has_not_seen_goes_where_missing_values_go() -> None:
     """Out of bag and in bag rows of a category that one row has; the forest is that of the row's number alone."""
     colour = FRAME["colour"].to_numpy().copy()
@@ -189,6 +191,7 @@ def test_a_category_that_a_node_has_not_seen_goes_where_missing_values_go() -> N
 # --- many and few categories ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tens_of_thousands_of_categories() -> None:
     n = 65_536
     rng = np.random.default_rng(2)
@@ -240,6 +243,7 @@ def urerf(**params: Any) -> URerF:
     return URerF(**{"n_estimators": 6, "min_samples_split": 40, "random_state": 0, **params})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("lacks", [False, True])
 def test_other_names_and_codes_change_no_proximity(rule: str, lacks: bool) -> None:
@@ -261,6 +265,7 @@ def test_other_names_and_codes_change_no_proximity(rule: str, lacks: bool) -> No
         np.testing.assert_array_equal(other.apply(permuted), forest.apply(frame))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["default", "all features", "best"])
 @pytest.mark.parametrize("columns", [["kind", "place", "word"], ["kind", "place", "size", "noise", "word"]])
 def test_planted_groups_are_found_in_categories(rule: str, columns: list[str]) -> None:

@@ -45,6 +45,7 @@ def renamed(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(colour=frame["colour"].str[::-1], room="_" + frame["room"].str[::-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("way", WAYS)
 def test_neither_names_nor_the_order_of_two_points_change_an_answer(way: str, table: str) -> None:
@@ -109,6 +110,7 @@ def test_which_two_they_are_is_learned_and_explained() -> None:
     assert forest.pair_distance(red, blue) < 0.5 < forest.pair_distance(red, pink)
 
 
+@pytest.mark.slow
 def test_a_sealed_forest_keeps_its_categories(tmp_path: Path) -> None:
     for way in ("rfd", "square"):
         forest = WAYS[way].fit(LACKING, Y)
@@ -123,6 +125,7 @@ def test_a_sealed_forest_keeps_its_categories(tmp_path: Path) -> None:
         np.testing.assert_array_equal(distances, forest.distance(gone[:30]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[6, 0], [6, 0, -1], [6, 0, 1e300], [0, 0, 0], "abc", [6, 0, True], [6, 0, 70_000]])
 def test_a_manifest_with_other_numbers_of_categories_is_refused(tmp_path: Path, sizes: object) -> None:
     WAYS["rfd"].fit(FRAME, Y).save(tmp_path / "forest")
@@ -149,6 +152,7 @@ def test_lists_and_points_that_contradict_the_numbers_of_categories_are_refused(
         dataclasses.replace(forest, objects=points).check()
 
 
+@pytest.mark.slow
 def test_pruned_trees_keep_the_lists_of_their_cells() -> None:
     for X in TABLES.values():
         forest = TreeRank(5, min_samples_leaf=1, random_state=0).fit(X, Y).forest_

@@ -120,6 +120,7 @@ def test_the_seed_decides_where_cuts_are_about_as_good() -> None:
     assert len({classifier(random_state=seed).fit(noisy, Y).cut_ for seed in range(6)}) > 1
 
 
+@pytest.mark.slow
 def test_functions_choose_as_matrices_do() -> None:
     given = classifier(similarity=["precomputed"] * 2, oob_score=True, n_estimators=20).fit([CITY, EUCLID], Y)
     lazy = [
@@ -194,6 +195,7 @@ def store(tmp_path: Path) -> str:
 run = partial(run_job, cluster=Here(2), batch=4)
 
 
+@pytest.mark.slow
 def test_a_job_chooses_as_the_estimator_does(store: str) -> None:
     expected = classifier(bootstrap=False).fit(EUCLID, Y)
     matrix = {"kind": "dense", "matrix": f"{store}/data.zarr/D", "measure": "distance"}
@@ -220,6 +222,7 @@ def test_a_job_chooses_as_the_estimator_does(store: str) -> None:
         run(job(store, "poor", {**function, "budget": 900}))
 
 
+@pytest.mark.slow
 def test_a_job_that_stopped_in_a_trial_goes_on_and_may_grow_on(store: str) -> None:
     matrix = {"kind": "dense", "matrix": f"{store}/data.zarr/D", "measure": "distance"}
     spec, seen = job(store, "given", matrix), []

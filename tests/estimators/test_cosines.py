@@ -21,6 +21,7 @@ VECTORS = np.c_[X[:, 0], np.ones(60), X[:, 1] ** 2] * RNG.uniform(0.1, 10.0, (60
 COSINES = Embedding(VECTORS, metric="cosine")
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.lists(st.floats(-100, 100), min_size=3, max_size=3).filter(any), min_size=1, max_size=6))
 def test_cosine_distances_are_those_of_the_formula(vectors: list[list[float]]) -> None:

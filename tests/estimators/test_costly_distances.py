@@ -44,6 +44,7 @@ def smerf(**params: Any) -> SMERF:
     return SMERF(**{"n_estimators": 5, "max_features": 4, "random_state": 0, **params})
 
 
+@pytest.mark.slow
 def test_without_a_budget_the_forest_is_that_of_the_matrix() -> None:
     asked = Asked()
     found = smerf(oob_score=True, n_estimators=80).fit(X, asked.lazy())

@@ -88,6 +88,7 @@ TAUGHT: list[tuple[Any, Any, Any, dict[str, Any] | None]] = [
 """An estimator, what it reads and is taught, and what cross-validation must be told beside."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "given", "truth", "told"), TAUGHT)
 def test_every_estimator_is_cross_validated(
     estimator: Any, given: Any, truth: Any, told: dict[str, Any] | None
@@ -102,6 +103,7 @@ def test_every_estimator_is_cross_validated(
     assert clone(search).estimator.get_params() == estimator.get_params()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "truth"),
     [

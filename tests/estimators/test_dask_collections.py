@@ -69,6 +69,7 @@ def test_blocks_of_unknown_length_that_are_parted_by_columns_are_gathered_on_a_c
     assert np.array_equal(found, X[X[:, 0] > 0.0])
 
 
+@pytest.mark.slow
 def test_a_fit_gathers_data_frames() -> None:
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     frame = pd.DataFrame({"width": X[:, 0], "kind": pd.Categorical(np.where(X[:, 1] > 0.0, "a", "b"))})

@@ -81,6 +81,7 @@ def test_a_shift_heeds_the_warning(metric: str) -> None:
     assert len(np.unique(forest.predict(X))) > 100  # of 178 different ones, of which 2 were left
 
 
+@pytest.mark.slow
 def test_similarities_and_jobs_tell_it_too(tmp_path: Path) -> None:
     similarity = X @ X.T
     with pytest.warns(DistforestWarning, match=naming("targets", *LOST)):

@@ -35,6 +35,7 @@ def said(forest: Any) -> dict[str, Any]:
     return {name: own.to_dict() if name == "pruning" else np.asarray(own).tolist() for name, own in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("forest", "truth", "names"), FITS)
 def test_estimates_come_back_and_are_forgotten_by_the_next_fit(
     forest: Any, truth: Any, names: list[str], tmp_path: Path

@@ -200,6 +200,7 @@ def test_a_forest_is_the_same_saved_packed_lean_and_exported(tmp_path: Path) -> 
     assert load(exported).digest_ == grown.digest_
 
 
+@pytest.mark.slow
 def test_a_function_gives_the_forest_of_the_matrix_and_kept_exemplars_ask_for_fewer_pairs() -> None:
     X, y = load_wine(return_X_y=True)
     X = X / X.std(axis=0)

@@ -94,6 +94,7 @@ def test_a_job_takes_the_offset_off_block_by_block(tmp_path: Path) -> None:
     assert found[0][1] == smerf_of(Z).digest_ != found[1][1]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(-83, 83))
 def test_a_unit_of_a_power_of_two_changes_no_cut(power: int) -> None:

@@ -65,6 +65,7 @@ def answer(forest: Any, X: Any) -> None:
     forest.distance(X[:FEWEST_QUERIES], X[:FEWEST_QUERIES])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_column_far_from_training_is_told(name: str, tmp_path: Path) -> None:
     forest = KINDS[name](POINTS)
@@ -103,6 +104,7 @@ def test_a_job_tells_of_all_its_tasks_at_once(name: str, tmp_path: Path, monkeyp
         score(Question(address, at["some"], "neighbors", n_neighbors=2), str(tmp_path / "b.zarr"), Here(2), True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_mark_that_training_lacked_is_told(name: str, tmp_path: Path) -> None:
     forest, address = KINDS[name](POINTS), str(tmp_path / "f.zarr")

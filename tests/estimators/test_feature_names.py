@@ -59,6 +59,7 @@ def test_a_saved_forest_knows_the_names_of_its_features(estimator: Any, tmp_path
         loaded.distance(VALUES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", KINDS)
 def test_names_are_no_part_of_the_digest(estimator: Any, tmp_path: Path) -> None:
     named, plain = clone(estimator).fit(FRAME, SMALL_Y), clone(estimator).fit(VALUES, SMALL_Y)

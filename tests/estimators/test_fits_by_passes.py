@@ -58,6 +58,7 @@ def made_small(monkeypatch: pytest.MonkeyPatch, n_bytes: int) -> list[Problem]:
     return grown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("method", ["smerf", "binned", "urerf"])
 def test_a_fit_from_an_address_is_that_in_memory(
@@ -81,6 +82,7 @@ def test_a_fit_from_an_address_is_that_in_memory(
     assert not list((scratch / "scratch" / "passes").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("method", ["smerf", "urerf"])
 def test_a_client_whose_workers_are_too_small_grows_the_same_forest(

@@ -60,6 +60,7 @@ def test_missing_features_are_placed_as_by_the_matrix() -> None:
     assert dense.digest_ == sparse.digest_
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_a_large_graph_keeps_its_links_and_answers_as_the_matrix(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

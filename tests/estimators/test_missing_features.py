@@ -92,6 +92,7 @@ def test_a_forest_of_rows_that_lack_nothing_sends_what_is_missing_to_the_heavier
     assert sends_right[~table.is_leaf].tolist() == (right >= left).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels", "bins of targets", "sums", "screened", "distances"])
 def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, scratch: Path) -> None:
     truth, options = TRUTHS[name]

@@ -144,6 +144,7 @@ def test_blocks_and_threads_change_nothing(name: str, cells: int, monkeypatch: p
     assert found.distance(QUERIES, HOLES).tobytes() == distance.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rfd", "treerank", "square", "linear"])
 @pytest.mark.parametrize("taught", ["labels", "links"])
 def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, taught: str, scratch: Path) -> None:

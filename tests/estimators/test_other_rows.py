@@ -119,6 +119,7 @@ def test_as_many_queries_as_training_objects_are_told_if_they_are_transposed(kin
         assert not is_told(forest.predict, D[np.ix_(train, test)])
 
 
+@pytest.mark.slow
 @given(st.integers(0, 99), st.integers(32, 300), st.integers(1, 299))
 def test_means_of_objects_are_those_of_a_plain_loop_and_of_parts(seed: int, n: int, first: int) -> None:
     rng = np.random.default_rng(seed)

@@ -62,6 +62,7 @@ class _ByContent(SimForestOutlier):
         return super().fit(X[order], None, None if sample_weight is None else np.asarray(sample_weight)[order])
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [SimForestOutlier("rbf", n_estimators=30), SimForestOutlier(n_estimators=30)], expected_failed_checks=_expected
 )

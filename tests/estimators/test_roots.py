@@ -203,6 +203,7 @@ def test_a_score_out_of_bag_that_is_no_better_than_one_answer_is_told_of() -> No
         SimForestRegressor(oob_score=True, random_state=0).fit(noise, np.random.default_rng(1).normal(size=60))
 
 
+@pytest.mark.slow
 def test_jobs_and_workers_tell_of_objects_that_stay(tmp_path: Path) -> None:
     apart, truth = _judged(0.35)
     data = Data(Dense.of(apart.shape, "distance"), -(apart**2) / 2, TruthKind.LABELS, truth, ("0", "1", "2"))

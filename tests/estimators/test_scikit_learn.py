@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 from tests.messages import naming
 
+pytestmark = pytest.mark.slow
+
 _DRAWN = (
     "rows, objects and pairs are drawn by their numbers, which repeated rows do not keep; it fails for RandomForest too"
 )

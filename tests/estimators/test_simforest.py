@@ -328,6 +328,7 @@ def test_the_distance_of_an_object_to_itself_need_not_be_stored() -> None:
     assert stored.fit(scipy.sparse.csr_array(DISTANCES), TARGETS > 0).digest_ == whole.digest_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor])
 def test_the_nearest_object_of_a_leaf_votes(estimator: type) -> None:
     # Two groups, in each of which two kinds alternate: leaves of eight hold both kinds, the nearest object has its own.
@@ -346,6 +347,7 @@ def test_the_nearest_object_of_a_leaf_votes(estimator: type) -> None:
         np.testing.assert_allclose(votes, votes.round())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan"])
 def test_landmarks_and_votes_of_a_similarity_of_features(similarity: str, tmp_path: Path) -> None:
     params = {"n_estimators": 30, "n_landmarks": 0.2, "voting": "nearest", "min_samples_leaf": 8, "random_state": 0}

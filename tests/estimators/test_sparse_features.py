@@ -49,6 +49,7 @@ DATA = Path(__file__).parents[2] / "benchmarks" / "data"
 PAPER: dict[str, Any] = {"feature_combinations": 3.0, "min_samples_split": 6}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", PARAMS, ids=str)
 @pytest.mark.parametrize("truth", TRUTHS)
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")  # a far point is far
@@ -61,6 +62,7 @@ def test_the_digest_is_that_of_the_dense_matrix(truth: str, params: dict[str, An
     np.testing.assert_array_equal(sparse.distance(queries), dense.distance(QUERIES))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 999),
@@ -180,6 +182,7 @@ def documents() -> tuple[np.ndarray, np.ndarray]:
     return counts, topic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [mushrooms, documents])
 @pytest.mark.skipif(not DATA.exists(), reason="benchmarks are not part of this distribution")
 @pytest.mark.parametrize("params", [{}, {"feature_combinations": 2.0}, {"splitter": "random", "min_samples_leaf": 3}])

@@ -45,6 +45,7 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         TreeRank(3, n_pairs=200, max_depth=3, leafrank_depth=2),

@@ -166,6 +166,7 @@ def test_weights_that_a_screen_finds() -> None:
     assert ((forest.dependence_ >= 0.0) & (forest.dependence_ <= 0.999)).all()
 
 
+@pytest.mark.slow
 def test_a_lone_bimodal_column_among_noise_is_not_left_out() -> None:
     """Nothing depends on anything here: the one column that knows two clusters is drawn like the others."""
     for seed in range(2):
@@ -287,6 +288,7 @@ def test_what_cannot_be_split_is_one_leaf() -> None:
 # --- one forest -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_saved_forest_answers_as_before(recipe: dict[str, Any], tmp_path: Path) -> None:
     forest = fitted(**recipe)
@@ -335,6 +337,7 @@ def test_an_array_of_weights_is_shown() -> None:
     assert repr(URerF(feature_weights=np.ones(2))) == "URerF(feature_weights=array([1., 1.]))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_threads_do_not_change_the_forest(recipe: dict[str, Any]) -> None:
     assert len({fitted(**recipe, n_jobs=n).digest_ for n in (None, 1, 2, -1)}) == 1
@@ -352,6 +355,7 @@ def test_an_address_leads_to_the_forest_of_its_rows(tmp_path: Path) -> None:
     assert stored.digest_ == URerF(5, min_samples_split=12, random_state=1).fit(X).digest_
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_client_grows_the_same_forest(client: Client) -> None:
     labelled = SMERF(6, splitter="random", feature_weights="dependence", coefficients="normal", random_state=2)
@@ -442,10 +446,12 @@ def shuffled(forests: list[Any]) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_does_not_change_the_law(forests: list[Any]) -> None:
     assert differing(in_order(forests), shuffled(forests)) < 4.0
 
 
+@pytest.mark.slow
 def test_reading_values_in_stored_order_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault of other implementations: the values of a node's rows are looked up by place, not by row."""
     project = ArraySource.project

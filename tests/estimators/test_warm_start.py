@@ -101,6 +101,7 @@ def test_a_forest_that_was_saved_and_loaded_grows_on(tmp_path: Path) -> None:
     assert opened.digest_ == SMERF(6, random_state=0).fit(FEATURES, LABELS).digest_
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_trees_are_added_on_a_cluster(client: Client) -> None:
     added = SMERF(3, random_state=0, warm_start=True, client=client).fit(FEATURES, LABELS)

@@ -58,6 +58,7 @@ def test_a_query_is_the_mean_over_all_tie_breaks(data):
     assert found.precision == pytest.approx(mean_share(proximity, geodesic, k), abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.data(), square(st.one_of(levels, st.just(np.nan))))
 def test_matrices_equal_the_slow_twin(data, proximity):
     n = len(proximity)
@@ -85,6 +86,7 @@ def test_components_equal_the_slow_twin(data, proximity):
         assert np.isnan(found[1])
 
 
+@pytest.mark.slow
 @given(st.data(), square(levels, least=3))
 def test_blocks_of_queries_are_those_of_the_whole(data, proximity):
     n = len(proximity)

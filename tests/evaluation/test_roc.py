@@ -196,6 +196,7 @@ def test_jumps_count_from_either_side():
     assert d_infinity(ROC([0, 0, 1], [0, 0.3, 1]), CHANCE) == 0.3
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.lists(cells, min_size=1, max_size=4))
 def test_the_mean_of_curves_is_vertical(tables):

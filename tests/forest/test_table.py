@@ -292,6 +292,7 @@ except ArtifactError as error:
 """
 
 
+@pytest.mark.slow
 def test_tree_sizes_whose_sum_wraps_around_are_refused() -> None:
     done = subprocess.run([sys.executable, "-c", WRAPPED], capture_output=True, text=True, check=False)
     assert done.returncode == 0

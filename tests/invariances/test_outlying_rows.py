@@ -29,6 +29,8 @@ from distforest.evaluation.metrics import geodesic_precision, roc_auc
 from tests.invariances.taught import OF_DISTANCES, SIMFORESTS, Data, partitions
 from tests.messages import naming
 
+pytestmark = pytest.mark.slow
+
 N = 200
 POINTS = np.random.default_rng(0).normal(size=(2 * N, 3))
 LABELS = (POINTS[:, 0] > 0).astype(int) + (POINTS[:, 1] > 0)

@@ -50,6 +50,7 @@ def random_weights(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 4, len(PAIRS)).astype(float)
 
 
+@pytest.mark.slow
 @FEW
 @given(st.integers(0, 2**32))
 @pytest.mark.parametrize("name", EXACT)
@@ -80,6 +81,7 @@ def test_bins_of_few_values_are_those_of_equal_pairs_but_for_their_edges(seed: i
     assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", {**DRAWN, **BY_POINTS})
 def test_an_absent_pair_is_as_if_it_were_left_out_and_equal_weights_are_none(name: str) -> None:
     estimator, weights = {**DRAWN, **BY_POINTS}[name], random_weights(0)
@@ -91,6 +93,7 @@ def test_an_absent_pair_is_as_if_it_were_left_out_and_equal_weights_are_none(nam
     assert fitted(estimator, PAIRS, SIMILAR, pair_weight=np.ones(len(PAIRS))).digest_ == plain.digest_
 
 
+@pytest.mark.slow
 @FEW
 @given(st.integers(0, 2**32))
 @pytest.mark.parametrize("name", [name for name in EXACT if name in GIVEN])
@@ -220,6 +223,7 @@ def test_what_rounding_changes_is_told() -> None:
 # --- integers ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_integers_leave_room_for_draws_and_for_points() -> None:
     parts = np.array([0.5, 1.5])
     assert integers_of_pairs(parts).unit == 1024

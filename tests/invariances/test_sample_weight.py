@@ -55,6 +55,7 @@ def rows_of(data: Data, rows: np.ndarray) -> Data:
 # --- so many equal rows -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @FEW
 @given(
     SEEDS,
@@ -120,6 +121,7 @@ def test_equal_weights_are_none(taught: str) -> None:
             assert getattr(found.forest_.table, name).tolist() == getattr(plain.forest_.table, name).tolist()
 
 
+@pytest.mark.slow
 @FEW
 @given(SEEDS)
 @pytest.mark.parametrize("taught", {**SMERFS, **OF_SIMILARITIES})

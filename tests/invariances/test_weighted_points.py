@@ -68,6 +68,7 @@ def repeated_points(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, tup
     return np.repeat(X, counts, axis=0), (np.array(pairs), np.array(similar))
 
 
+@pytest.mark.slow
 @FEW
 @given(st.integers(0, 2**32))
 @pytest.mark.parametrize("name", GIVEN)

@@ -152,6 +152,7 @@ def test_distances_in_the_place_of_similarities_are_told_of_a_function_in_python
         run(job(place, "unlike", function=f"{__name__}:apart", measure="similarity"))
 
 
+@pytest.mark.slow
 def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
     done = run(job(place, "poor", budget=700))
     assert done.evaluations <= 700

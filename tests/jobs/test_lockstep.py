@@ -124,6 +124,7 @@ def test_landmarks_and_votes_are_those_of_the_whole_matrix(case: str, votes: dic
     assert set(function.asked.values()) == {1}  # one for the path and for the vote
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairing", ["kept", "fresh"])
 @pytest.mark.parametrize("kind", ["similarity", "distance"])
 def test_objects_that_are_the_same_are_not_compared_again_and_again(kind: str, pairing: str) -> None:

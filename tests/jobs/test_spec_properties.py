@@ -185,6 +185,7 @@ def test_nothing_but_a_spec_error_comes_of_a_spoilt_dict(data: st.DataObject) ->
     assert sound(told(Spec.from_dict, table))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(NAMES | st.text(max_size=8), JSON_VALUES, max_size=6) | JSON_VALUES)
 def test_nothing_but_a_spec_error_comes_of_any_dict(table: object) -> None:

@@ -250,6 +250,7 @@ def heard_of_a_worker() -> list[str]:
     return [record.getMessage() for record in records if logging.getLogger("distributed.worker").filter(record)]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_what_the_job_tells_in_the_end_or_nobody_can_mend_is_no_news(cluster: OnDask) -> None:
     heard = list(cluster.client.run(heard_of_a_worker).values())
@@ -666,6 +667,7 @@ def test_a_job_that_does_not_fit_is_refused_before_it_starts(
         fit_staged(inputs, tmp_path, Here(1, memory_limit=100 << 20))
 
 
+@pytest.mark.slow
 def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> None:
     calls: list[str] = []
 

@@ -176,6 +176,7 @@ def test_a_diagonal_beyond_absent_names_its_cell(tmp_path: Path) -> None:
         run_tuning(spec)
 
 
+@pytest.mark.slow
 def test_the_best_cell_takes_trees_that_are_there(tmp_path: Path) -> None:
     """Its forest is that of a plain fit, and if its trees stop last they are not grown again."""
     done = run_tuning(spec_in(tmp_path, grid={"max_features": [1, 4], "min_samples_split": [2]}))
@@ -188,6 +189,7 @@ def test_the_best_cell_takes_trees_that_are_there(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_job_is_completed_by_running_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     undisturbed = run_tuning(spec_in(tmp_path, output=f"{tmp_path}/undisturbed.zarr"))
     spec, grow, grown = spec_in(tmp_path), Problem.grow, list[int]()

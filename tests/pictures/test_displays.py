@@ -156,6 +156,7 @@ def test_operating_points_are_those_of_the_definition(seed):
     assert operating_points(similar, distance, at) == naive_points(similar, distance, at)
 
 
+@pytest.mark.slow
 def test_curves_of_pairs_are_judged_by_labels(forests, wines):
     X, y = wines
     display = displays.ROCDisplay.from_estimator(forests["votes"], X, y, at=[0.1])

@@ -262,6 +262,7 @@ def overlapping(figure):
     return [(a, b) for (a, left), (b, right) in combinations(boxes, 2) if left.overlaps(right)]
 
 
+@pytest.mark.slow
 def test_every_curve_and_scatter_has_labelled_axes(links, classes):
     for axes in overview(links, classes).findobj(lambda found: hasattr(found, "get_xlabel")):
         if (axes.lines or axes.collections) and not axes.images and axes.get_title():

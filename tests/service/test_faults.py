@@ -148,6 +148,7 @@ def test_a_full_disk_of_the_job_root_itself_is_told_and_survived(cluster: Cluste
     assert_made(cluster, "brim", digest)
 
 
+@pytest.mark.slow
 def test_a_full_scratch_folder_ends_the_job_with_the_reason_and_room_lets_it_be_finished(
     cluster: Cluster, iris: Iris, digest: str, small_disk: Path
 ) -> None:
@@ -212,6 +213,7 @@ def test_a_cancelled_job_stops_its_trees_keeps_nothing_and_can_be_resumed(
     assert cluster.faults.begun("stopped") - before == ONCE
 
 
+@pytest.mark.slow
 def test_what_is_about_to_be_committed_when_a_job_is_cancelled_is_not_kept(cluster: Cluster, iris: Iris) -> None:
     held = cluster.faults.arm(Fault("before_commit", "hold", "late", VICTIM))
     cluster.submit("late", iris.spec("late"))

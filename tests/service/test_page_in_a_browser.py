@@ -12,7 +12,7 @@ import pytest
 from tests.service.browser import MISSING, Browser, browsing
 from tests.service.page_server import PlayedService, Served, job_of, result_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.slow]
 
 HOSTILE = "<img src=x onerror=\"document.title='run'\">"
 LONG = "a-name-of-64-letters-without-any-place-at-which-it-could-be-cut0"
@@ -48,7 +48,6 @@ def say(text: str) -> object:
     return lambda found: text in " ".join(found.split())
 
 
-@pytest.mark.slow
 def test_a_job_is_watched_from_queued_to_done(served: Served, service: PlayedService, browser: Browser) -> None:
     name = service.put(job_of(n_trees=16))
     service.happen(name, "submitted", "the job is taken in")
@@ -89,7 +88,6 @@ def test_a_job_is_watched_from_queued_to_done(served: Served, service: PlayedSer
     assert browser.complaints() == []
 
 
-@pytest.mark.slow
 def test_an_error_comes_to_the_page_in_words(served: Served, service: PlayedService, browser: Browser) -> None:
     name = service.put(job_of(state="RUNNING", phase="grow", done=4, total=40, started=service.now()))
     browser.open(served.url("/distforest/jobs/smerf-1"))
@@ -129,7 +127,6 @@ def test_the_policy_stops_a_script_that_got_in(served: Served, service: PlayedSe
     assert browser.run("return document.title") == "Jobs · distforest"
 
 
-@pytest.mark.slow
 def test_a_scheduler_that_is_gone_is_noticed(served: Served, service: PlayedService, browser: Browser) -> None:
     service.put(job_of())
     browser.open(served.url("/distforest/jobs"))
@@ -206,7 +203,6 @@ def test_a_page_can_be_read_without_its_script(served: Served, service: PlayedSe
         assert said in text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390, 320])
 def test_nothing_is_wider_than_the_screen(
     served: Served, service: PlayedService, browser: Browser, width: int, tmp_path: Path
@@ -223,7 +219,6 @@ def test_nothing_is_wider_than_the_screen(
         assert struct.unpack(">I", picture[16:20])[0] <= width
 
 
-@pytest.mark.slow
 def test_what_is_drawn_has_words(served: Served, service: PlayedService, browser: Browser) -> None:
     service.put(job_of(state="RUNNING", phase="grow", done=8, total=40, started=service.now()))
     service.commit("smerf-1", 0, 7)

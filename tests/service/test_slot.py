@@ -64,6 +64,7 @@ def test_of_two_one_writes(folder: Folder, compares: bool) -> None:
     assert folder.read("who.json") == b"anew"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["file", ON_S3], indirect=True)
 def test_what_was_removed_is_not_written_again_without_a_look(folder: Folder) -> None:
     first, second = two(folder)

@@ -30,7 +30,7 @@ from distforest.sources.arrays import open_array
 from tests.messages import naming
 from tests.service.processes import PATIENCE, Cluster, Iris, running, security
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 class Secured(Cluster):
@@ -82,7 +82,6 @@ def command(secured: Secured, folder: str | None, *words: str) -> subprocess.Com
 # --- who has a certificate --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_job_is_run_from_submission_to_forest(secured: Secured, done: dict[str, Any]) -> None:
     assert secured.health()["address"].startswith("tls://")
     assert done["result"]["n_trees"] == 6
@@ -90,7 +89,6 @@ def test_a_job_is_run_from_submission_to_forest(secured: Secured, done: dict[str
     assert {event["event"] for event in secured.events("mine")} >= {"submitted", "started", "trees", "succeeded"}
 
 
-@pytest.mark.slow
 def test_a_user_needs_the_files_of_a_client_alone(secured: Secured, done: dict[str, Any]) -> None:
     own = secured.folder / "user"
     own.mkdir()
@@ -168,7 +166,6 @@ def test_a_stranger_without_tls_is_told_nothing(
     assert secured.files() == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "word"), [(None, "list"), ("other", "cancel")])
 def test_the_command_line_of_a_stranger_says_that_it_is_refused(
     secured: Secured, done: dict[str, Any], folder: str | None, word: str
@@ -227,7 +224,6 @@ def test_pickles_are_told_from_other_files(tmp_path: Path) -> None:
     assert not is_pickle(b'{"a": 1}')
 
 
-@pytest.mark.slow
 def test_the_package_reads_no_pickle() -> None:
     """Two modules import what unpickles: for a process and its child, and for the user's own compiled kernels."""
     readers = {"load", "save", "savez", "savez_compressed", "read_array", "write_array"}

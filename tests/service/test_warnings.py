@@ -12,7 +12,7 @@ from distforest.sources.arrays import write_array
 from tests.messages import naming
 from tests.service.processes import Cluster, Iris, running
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,6 @@ def told_of(cluster: Cluster, job: str) -> list[str]:
     return told
 
 
-@pytest.mark.slow
 def test_of_its_inputs_and_of_its_forest(cluster: Cluster, iris: Iris) -> None:
     pairs = np.array([[0, 60], [60, 0], [1, 2], [3, 70]])
     for name, values in (("pairs", pairs), ("similar", np.array([1, 0, 1, 0]))):
@@ -43,7 +42,6 @@ def test_of_its_inputs_and_of_its_forest(cluster: Cluster, iris: Iris) -> None:
         assert re.match(naming("9 pairs", "min_samples_leaf=5"), of_roots)
 
 
-@pytest.mark.slow
 def test_of_a_job_that_a_worker_leads(cluster: Cluster, iris: Iris) -> None:
     similarity = {"kind": "lazy", "measure": "distance", "function": "tests.service.faults:apart", "budget": 0}
     write_array(str(iris.folder / "amounts.zarr"), "y", (150,), np.dtype(int), [np.arange(150)])

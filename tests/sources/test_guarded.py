@@ -103,6 +103,7 @@ PIPELINES = [name for name in ("BatchedCodecPipeline", "FusedCodecPipeline") if 
 """Pipelines of Zarr, one of which a user may choose, also for what is inside shards."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_a_frame_inside_a_shard_that_lies_is_refused(pipeline: str, tmp_path: Path) -> None:
     address = coded(tmp_path, OTHERS["shards"])

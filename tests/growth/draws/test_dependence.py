@@ -75,6 +75,7 @@ def tables(draw: st.DrawFn) -> np.ndarray:
 # --- ranks ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @FREE
 @given(tables(), SEEDS, st.data())
 def test_ranks_ascend_with_the_values_whatever_rows_and_columns_are_asked(

@@ -277,6 +277,7 @@ def test_objects_of_any_size_and_class_go_there() -> None:
     assert "_thread.lock" in str(refused.error)
 
 
+@pytest.mark.slow
 def test_a_function_that_cannot_be_sent_or_loaded_is_refused_in_words(tmp_path: Path) -> None:
     lock = threading.Lock()
 

@@ -33,6 +33,7 @@ def value_of(pair: tuple[int, int]) -> float:
     return pair[0] * 1.25 - pair[1] ** 2 / 3.0
 
 
+@pytest.mark.slow
 @given(st.data(), st.booleans(), st.booleans(), st.one_of(st.none(), st.integers(0, 25)))
 def test_requests_are_admitted_and_projected_as_by_hand(
     data: st.DataObject, symmetric: bool, self_known: bool, budget: int | None
