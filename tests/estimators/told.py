@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 def told_by(call: FunctionType, *named: object) -> list[str]:
-    """Return the messages of a call's warnings that name all this; each warning is at a line of the caller's file."""
+    """Return the messages of a call's warnings that name all this; all are the package's, at lines of the caller."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         call()
-    own = [one for one in found if one.category is DistforestWarning and re.search(naming(*named), str(one.message))]
-    assert {one.filename for one in own} <= {call.__code__.co_filename}
-    return [str(one.message) for one in own]
+    assert {(one.category, one.filename) for one in found} <= {(DistforestWarning, call.__code__.co_filename)}
+    return [message for one in found if re.search(naming(*named), message := str(one.message))]
