@@ -131,6 +131,7 @@ def test_each_kernel_is_compiled_by_one_of_several_processes(checkout: Checkout)
     assert sum(int(n_compiled) for _, n_compiled in printed) == 2
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "f.kernel"
     holding = f"from pathlib import Path; from distforest.kernel_cache import _lock; _lock(Path({str(path)!r}))"

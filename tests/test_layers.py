@@ -199,6 +199,7 @@ def test_every_file_has_a_room() -> None:
     assert {room(name) for name in sources()} == {*BELOW, ""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", sorted(BELOW))
 def test_imports_run_downwards(place: str) -> None:
     allowed = {*BELOW[place], place}
@@ -277,6 +278,7 @@ def test_imports_stand_at_the_top() -> None:
     assert not found, told(found)
 
 
+@pytest.mark.slow
 def test_a_method_is_named_by_its_row_and_its_estimator() -> None:
     naming: dict[str, list[str]] = {name: [] for name in METHODS}
     for module, source in sources().items():

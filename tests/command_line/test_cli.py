@@ -159,6 +159,7 @@ def test_inspect_tells_the_leaf_table_and_where_the_forest_is_from(home):
     assert "threshold       float64" in out
 
 
+@pytest.mark.slow
 def test_inspect_draws_importances(home, tmp_path):
     assert run("inspect", home / "forest.zarr", "--plot", tmp_path / "a.svg")[0] == 0
     assert "<!-- share of the gain of all splits -->" in (tmp_path / "a.svg").read_text()
@@ -238,6 +239,7 @@ def test_verify_a_good_forest(home):
     assert (code, found["valid"], found["digest"]) == (0, True, open_forest(f"{home}/forest.zarr").digest)
 
 
+@pytest.mark.slow
 def test_a_forest_is_exported_to_one_file_and_back(home, tmp_path):
     digest = open_forest(f"{home}/forest.zarr").digest
     code, found = run_json("export", home / "forest.zarr", tmp_path / "f.zip")
@@ -530,6 +532,7 @@ def test_the_size_of_a_cluster_is_not_asked_of_a_scheduler_elsewhere(spec, optio
     assert re.match(naming(f"`{key}`", "--scheduler"), err)
 
 
+@pytest.mark.slow
 def test_queries_with_a_damaged_chunk_are_refused_by_its_file(home, tmp_path):
     address = tmp_path / "queries.zarr"
     zarr.create_array(str(address), data=open_array(f"{home}/data.zarr/X")[:], chunks=(10, 3))
@@ -916,6 +919,7 @@ def test_fit_score_verify_in_processes(spec, home, tmp_path):
 GRID = ("--set", "job=tune", "--set", "grid.max_features=[1, 3]", "--set", "grid.min_samples_split=[2, 9]")
 
 
+@pytest.mark.slow
 def test_tune_seals_the_best_and_writes_the_cells(spec, tmp_path, monkeypatch):
     @contextmanager
     def here(_run):

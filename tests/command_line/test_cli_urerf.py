@@ -104,6 +104,7 @@ def test_a_scheduler_elsewhere(home, tmp_path, monkeypatch):
     np.testing.assert_allclose(near, load("forest.zarr").proximity(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_inspect_tells_what_a_screen_has_found(home):
     code, out, _ = run("inspect", home / "screened.zarr")
     told = lines(out)
@@ -134,6 +135,7 @@ def test_inspect_says_nothing_of_features_drawn_alike(home):
     assert "features" not in json.loads(run("inspect", home / "alike.zarr", "--json")[1])
 
 
+@pytest.mark.slow
 def test_inspect_draws_the_weights(home, tmp_path):
     assert run("inspect", home / "screened.zarr", "--plot", tmp_path / "a.png")[0] == 0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -239,6 +239,7 @@ def test_wait_survives_a_restart_of_the_scheduler():
     assert (code, lines_of(out)["state"]) == (0, "SUCCEEDED")
 
 
+@pytest.mark.slow
 def test_wait_gives_up_a_scheduler_that_does_not_come_back(monkeypatch):
     monkeypatch.setattr(following, "SILENCE_SECONDS", 0.2)
     with FakeService({"status": [{"job": JOB}, None]}) as fake:

@@ -54,6 +54,7 @@ def test_the_file_is_valid(file: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.slow
 def test_a_misspelt_key_is_found(tmp_path: Path) -> None:
     said = yaml.safe_load(FILE.read_text())
     said["services"]["worker"]["healthcheck"]["start_perod"] = "1s"

@@ -79,6 +79,7 @@ def test_a_matrix_of_similarities_is_no_matrix_of_features() -> None:
     assert forest.predict(weighed).tolist() == BITS[:, 0].tolist()
 
 
+@pytest.mark.slow
 def test_numbers_that_were_0_and_1_and_now_are_1_and_2_are_told_in_jobs_too(tmp_path: Path) -> None:
     X, address = BITS[:, :4].astype(np.int64), str(tmp_path / "f.zarr")
     SMERF(4, **FEW).fit(X, Y).save(address)

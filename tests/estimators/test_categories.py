@@ -133,6 +133,7 @@ def test_values_of_any_dtype_can_be_categories(column: str) -> None:
     np.testing.assert_array_equal(forest.apply(spelled), forest.apply(frame))
 
 
+@pytest.mark.slow
 def test_a_forest_keeps_its_categories(tmp_path: Path) -> None:
     for name, given in {"named": FRAME, "unnamed": FRAME.astype(object).to_numpy()}.items():
         forest = smerf().fit(given, TRUTHS["distances"])

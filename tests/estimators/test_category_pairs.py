@@ -58,6 +58,7 @@ def test_neither_names_nor_the_order_of_two_points_change_an_answer(way: str, ta
     assert cuts_sets == (way not in ("differences", "linear"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["rfd", "square"])
 def test_rows_walk_alike_side_by_side_and_one_by_one(way: str) -> None:
     forest = WAYS[way].fit(LACKING, Y).forest_
@@ -73,6 +74,7 @@ def test_rows_walk_alike_side_by_side_and_one_by_one(way: str) -> None:
         np.testing.assert_array_equal(walks.ends(tree, block), by_sums.ends(tree, block))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["rfd", "treerank", "square"])
 def test_counts_are_those_of_the_pairs_that_end_in_a_node(way: str) -> None:
     """The sides at which pairs grew are those on which they walk: an inner node counts as many as both its children."""

@@ -54,6 +54,7 @@ def test_without_a_budget_the_forest_is_that_of_the_matrix() -> None:
     assert len(asked.pairs) == len(set(asked.pairs)) == found.n_evaluations_ == PAIRS + 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [200, 501])
 def test_a_budget_is_spent_and_never_exceeded(budget: int) -> None:
     asked = Asked()

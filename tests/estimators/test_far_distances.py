@@ -76,6 +76,7 @@ def test_an_offset_is_sealed_with_the_forest(n_estimators: int, tmp_path: Path) 
     assert load(address).distance(X).tobytes() == forest.distance(X).tobytes()
 
 
+@pytest.mark.slow
 def test_a_job_takes_the_offset_off_block_by_block(tmp_path: Path) -> None:
     Z = half_squares(WHOLE)
     at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "Z": Z, "far": Z + 1e7}, chunk_bytes=1 << 12)
@@ -108,6 +109,7 @@ def test_any_unit_changes_no_cut(unit: float) -> None:
     assert cuts_of(smerf_of(half_squares(WHOLE) * unit)) == cuts_of(smerf_of(half_squares(WHOLE)))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @settings(max_examples=10, deadline=None)
 @given(st.permutations(range(N)), st.sampled_from([8.0, 1e5]))

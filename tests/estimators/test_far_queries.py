@@ -88,6 +88,7 @@ def test_a_column_far_from_training_is_told(name: str, tmp_path: Path) -> None:
             answer(one, some)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["smerf", "rfd", "rbf"])
 def test_a_job_tells_of_all_its_tasks_at_once(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 64)  # several tasks

@@ -88,6 +88,7 @@ def test_distances_of_ordinary_rows_are_those_beside_a_smaller_value() -> None:
     assert ranks[1] > ranks[0] - 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0.0, 1e9])
 def test_means_and_spreads_of_nodes_keep_the_digits_of_their_rows(shift: float) -> None:
     y = with_far(1e20) + shift

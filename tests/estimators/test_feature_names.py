@@ -220,6 +220,7 @@ OTHER_NAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHER_NAMES)
 def test_columns_without_strings_as_names_stand_in_the_order_of_fit(name: str, tmp_path: Path) -> None:
     frame = pd.DataFrame(SMALL, columns=OTHER_NAMES[name])

@@ -72,6 +72,7 @@ def test_a_distance_is_the_mean_over_the_trees_of_both(kind: str, tmp_path: Path
     np.testing.assert_array_equal(load(tmp_path / "both.zarr").distance(X[:9], X), both.distance(X[:9], X))
 
 
+@pytest.mark.slow
 def test_three_at_once_are_two_and_one(tmp_path: Path) -> None:
     forests = [seeded(seed) for seed in (5, 1, 3)]
     at_once = merge(forests)
@@ -206,6 +207,7 @@ def test_the_output_of_a_merge_is_checked_before_forests_are_read(tmp_path: Path
     assert list((tmp_path / "mine.zarr").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_merge_that_is_interrupted_can_be_repeated(tmp_path: Path) -> None:
     names = [str(tmp_path / f"{seed}.zarr") for seed in (0, 1)]
     for seed, name in enumerate(names):
@@ -220,6 +222,7 @@ def test_a_merge_that_is_interrupted_can_be_repeated(tmp_path: Path) -> None:
     assert load(tmp_path / "both.zarr").digest_ == merge([seeded(0), seeded(1)]).digest_
 
 
+@pytest.mark.slow
 def test_forests_of_jobs_merge_by_their_inputs(tmp_path: Path) -> None:
     at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "y": Y, "other": Y[::-1].copy()})
 

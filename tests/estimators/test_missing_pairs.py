@@ -132,6 +132,7 @@ def test_forests_without_missing_values_have_no_rule_in_their_digest(name: str) 
     assert "missing_right" not in pair_forest(name, POINTS).forest_.arrays()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rfd", "treerank", "square", "median", "linear"])
 @pytest.mark.parametrize("cells", [50, 1 << 12])
 def test_blocks_and_threads_change_nothing(name: str, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,7 @@ def test_distances_below_zero_are_told() -> None:
     assert not is_told(simforest_of("similarity", -D[::2, ::2], y[::2]).predict, -D[1:10:2, ::2])
 
 
+@pytest.mark.slow
 def test_a_job_tells_of_all_its_tasks_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 64)  # several tasks
     X, y = SETS["wine"]

@@ -148,6 +148,7 @@ def test_clones_and_threads_lead_to_the_same_forest() -> None:
         assert twin.distance(X[:9]).tobytes() == forest.distance(X[:9]).tobytes()
 
 
+@pytest.mark.slow
 def test_columns_without_a_seed_have_it_from_the_forest() -> None:
     columns = [PlugIn(20), SharedLeaves(URerF(5, min_samples_split=8)), PlugIn(20), PlugIn(20, random_state=7)]
 

@@ -268,6 +268,7 @@ def test_clones_and_copies_answer_alike() -> None:
         _ = clone(forest).feature_importances_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "params", [{}, {"position": False, "voting": "evidence"}, {"voting": "mean", "max_bins": None}]
 )

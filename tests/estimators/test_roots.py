@@ -128,6 +128,7 @@ def test_what_pruning_has_taken_is_told() -> None:
         forest.set_params(pruning_folds=3).fit(rows, labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load_data", [load_iris, load_wine, load_breast_cancer])
 def test_nothing_is_told_of_data_that_can_be_learned(load_data: Any) -> None:
     rows, labels = load_data(return_X_y=True)
@@ -153,6 +154,7 @@ def test_a_graph_is_not_told_of() -> None:
     SimForestClassifier(**FEW).fit(LINKS.astype(float), HALVES)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_client_tells_the_same(client: Client) -> None:
     forest = URerF(**FEW, client=client)

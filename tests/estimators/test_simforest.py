@@ -120,6 +120,7 @@ def test_a_sparse_matrix_is_a_dense_one_that_is_unobserved_elsewhere(
         np.testing.assert_array_equal(answering.distance(rows), dense.distance(queries))
 
 
+@pytest.mark.slow
 def test_a_job_reads_a_sparse_matrix(scratch: Path) -> None:
     matrix, job = read_sparse(observed(HOLES), SIMILARITIES), Folder(str(scratch / "job"))
     data = Data(Dense(matrix.shape[0]), matrix, TruthKind.TARGETS, TARGETS[:, None])

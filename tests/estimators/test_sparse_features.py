@@ -203,6 +203,7 @@ def test_texts_of_no_word_that_varies_are_told() -> None:
         SMERF(4, random_state=0).fit(scipy.sparse.csr_array((N, 1000)), Labels(np.arange(N) % 2))
 
 
+@pytest.mark.slow
 def test_a_wide_matrix_costs_what_it_holds() -> None:
     """A hundred thousand columns, twelve rows: the dense matrix takes no more time, but each node as many draws."""
     rows = np.repeat(np.arange(12), 5)

@@ -311,6 +311,7 @@ def test_points_that_cannot_be_used_are_refused() -> None:
         forest.pair_score(SMALL[:1] * np.inf, SMALL[:1])
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32),

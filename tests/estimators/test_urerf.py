@@ -76,6 +76,7 @@ def forest(request: pytest.FixtureRequest) -> URerF:
 # --- what it answers --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_proximity_is_the_share_of_common_leaves(forest: URerF) -> None:
     nodes = forest.apply(X)
     by_hand = np.array([[np.mean(one == other) for other in nodes] for one in nodes])
@@ -465,6 +466,7 @@ def test_reading_values_in_stored_order_would_be_noticed(monkeypatch: pytest.Mon
     assert differing(in_order(forests), shuffled(forests)) > 8.0
 
 
+@pytest.mark.slow
 def test_the_order_of_columns_does_not_change_the_law(forests: list[Any]) -> None:
     def of_columns(forest: Any, order: np.ndarray) -> list[float]:
         shares = np.empty(5)

@@ -72,6 +72,7 @@ def test_matrices_equal_the_slow_twin(data, proximity):
         assert geodesic_recall(proximity, geodesic, k, n_relevant) == pytest.approx(expected[1], abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.data(), square(levels))
 def test_components_equal_the_slow_twin(data, proximity):
     n = len(proximity)

@@ -115,6 +115,7 @@ def test_map_bounds_and_a_hand_computed_worst_case():
     assert mean_average_precision(true, -true, k=3, exclude_diagonal=False) == pytest.approx(worst, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_map_of_a_constant_prediction_is_that_of_a_random_order():
     true, _ = random_matrices(1, 30)
     rng = np.random.default_rng(1)
@@ -187,6 +188,7 @@ def test_float32_is_compared_in_float64():
     assert rmse(true, predicted) == pytest.approx(1 - float(np.float32(0.1)), rel=1e-15)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3)), min_size=2, max_size=12))
 def test_roc_auc_is_the_share_of_pairs_in_order(items):

@@ -47,6 +47,7 @@ def test_squared_differences_by_loops(setting):
             assert data.Z[i, j] == pytest.approx((data.y[i] - data.y[j]) ** 2, rel=1e-14, abs=1e-16)
 
 
+@pytest.mark.slow
 def test_regression_columns_and_noise_are_uniform():
     data = smerf_regression(4000, random_state=3)
     assert kstest(data.X.astype(np.float64).ravel(), "uniform", (0.1, 0.8)).pvalue > 1e-3

@@ -105,6 +105,7 @@ def test_spreads_far_from_the_origin_do_not_cancel() -> None:
     np.testing.assert_allclose(a["means"] - 2.0**40, b["means"], atol=2e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(40))
 @given(
     apart=st.sampled_from([0.0, 1.0, 1e6, 1e9, 1e12]),

@@ -75,6 +75,7 @@ def test_a_column_may_have_as_many_categories_as_a_code(tmp_path: Path, kind: st
     assert digest_of(data, Passes(tmp_path, 30_000), **given) == digest_of(data, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [1, 2, 3])
 def test_columns_are_summed_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
     data, given = data_of("five labels", 300, seed=3, holes=0.1), {**BINNED, "max_features": 6, "max_depth": 5}

@@ -136,6 +136,7 @@ def test_a_node_by_sums_is_cut_as_in_memory(tmp_path: Path, kind: str, holes: fl
         np.testing.assert_array_equal(by_sums[name], values, err_msg=name)
 
 
+@pytest.mark.slow
 def test_rows_walk_to_the_leaves_in_which_they_grew(tmp_path: Path) -> None:
     """Passes write leaves down where rows grow, by codes; features lead to the same ones."""
     data = data_of("labels", 400, seed=2, holes=0.2)

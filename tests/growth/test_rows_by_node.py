@@ -40,6 +40,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return laid
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 @FREE
 @given(

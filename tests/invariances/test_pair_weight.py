@@ -107,6 +107,7 @@ def test_weights_of_points_and_of_pairs_multiply(name: str, seed: int) -> None:
     assert cuts_of(both) == cuts_of(copies)
 
 
+@pytest.mark.slow
 def test_fractional_weights_are_relative_and_go_with_those_of_points() -> None:
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(PAIRS))
     for own in EXACT.values():

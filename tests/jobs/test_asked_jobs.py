@@ -100,6 +100,7 @@ def test_a_job_grows_the_forest_of_the_estimator(place: str, budget: int | None,
     assert (again.n_grown, again.digest) == (0, done.digest)
 
 
+@pytest.mark.slow
 def test_objects_and_weights_are_those_of_the_estimator(place: str) -> None:
     table = table_of(
         place, "objects", {"function": f"{__name__}:of_rows", "objects": f"{place}/data.zarr/X", "budget": 400}
@@ -122,6 +123,7 @@ def test_distances_with_an_offset_are_told_from_others(place: str) -> None:
         run_table(table_of(place, "one", {"budget": 700}))
 
 
+@pytest.mark.slow
 def test_what_was_asked_before_a_fault_is_not_asked_again(place: str) -> None:
     ASKED.clear()
     table = table_of(
@@ -144,6 +146,7 @@ def test_what_was_asked_before_a_fault_is_not_asked_again(place: str) -> None:
     assert done.n_grown < 5
 
 
+@pytest.mark.slow
 def test_trees_are_added_without_asking_again(place: str) -> None:
     ASKED.clear()
     own = {"function": f"{__name__}:counted", "budget": 600}
@@ -178,6 +181,7 @@ def test_what_cannot_be_asked_is_refused(place: str) -> None:
         spec_from_dict({**table_of(place, "tuned", {}), "job": "tune", "grid": {"max_depth": [2, 3]}})
 
 
+@pytest.mark.slow
 def test_the_sealed_forest_answers(place: str) -> None:
     done = run_table(table_of(place, "sealed", {"budget": 500}))
     opened = load(done.address)

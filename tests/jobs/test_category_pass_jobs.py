@@ -172,6 +172,7 @@ def test_what_is_planned_is_what_a_worker_finds(tmp_path: Path, how: dict[str, A
     assert (found.room, found.categories) == (expected, sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [BINNED, {}])
 def test_what_passes_write_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]) -> None:
     write_data(tmp_path, 0.0, "labels")

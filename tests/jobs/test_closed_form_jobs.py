@@ -124,7 +124,7 @@ def test_costs_of_another_shape_are_refused_with_their_address(place: str) -> No
 
 def test_an_output_in_the_costs_is_refused(place: str) -> None:
     table = costed(place).to_dict()
-    with pytest.raises(SpecError, match=naming("output", f"{place}/in.zarr/C/a.zarr", f"{place}/in.zarr/C'")):
+    with pytest.raises(SpecError, match=naming("output", "in.zarr/C")):
         Spec.from_dict({**table, "output": f"{place}/in.zarr/C/a.zarr"})
 
 

@@ -36,6 +36,7 @@ def manifest_of(spec: Spec) -> dict[str, dict[str, object]]:
     return found
 
 
+@pytest.mark.slow
 def test_only_the_missing_trees_grow_and_the_digest_is_that_of_all_at_once(spec: Spec, at_once: Fitted) -> None:
     run(with_trees(spec, 3), Here(1))
     done = grow_on(spec)
@@ -44,11 +45,13 @@ def test_only_the_missing_trees_grow_and_the_digest_is_that_of_all_at_once(spec:
     assert not Path(f"{spec.output}.job").exists()
 
 
+@pytest.mark.slow
 def test_where_no_forest_is_all_trees_grow(spec: Spec, at_once: Fitted) -> None:
     done = grow_on(spec)
     assert (done.digest, done.n_grown) == (at_once.digest, N_TREES)
 
 
+@pytest.mark.slow
 def test_the_provenance_says_which_versions_grew_the_earlier_trees(spec: Spec) -> None:
     run(with_trees(spec, 3), Here(1))
     path = Path(spec.output, "manifest.json")

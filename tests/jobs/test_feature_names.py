@@ -123,6 +123,7 @@ def test_queries_are_put_in_order_by_their_names(method: str, home: Path) -> Non
     score(Question(grown(home, method, "plain", "p").address, turned, "distance"), output, Here(), overwrite=True)
 
 
+@pytest.mark.slow
 def test_a_job_with_other_names_is_another_job(home: Path) -> None:
     first = grown(home)
     assert grown(home).n_grown == 0
@@ -147,6 +148,7 @@ def inspected(forest: str) -> tuple[dict[str, str], dict[str, Any]]:
     return {line[:10].strip(): line[12:] for line in runs[0].stdout.splitlines()}, json.loads(runs[1].stdout)
 
 
+@pytest.mark.slow
 def test_inspect_tells_the_names(home: Path) -> None:
     lines, found = inspected(grown(home).address)
     assert lines["names"] == "width (float), height (double), depth (float)"

@@ -95,6 +95,7 @@ def test_a_cluster_grows_the_same_forest(place: str) -> None:
         assert digest_of_job(spec, cluster=cluster) == expected
 
 
+@pytest.mark.slow
 def test_a_fit_on_a_cluster_of_the_callers_own(place: str) -> None:
     graph = Graph(scipy.sparse.csr_array(A), **OPTIONS)
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
@@ -102,6 +103,7 @@ def test_a_fit_on_a_cluster_of_the_callers_own(place: str) -> None:
     assert forest.digest_ == SMERF(6, random_state=3).fit(X, graph).digest_
 
 
+@pytest.mark.slow
 def test_another_graph_is_another_job(place: str) -> None:
     prints = {staged(job(place, "A.zarr", options)).fingerprint for options in ({}, {"absent": 2.0}, {"diagonal": 0.5})}
     assert len(prints) == 3

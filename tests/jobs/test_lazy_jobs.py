@@ -114,6 +114,7 @@ def job(place: str, name: str, **similarity: Any) -> Spec:
     )
 
 
+@pytest.mark.slow
 def test_a_job_asks_a_function_by_its_name(place: str) -> None:
     expected = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
     named, of_rows = f"{__name__}:apart", f"{__name__}:apart_by_rows"
@@ -162,6 +163,7 @@ def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
     assert origin["function"] == f"{__name__}:apart"
 
 
+@pytest.mark.slow
 def test_a_larger_budget_goes_on_from_a_smaller_one(place: str) -> None:
     ledger = f"{place}/shared.ledger"
     poor = run(job(place, "poor", budget=700, ledger=ledger))
@@ -374,6 +376,7 @@ def test_workers_ask_while_one_writes_the_ledger(
         assert known.count() > 100
 
 
+@pytest.mark.slow
 def test_the_command_scores_with_a_ledger_where_it_is_told_to(
     place: str, sealed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,6 +152,7 @@ def test_the_pairs_of_landmarks_are_all_that_is_asked_for() -> None:
         assert forest.kneighbors(n_neighbors=2)[1].shape == (N, 2)
 
 
+@pytest.mark.slow
 @FEW_TREES
 def test_a_budget_for_all_pairs_of_landmarks_closes_nothing() -> None:
     lazy = Lazy(Counted(DISTANCES), kind="distance", budget=9 * (2 * N - 10) // 2)

@@ -65,6 +65,7 @@ def question(training: str | None = None) -> Question:
     return Question("f.zarr", "new.csv", "predict", callback=callback, training=training)
 
 
+@pytest.mark.slow
 def test_a_column_of_texts_teaches_as_a_list_does(home: Path) -> None:
     asked = Lazy(letters_apart, kind="distance")
     forest = SimForestClassifier(asked, n_estimators=12, oob_score=True, random_state=0).fit(WORDS, KINDS)

@@ -54,6 +54,7 @@ def test_the_same_names_in_another_order_are_told(names: Sequence[Any]) -> None:
     assert re.match(row, told)
 
 
+@pytest.mark.slow
 def test_names_that_do_not_contradict_are_no_matter() -> None:
     one = ingested("a", table(TEXTS))
     others = {
@@ -98,6 +99,7 @@ def test_a_job_tells_of_labels_and_weights_in_another_order() -> None:
     assert "b.zarr/weights" in told
 
 
+@pytest.mark.slow
 def test_columns_of_distances_in_another_order_than_their_rows_are_told() -> None:
     distances = pd.DataFrame(np.abs(VALUES[:, None, 0] - VALUES[:, 0]), index=TEXTS, columns=TEXTS)
     others = distances.set_axis([f"d{k}" for k in range(N)], axis=1)

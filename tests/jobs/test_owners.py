@@ -219,6 +219,7 @@ def test_a_cut_off_replacement_is_finished_by_whoever_comes_next(
     assert fitted(other, output, overwrite=True).digest == open_forest(output).digest != before
 
 
+@pytest.mark.slow
 def test_a_forest_beside_which_somebody_keeps_notes_is_not_replaced(home: Home, output: str) -> None:
     inputs, other = home.inputs(), home.inputs(seed=2)
     before = fitted(inputs, output).digest
@@ -406,6 +407,7 @@ def test_older_answers_are_there_until_the_new_ones_are_whole(
     assert open_array(f"{output}/nodes").shape[0] == len(before)
 
 
+@pytest.mark.slow
 def test_a_scoring_whose_begun_answers_are_gone_begins_anew(
     home: Home, asked: Question, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,6 +452,7 @@ def test_a_scoring_that_was_taken_for_dead_is_refused_at_the_seal(
 # --- tasks that outlive their job -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_task_that_outlives_its_scoring_writes_nothing_into_the_next_one(
     home: Home, asked: Question, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,6 +489,7 @@ def test_a_task_that_outlives_its_scoring_writes_nothing_into_the_next_one(
     Folder(output).remove()
 
 
+@pytest.mark.slow
 def test_a_task_that_outlives_its_fit_writes_nothing_into_the_next_one(
     home: Home, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

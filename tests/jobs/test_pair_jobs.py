@@ -160,6 +160,7 @@ def test_workers_and_clients_grow_the_same_forest(
     assert list((tmp_path / "tmp").glob("distforest-*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_killed_worker_costs_its_own_task_and_changes_nothing(
     cluster: OnDask, store: Path, tmp_path: Path, reference: dict[tuple[str, str], Any]
@@ -172,6 +173,7 @@ def test_a_killed_worker_costs_its_own_task_and_changes_nothing(
     assert growths(tmp_path / "record") == {tree: 2 if 4 <= tree < 8 else 1 for tree in range(N_TREES)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taught", TAUGHT)
 def test_an_interrupted_job_goes_on_to_the_same_forest(
     store: Path, tmp_path: Path, reference: dict[tuple[str, str], Any], taught: str, monkeypatch: pytest.MonkeyPatch
@@ -285,6 +287,7 @@ def test_answers_are_those_of_the_forest_in_any_blocks(
         assert found_both["distance"].tobytes() == distances.astype(np.float32).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_workers_answer_what_threads_do(cluster: OnDask, store: Path, sealed: Path, tmp_path: Path) -> None:
     for method in METHODS:

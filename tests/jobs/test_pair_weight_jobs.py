@@ -88,6 +88,7 @@ def test_a_job_grows_the_forest_of_the_estimator(
     np.testing.assert_array_equal(load(done.address).distance(), own.distance())
 
 
+@pytest.mark.slow
 def test_a_sealed_forest_says_that_pairs_had_weights(store: str, tmp_path: Path) -> None:
     done = checked_run(spec_of(store, tmp_path, "rfd", "whole"), Here(1))
     told = CliRunner().invoke(main, ["inspect", done.address], catch_exceptions=False)
@@ -103,6 +104,7 @@ def test_jobs_with_other_weights_are_other_jobs(store: str, tmp_path: Path) -> N
     assert len({(seen.n_rows, seen.plan.projected_bytes) for seen in map(preview, specs)}) == 1
 
 
+@pytest.mark.slow
 def test_a_job_adds_trees_to_a_forest_of_the_same_weights(store: str, tmp_path: Path) -> None:
     """`distforest fit --trees` grows on by the fingerprint, which covers the weights."""
     spec = spec_of(store, tmp_path, "rfd", "whole").to_dict()
@@ -117,6 +119,7 @@ def test_a_job_adds_trees_to_a_forest_of_the_same_weights(store: str, tmp_path: 
     assert open_forest(done.address).in_bag[: earlier.n_trees].tolist() == earlier.in_bag.tolist()
 
 
+@pytest.mark.slow
 def test_forests_of_other_weights_are_not_merged(store: str, tmp_path: Path) -> None:
     forests = [RFD(3, random_state=seed).fit_pairs(X, PAIRS, SIMILAR, pair_weight=WHOLE) for seed in (0, 1)]
     both = merge(forests)

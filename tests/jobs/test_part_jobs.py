@@ -146,6 +146,7 @@ def test_trees_of_both_kinds_make_one_forest(store: str, tmp_path: Path) -> None
     assert (done.digest, done.n_grown) == (expected, 1)
 
 
+@pytest.mark.slow
 def test_only_rows_of_its_parts_are_staged(store: str, tmp_path: Path) -> None:
     spec = spec_of(store, tmp_path)
     run_in_parts(spec, Here(), 3, 30)

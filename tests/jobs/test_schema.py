@@ -180,6 +180,7 @@ def test_a_key_that_is_left_out_is_missed_as_by_the_parser(kind: str) -> None:
         assert JUDGE.is_valid(table) == (not parsed(table)), place
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(valid_tables(nulls=False))
 def test_every_valid_spec_is_taken(table: dict[str, Any]) -> None:

@@ -110,6 +110,7 @@ def test_neighbours_are_those_of_the_forest(
     assert found["distance"].tobytes() == distances.astype(np.float32).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forest", ["shared"], indirect=True)
 def test_neighbours_in_parts_of_the_index_are_the_same(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"n_neighbors": 4, "without_self": True}

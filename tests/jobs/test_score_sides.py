@@ -155,6 +155,7 @@ def score_sides(*of: Any) -> Any:
     return own(*of)
 
 
+@pytest.mark.slow
 def test_what_was_chosen_is_told(store: str, tmp_path: Path) -> None:
     done = run_scoring(spec_of(store, f"{tmp_path}/d.zarr", "sparse", "auto"), Here(1))
     assert done.own is not None

@@ -167,6 +167,7 @@ def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
             _table("new.csv", "pairs", pairs="bad.csv")
 
 
+@pytest.mark.slow
 def test_pairs_may_have_further_columns_which_are_told(home: Path) -> None:
     """A table of measured pairs, i,j,distance, asks for the same pairs; an index that pandas wrote is no side."""
     numbers = np.array([[0, 1], [3, 3], [39, 2]])
@@ -320,6 +321,7 @@ def test_a_kept_column_may_not_be_called_like_an_answer(home: Path) -> None:
     assert not Path("out.csv").exists()
 
 
+@pytest.mark.slow
 def test_booleans_of_a_data_frame_are_read_in_a_file(home: Path) -> None:
     table = OLD[["size", "ok"]].fillna(0)
     SMERF(3, random_state=0).fit(table, LABELS).save(home / "bool.zarr")

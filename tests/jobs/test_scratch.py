@@ -131,6 +131,7 @@ def test_a_staged_file_that_is_overwritten_while_trees_grow_never_makes_another_
     assert open_forest(done.address).digest == reference
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("deed", [Path.unlink, os.utime, lambda path: path.chmod(0o400)])
 def test_what_leaves_a_staged_file_sound_ends_no_job(
@@ -147,6 +148,7 @@ def test_a_job_that_reads_what_another_stages_again_is_not_disturbed(spec: Spec,
     assert (done.digest, done.n_grown) == (reference, N_TREES)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 def test_damage_that_no_task_could_see_is_found_before_the_seal_and_no_tree_is_kept(
     spec: Spec, reference: str, monkeypatch: pytest.MonkeyPatch
@@ -324,6 +326,7 @@ def test_a_worker_needs_no_room_for_a_file_that_its_neighbour_is_staging(spec: S
         known.check_room()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_what_the_workers_have_mapped_of_jobs_that_have_ended_may_go(
     cluster: OnDask, spec: Spec, reference: str, tmp_path: Path

@@ -191,6 +191,7 @@ def test_a_list_of_a_matrix_and_functions_grows_the_forest_of_the_matrices(
     assert ledgers == ({"forest.zarr.1.ledger", "forest.zarr.2.ledger"} if share == "all" else set())
 
 
+@pytest.mark.slow
 def test_what_was_asked_before_a_fault_is_not_asked_again(store: str, tmp_path: Path) -> None:
     ASKED.clear()
     listed = functions(function=f"{__name__}:weak", retries=0, batch_size=40)

@@ -149,6 +149,7 @@ def test_a_preview_knows_the_size_from_metadata_and_the_staged_inputs_have_it(pl
     assert staged <= seen.scratch.staged <= staged + SMALL_BYTES + 2000
 
 
+@pytest.mark.slow
 def test_urerf_reads_sparse_features_without_what_needs_dense_ones(place: str) -> None:
     params = {"coefficients": "sign", "n_witnesses": 0, "feature_weights": None, "min_samples_split": 8}
     spec = job(place, "csr.zarr", "urerf", **params)
@@ -243,6 +244,7 @@ def test_a_matrix_of_anndata_beside_other_groups_has_no_names(cells: str) -> Non
     assert not hasattr(forest.fit(f"{cells}/cells.zarr/X", Labels(Y)), "feature_names_in_")
 
 
+@pytest.mark.slow
 def test_names_are_read_once_for_all_tasks_of_a_scoring_and_anew_for_the_next(
     cells: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_workers_grow_and_answer_the_same(place: str, cluster: OnDask) -> None:
     np.testing.assert_array_equal(answers_of(place, "new.zarr", "distance", cluster=cluster), expected)
 
 
+@pytest.mark.slow
 def test_a_matrix_is_staged_once_and_opened_anew_on_another_host(place: str) -> None:
     first, second = (stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/{name}") for name in ("a", "b"))
     assert first.fingerprint == second.fingerprint
@@ -226,6 +227,7 @@ def test_the_training_rows_are_their_own_queries(name: str, rows: np.ndarray, pl
     np.testing.assert_array_equal(answers_of(place, f"{name}.zarr", "apply"), own.apply(observed(rows)))
 
 
+@pytest.mark.slow
 def test_sparse_queries_that_do_not_fit_are_refused_at_the_door(place: str) -> None:
     run(job(place, f"{place}/S.zarr"), overwrite=True)
     write_sparse(f"{place}/narrow.zarr", observed(SIMILAR[:, :5]))

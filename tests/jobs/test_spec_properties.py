@@ -151,6 +151,7 @@ def test_every_valid_spec_survives_its_dict_and_its_json(table: dict[str, Any]) 
     assert Spec.from_json(spec.to_json()).to_json() == spec.to_json()
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(valid_tables(nulls=False), st.booleans())
 def test_every_valid_spec_survives_toml(table: dict[str, Any], inline: bool) -> None:

@@ -109,12 +109,14 @@ def fit_staged(inputs: Inputs, folder: Path, cluster: object, **options: object)
     return fit(inputs, str(folder / "forest.zarr"), job, cluster, Options(**options))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["X", "X_by_ten", "X_by_seven"])
 def test_chunking_does_not_change_the_forest(store: Path, tmp_path: Path, reference: str, features: str) -> None:
     staged = stage_inputs(spec_of(store, tmp_path / "scratch", features=features), str(tmp_path / "job"))
     assert fit_staged(staged, tmp_path, Here(1)).digest == reference
 
 
+@pytest.mark.slow
 def test_a_job_tells_of_trees_without_a_cut(
     store: Path, tmp_path: Path, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,6 +270,7 @@ def test_a_closed_client_is_refused(cluster: OnDask) -> None:
         _ = OnDask(client).slots
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask tries for half a minute to reach it, and then says that a pool of connections is closing."""
@@ -279,6 +282,7 @@ def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch)
         _ = OnDask(client).slots
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_scheduler_that_is_lost_is_told_without_a_traceback_of_dask(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -313,6 +317,7 @@ def write_into(place: str) -> None:
     Folder(place).write("x", b"")
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_worker_that_cannot_write_is_named_with_the_file(cluster: OnDask, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
@@ -322,6 +327,7 @@ def test_a_worker_that_cannot_write_is_named_with_the_file(cluster: OnDask, tmp_
         cluster.each(write_into, [str(place)], Work("write", retries=0))
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_an_adaptive_cluster_without_workers_starts_some() -> None:
     with (
@@ -498,6 +504,7 @@ def test_a_killed_worker_costs_its_own_task_and_changes_nothing(
     assert growths(record) == {tree: 2 if tree in twice else 1 for tree in range(N_TREES)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["smerf", "labels", "simforest"])
 def test_an_interrupted_job_is_completed_by_running_it_again(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str

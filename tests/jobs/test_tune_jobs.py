@@ -225,6 +225,7 @@ def test_an_interrupted_job_is_completed_by_running_it_again(tmp_path: Path, mon
     assert (again.n_grown, again.grid, again.fitted.digest) == (0, done.grid, done.fitted.digest)
 
 
+@pytest.mark.slow
 def test_damaged_scores_are_worked_out_again_and_lost_shards_told(tmp_path: Path) -> None:
     spec = spec_in(tmp_path)
     folder = Folder(f"{spec.output}.job")
@@ -255,6 +256,7 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path, cluster: OnDask) -> Non
     assert max(growths(record).values()) > 2
 
 
+@pytest.mark.slow
 def test_another_forest_at_the_output_is_kept_unless_it_may_be_replaced(tmp_path: Path) -> None:
     done = run_tuning(spec_in(tmp_path, grid={"max_features": [1, 4]}))
     with pytest.raises(InputError, match=naming(f"{tmp_path}/best.zarr", "another tuning job", "`run.overwrite`")):
@@ -316,6 +318,7 @@ def test_what_cannot_be_tuned_is_refused(tmp_path: Path, changes: dict[str, Any]
         spec_from_dict(table)
 
 
+@pytest.mark.slow
 def test_a_strangers_grid_is_checked(tmp_path: Path) -> None:
     run_tuning(spec_in(tmp_path))
     entry = open_forest(f"{tmp_path}/best.zarr").provenance[TUNING]

@@ -113,6 +113,7 @@ def test_the_screen_runs_on_a_cluster_and_a_killed_worker_changes_nothing(
     assert [name for name, _ in itertools.groupby(seen)] == ["screen", "grow", "merge"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_job_goes_on_to_the_same_forest(
     store: Path, tmp_path: Path, reference: URerF, monkeypatch: pytest.MonkeyPatch
 ) -> None:

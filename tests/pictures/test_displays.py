@@ -80,6 +80,7 @@ def test_importances_are_those_of_the_forest(forests, name):
     assert overlapping(display.figure_) == []
 
 
+@pytest.mark.slow
 def test_importances_by_permutation_may_be_negative(forests, wines):
     X, y = wines
     display = displays.ImportancesDisplay.from_estimator(forests["labels"], X, y, names=NAMES)

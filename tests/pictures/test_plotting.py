@@ -347,6 +347,7 @@ def test_what_cannot_be_drawn_is_refused(drawn, named):
         drawn()
 
 
+@pytest.mark.slow
 def test_lists_are_drawn_as_arrays_are(links, classes, screened):
     given = Links(
         *(getattr(links, name).tolist() for name in ("adjacency", "distance", "held_out", "linked", "scored"))

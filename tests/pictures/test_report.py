@@ -109,6 +109,7 @@ def test_a_report_has_all_its_sections(home, tmp_path, name, truth):
     assert "<script" not in page
 
 
+@pytest.mark.slow
 def test_numbers_of_the_report_are_those_of_the_forest(home):
     page, forest = report_page(f"{home}/smerf.zarr", truth=f"{home}/in.zarr/y")
     estimator = load(home / "smerf.zarr")

@@ -422,6 +422,7 @@ DAMAGED = [b"", b"{", b"[]", b"5", b"null", b'"x"', b"\xff\xfe", b"{}", b'{"stat
 """What a file may hold that was cut off, or is somebody else's."""
 
 
+@pytest.mark.slow
 def test_a_spec_that_is_found_in_the_job_root_is_checked_before_it_runs(tmp_path: Path) -> None:
     registry = Registry(str(tmp_path))
     for number, (table, _) in enumerate(FORGED):

@@ -179,6 +179,7 @@ def test_two_jobs_at_once_share_the_workers(cluster: Cluster, iris: Iris, digest
     assert cluster.faults.begun("short") == ONCE
 
 
+@pytest.mark.slow
 def test_one_id_is_one_job(cluster: Cluster, iris: Iris, digest: str) -> None:
     text = Spec.from_dict(iris.spec("one")).to_json()
     with ThreadPoolExecutor(4) as pool:

@@ -154,6 +154,7 @@ def test_who_cannot_be_read_is_left_alone_by_name_and_all_others_run(
     assert {path: path.lstat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.slow
 def test_events_that_cannot_be_read_are_told_for_their_job_alone(root: str, tmp_path: Path) -> None:
     registry = Registry(root)
     registry.create("done", spec_text("done"), state_of("done", state="FAILED", ended=2e9))

@@ -79,6 +79,7 @@ def test_what_was_removed_is_not_written_again_without_a_look(folder: Folder) ->
 # --- on S3 ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [ON_S3], indirect=True)
 def test_a_write_whose_answer_was_lost_is_known_for_ones_own(store: ObjectStore, folder: Folder) -> None:
     own, other = two(folder)

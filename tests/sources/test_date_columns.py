@@ -115,6 +115,7 @@ def test_dates_with_a_zone_are_counted_in_utc() -> None:
         own.distance(TABLE)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(-20_000, 20_000), st.sampled_from(["s", "ms", "us", "ns"]))
 def test_all_days_moved_alike_teach_the_same(days: int, unit: str) -> None:

@@ -170,6 +170,7 @@ def test_a_sample_does_not_depend_on_the_blocks(sizes: list[int]) -> None:
     assert len(parts.rows()) == min(len(values), doubts.MOST_ROWS)
 
 
+@pytest.mark.slow
 def test_a_sample_is_small_whatever_the_columns_and_even() -> None:
     sample = Sample()
     for first in range(0, 20000, 4000):
@@ -253,6 +254,7 @@ def test_a_column_of_amounts_and_zeros_keeps_its_zeros_when_it_is_mended(dense: 
     assert told_of_rounding(sampled(ranks.toarray()) if dense else seen_sparse(ranks)) == ""
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 9999),
     st.integers(1, 30),

@@ -105,6 +105,7 @@ def test_the_largest_numbers_that_are_let_in_have_finite_columns(family: str) ->
     check_points(np.empty((0, 2), np.float32))
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(60))
 @given(points_and_pairs(), st.data())
 def test_projections_are_sums_of_entries(given_: tuple[PointPairs, np.ndarray], data: st.DataObject) -> None:

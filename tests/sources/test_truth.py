@@ -141,6 +141,7 @@ def test_who_says_what_is_meant_is_not_asked_again() -> None:
     assert forest.fit(X, Targets(SUGAR)).score(X, SUGAR) > 0.5  # read as the forest has learned
 
 
+@pytest.mark.slow
 def test_fractional_numbers_as_labels_of_points_are_told_and_identities_are_not() -> None:
     X, forest = np.c_[(SUGAR * 37) % 106, SUGAR % 7].astype(float), RFD(2, random_state=0)
     with pytest.warns(DistforestWarning, match=naming("labels: ", 106, "392 rows", "fit_pairs")):

@@ -80,6 +80,7 @@ def test_provenance_is_kept_and_no_part_of_the_digest(forest_of: ForestOf, damag
     assert found.digest == forest.digest
 
 
+@pytest.mark.slow
 def test_chunks_of_several_arrays_come_back(
     forest_of: ForestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

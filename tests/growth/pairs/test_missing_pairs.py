@@ -119,6 +119,7 @@ def assert_best(level: Level, cuts: Cuts, values: list[Floats], f: int) -> None:
     assert_values(level, f, expected, float(cuts.threshold[f]), values[f])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("square", [False, True])
 @settings(max_examples=EXAMPLES)
 @given(st.data())

@@ -91,6 +91,7 @@ def test_a_parquet_file_that_unfolds_to_too_much(
     assert ingest(source, str(tmp_path / "a.zarr"), max_bytes=3_200_000)["X"].shape == (200_000, 2)
 
 
+@pytest.mark.slow
 def test_a_long_label_that_runs_repeat_is_held_once(tmp_path: Path) -> None:
     words = ["x" * 10_000, "y"]
     pd.DataFrame({"a": [0.5, 1.5] * 2500, "kind": words * 2500}).to_parquet(tmp_path / "a.parquet")

@@ -53,6 +53,7 @@ def test_what_answers_otherwise_is_told(name: str) -> None:
         assert not told(Lazy(ODD[name], kind=kind, asks_again=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor, SimForestOutlier])
 def test_what_answers_alike_is_not_told(estimator: Any) -> None:
     for function in (in_batches, pairwise(lambda one, other: np.float32(one @ other))):
@@ -63,6 +64,7 @@ def test_what_answers_alike_is_not_told(estimator: Any) -> None:
     assert len(told([Lazy(in_batches), Lazy(ODD["sorted"])], estimator)) == 1
 
 
+@pytest.mark.slow
 def test_only_a_few_are_asked_for_again_and_none_that_cost(tmp_path: Path) -> None:
     def fit(**options: Any) -> tuple[SimForestClassifier, Counter[tuple[int, int]]]:
         asked: Counter[tuple[int, int]] = Counter()

@@ -149,6 +149,7 @@ def test_what_a_partial_binds_tells_functions_apart() -> None:
     assert signature(swapped) == signature(functools.partial(power, k={"a": None, "b": ("x", 1.5)}))
 
 
+@pytest.mark.slow
 def test_what_a_partial_binds_is_the_same_in_every_process() -> None:
     function = "functools.partial(numpy.linalg.norm, 'x', k={'a': None, 'b': (1, b'y')}, j=json.loads)"
     code = f"import functools, json, numpy; from distforest.sources.lazy.identity import *; s = signature({function})"
@@ -300,6 +301,7 @@ def test_lambdas_on_one_line_and_functions_without_source_are_told_apart() -> No
     assert len({digest(space["apart"]) for space in spaces}) == len(texts)
 
 
+@pytest.mark.slow
 def test_a_function_that_holds_itself_has_a_signature() -> None:
     def made(by: int) -> Callable[..., Any]:
         def apart(a: int, b: int) -> int:
@@ -350,6 +352,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_state_without_content_is_refused_or_called_by_its_type(case: str) -> None:
     make, found = REFUSED[case]

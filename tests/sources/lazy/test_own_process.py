@@ -111,6 +111,7 @@ def test_a_function_that_hangs_is_ended_at_its_timeout(concurrency: int) -> None
         assert re.match(told, str(found[place].error))
 
 
+@pytest.mark.slow
 def test_a_hang_ends_where_the_interpreter_is_held() -> None:
     def holds(_left: Any, _right: Any) -> None:
         ctypes.PyDLL(None).pause()  # does not let other threads run
@@ -118,6 +119,7 @@ def test_a_hang_ends_where_the_interpreter_is_held() -> None:
     assert "0.1 s" in str(asked(holds, batch_of(1), policy=AskingPolicy(0, TIMEOUT))[0].error)
 
 
+@pytest.mark.slow
 def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path) -> None:
     def waits(left: list[int], _right: Any) -> list[float]:
         while left[0] == 0 or not (tmp_path / "go").exists():
@@ -140,6 +142,7 @@ def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path) -> None:
     PROCESSES.give_back(process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_process_that_nobody_waits_for_is_ended_with_all_that_it_has_started(
     concurrency: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -161,6 +164,7 @@ def test_a_process_that_nobody_waits_for_is_ended_with_all_that_it_has_started(
     until(lambda: own_processes() <= before)
 
 
+@pytest.mark.slow
 def test_a_process_is_kept_warm_and_ends_when_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     def who(left: Any, _right: Any) -> list[int]:
         return [os.getpid()] * len(left)
@@ -227,6 +231,7 @@ def test_what_cannot_be_used_is_refused_in_the_same_words(raw: Any) -> None:
     assert asked(gives, batch_of(2))[0].error == next(own_process.answers(gives, [batch_of(2)], ONCE, 1))[1].error
 
 
+@pytest.mark.slow
 def test_coroutines_run_at_once_and_are_cancelled_when_they_are_late() -> None:
     async def late(left: list[int], _right: Any) -> list[float]:
         if left[0] == 0:
@@ -241,6 +246,7 @@ def test_coroutines_run_at_once_and_are_cancelled_when_they_are_late() -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_a_function_prints_reads_and_forks_is_its_own(capfd: Any, tmp_path: Path) -> None:
     def busy(left: list[int], _right: Any) -> list[float]:
         print("asked for", len(left))

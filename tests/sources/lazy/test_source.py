@@ -58,6 +58,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @given(asking=requests(N, N))
 def test_it_answers_as_the_whole_matrix(case: str, asking: tuple[np.ndarray, np.ndarray, Projections]) -> None:
