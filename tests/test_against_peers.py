@@ -235,6 +235,7 @@ def test_what_a_run_would_be_is_checked_before_anything_is_made(
         assert named in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_contenders_run_in_turn_and_one_that_fails_is_named(benchmarks: Any) -> None:
     command, comparisons, own = (benchmarks(name) for name in ("against_peers", "comparisons", "peer_environments"))

@@ -59,6 +59,7 @@ def test_there_are_pages_that_are_followed() -> None:
     assert {"one-tree.md", *JOURNEY} <= set(PAGES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALONE)
 def test_what_a_page_says_is_so(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {"dna_edit_distance": "rapidfuzz", "series_dtw": "dtaidistance", "crowd_budget": "matplotlib"}
 BUDGET = re.compile(r"^ +([\d,]+|none) +\d+ +([\d,]+) +([\d.]+)% +([\d,]+) +([\d,]+) +([\d.]+)%$", re.MULTILINE)
@@ -18,7 +20,6 @@ RANKED = re.compile(r"^(RFD|TreeRank|Euclidean) +([\d.]+) +([\d.]+) +([\d.]+)$",
 UNWOUND = re.compile(r"^(?:URerF|Euclidean) +([\d.]+) +(-?[\d.]+)$", re.MULTILINE)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDS)
 def test_example_runs_within_its_budgets_and_draws(name, tmp_path):
     if find_spec(NEEDS[name]) is None:
@@ -37,7 +38,6 @@ def test_example_runs_within_its_budgets_and_draws(name, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 def test_the_helix_is_unwound_and_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "helix.png"
@@ -50,7 +50,6 @@ def test_the_helix_is_unwound_and_drawn(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 def test_pairs_of_wines_are_ranked_and_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "wine.png"
@@ -64,7 +63,6 @@ def test_pairs_of_wines_are_ranked_and_drawn(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 def test_several_distances_are_ahead_of_one(tmp_path):
     pytest.importorskip("dtaidistance")
     pytest.importorskip("matplotlib")

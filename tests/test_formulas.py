@@ -38,6 +38,7 @@ def test_pages_on_methods_have_formulas() -> None:
     assert {f"docs/learn/{page}.md" for page in ("smerf", "simforest", "urerf", "rfd", "treerank")} <= set(FORMULAS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMULAS)
 def test_the_site_can_draw_the_formulas_of_a_page(name: str) -> None:
     displayed, in_lines = FORMULAS[name]

@@ -91,6 +91,7 @@ def test_a_picture_is_told_in_words() -> None:
     assert words_of(figure).startswith("Both; Links")
 
 
+@pytest.mark.slow
 def test_a_script_is_executed_again_when_it_or_its_data_have_changed(tmp_path: Path) -> None:
     page, picture, data = "docs/gallery/papers/a.py", "docs/gallery/b.py", "examples/data/c.npz"
     for name in (page, picture, data, ".ci/executed.py"):

@@ -45,6 +45,7 @@ def returns_arrays(function: ast.FunctionDef) -> bool:
     return not set(inner) <= NUMBERS
 
 
+@pytest.mark.slow
 def test_who_borrows_returns_no_array_and_calls_none_that_does() -> None:
     found = compiled_functions()
     assert len(found["borrowing"]) > 20

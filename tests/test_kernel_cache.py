@@ -85,6 +85,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "checkout", tmp_path / "kernels")
 
 
+@pytest.mark.slow
 def test_a_second_checkout_compiles_nothing(checkout: Checkout, tmp_path: Path) -> None:
     assert checkout.run() == (2, 2)
     for file in checkout.home.iterdir():
@@ -94,6 +95,7 @@ def test_a_second_checkout_compiles_nothing(checkout: Checkout, tmp_path: Path) 
     assert Checkout(tmp_path / "elsewhere", checkout.kernels).run() == (2, 0)
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_again_if_what_it_calls_or_reads_in_another_file_has_changed(checkout: Checkout) -> None:
     found = []
     for inner in (
@@ -107,6 +109,7 @@ def test_a_kernel_is_compiled_again_if_what_it_calls_or_reads_in_another_file_ha
     assert found == [(2, 2), (11, 2), (110, 2), (2, 0)]  # the first version is still there
 
 
+@pytest.mark.slow
 def test_code_that_was_imported_before_its_file_changed_is_not_kept_as_the_new_one(checkout: Checkout) -> None:
     new = INNER.format(added=10)
     changed = f"import inner; from pathlib import Path; Path({str(checkout.home / 'inner.py')!r}).write_text({new!r})"
@@ -114,11 +117,13 @@ def test_code_that_was_imported_before_its_file_changed_is_not_kept_as_the_new_o
     assert checkout.run() == (11, 2)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_kept_may_call_one_that_no_file_holds(checkout: Checkout) -> None:
     held = "import sys, types; inner = sys.modules['inner'] = types.ModuleType('inner')"
     assert checkout.run(f"{held}; exec({INNER.format(added=1)!r}, inner.__dict__)") == (2, 2)
 
 
+@pytest.mark.slow
 def test_each_kernel_is_compiled_by_one_of_several_processes(checkout: Checkout) -> None:
     processes = [checkout.start() for _ in range(3)]
     printed = [process.communicate()[0].split() for process in processes]
@@ -126,6 +131,7 @@ def test_each_kernel_is_compiled_by_one_of_several_processes(checkout: Checkout)
     assert sum(int(n_compiled) for _, n_compiled in printed) == 2
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "f.kernel"
     holding = f"from pathlib import Path; from distforest.kernel_cache import _lock; _lock(Path({str(path)!r}))"
@@ -144,6 +150,7 @@ GONE = b"\x80\x04\x8c\x10distforest.jit__\x8c\x04Gone\x93."
 """A pickle that names a type of a module that is not there."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", [GONE, b"", pickle.dumps((("int64",), None)), b"\0" * 100])
 def test_a_damaged_file_is_compiled_again(damaged: bytes, checkout: Checkout) -> None:
     checkout.run()
@@ -154,6 +161,7 @@ def test_a_damaged_file_is_compiled_again(damaged: bytes, checkout: Checkout) ->
     assert [checkout.run(), checkout.run()] == [(2, 2), (2, 0)]
 
 
+@pytest.mark.slow
 def test_no_kernel_is_kept_where_none_is_wanted(checkout: Checkout, tmp_path: Path) -> None:
     off = {FOLDER: "off", "XDG_CACHE_HOME": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": ""}
     assert [checkout.run(**off), checkout.run(**off)] == [(2, 2), (2, 2)]
@@ -179,6 +187,7 @@ def test_the_folder(named: str, of_numba: str, of_user: str, folder: str | None,
     assert kernel_folder() == (None if folder is None else Path(folder))
 
 
+@pytest.mark.slow
 def test_a_full_disk_warns_once_and_ends_nothing(checkout: Checkout, small_disk: Path) -> None:
     with (small_disk / "filler").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, 4 << 20)
@@ -191,6 +200,7 @@ def test_a_full_disk_warns_once_and_ends_nothing(checkout: Checkout, small_disk:
     assert FOLDER in errors
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_made_warns_and_ends_nothing(checkout: Checkout, tmp_path: Path) -> None:
     checkout.kernels = tmp_path / "file" / "kernels"
     checkout.kernels.parent.write_bytes(b"")

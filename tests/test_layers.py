@@ -160,6 +160,7 @@ def told(found: list[Import]) -> str:
     return "\n".join(map(str, found))
 
 
+@pytest.mark.slow
 def test_the_sources_are_read() -> None:
     assert {"errors", "forest.table", "growth.grower", "jobs.train", "estimators.smerf", ""} <= set(sources())
     assert len(imports()) > 200
@@ -198,6 +199,7 @@ def test_every_file_has_a_room() -> None:
     assert {room(name) for name in sources()} == {*BELOW, ""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", sorted(BELOW))
 def test_imports_run_downwards(place: str) -> None:
     allowed = {*BELOW[place], place}
@@ -276,6 +278,7 @@ def test_imports_stand_at_the_top() -> None:
     assert not found, told(found)
 
 
+@pytest.mark.slow
 def test_a_method_is_named_by_its_row_and_its_estimator() -> None:
     naming: dict[str, list[str]] = {name: [] for name in METHODS}
     for module, source in sources().items():
@@ -319,6 +322,7 @@ print(SMERF(n_estimators=1).fit(np.eye(4), [0, 0, 1, 1]).distance(np.eye(4)).sha
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "said"), [(WITHOUT_GROWTH, ""), (WITHOUT_DISTRIBUTED, "(4, 4)\n")])
 def test_a_scorer_and_a_fit_in_threads_do_without_the_rest(code: str, said: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

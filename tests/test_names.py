@@ -6,6 +6,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1] / "distforest"
 
 SHARED = {
@@ -50,6 +52,7 @@ def test_names_are_found() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_name_stands_for_one_thing() -> None:
     allowed = set().union(*SHARED.values())
     twice = {name: places for name, places in homes().items() if len(places) > 1}

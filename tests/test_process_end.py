@@ -13,6 +13,7 @@ from distforest.jobs.on_dask import local_cluster
 TOLD_AT_THE_END = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

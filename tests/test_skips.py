@@ -10,6 +10,8 @@ import pytest
 
 from tests import skips
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 TESTS = """
 import pytest

@@ -97,6 +97,7 @@ def test_help_names_every_door():
     assert all(f"\n  {door} " in out for door in doors)
 
 
+@pytest.mark.slow
 def test_it_is_a_command_of_dask(tmp_path):
     command = [sys.executable, "-m", "dask", "distforest", "verify", str(tmp_path / "nothing.zarr")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -158,6 +159,7 @@ def test_inspect_tells_the_leaf_table_and_where_the_forest_is_from(home):
     assert "threshold       float64" in out
 
 
+@pytest.mark.slow
 def test_inspect_draws_importances(home, tmp_path):
     assert run("inspect", home / "forest.zarr", "--plot", tmp_path / "a.svg")[0] == 0
     assert "<!-- share of the gain of all splits -->" in (tmp_path / "a.svg").read_text()
@@ -167,6 +169,7 @@ def test_inspect_draws_importances(home, tmp_path):
     assert "<!-- middles -->" in (tmp_path / "b.svg").read_text()
 
 
+@pytest.mark.slow
 def test_inspect_draws_importances_of_similarities_over_a_few_features(home, tmp_path):
     X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
     forest = SimForestClassifier("feature_subsets", n_estimators=10, random_state=0).fit(X, X[:, 1] > 0)
@@ -190,6 +193,7 @@ def test_forests_without_a_cut_that_gains_are_told(home, tmp_path):
     assert not (tmp_path / "a.png").exists()
 
 
+@pytest.mark.slow
 def test_inspect_draws_forests_on_similarities(home, tmp_path):
     X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
     y, given = X[:, 0] > 0, X @ X.T
@@ -210,6 +214,7 @@ def test_inspect_draws_forests_on_similarities(home, tmp_path):
         assert f"<!-- {shown[name]}" in (tmp_path / f"{name}.svg").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 def test_a_forest_that_has_learned_nothing_is_told(home, spec, tmp_path):
@@ -234,6 +239,7 @@ def test_verify_a_good_forest(home):
     assert (code, found["valid"], found["digest"]) == (0, True, open_forest(f"{home}/forest.zarr").digest)
 
 
+@pytest.mark.slow
 def test_a_forest_is_exported_to_one_file_and_back(home, tmp_path):
     digest = open_forest(f"{home}/forest.zarr").digest
     code, found = run_json("export", home / "forest.zarr", tmp_path / "f.zip")
@@ -438,6 +444,7 @@ def features_of_others(spec, home, tmp_path):
     return address
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("command", ["validate", "fit"])
 def test_chunks_that_are_not_stored_are_told_or_refused(command, spec, home, tmp_path):
@@ -525,6 +532,7 @@ def test_the_size_of_a_cluster_is_not_asked_of_a_scheduler_elsewhere(spec, optio
     assert re.match(naming(f"`{key}`", "--scheduler"), err)
 
 
+@pytest.mark.slow
 def test_queries_with_a_damaged_chunk_are_refused_by_its_file(home, tmp_path):
     address = tmp_path / "queries.zarr"
     zarr.create_array(str(address), data=open_array(f"{home}/data.zarr/X")[:], chunks=(10, 3))
@@ -695,6 +703,7 @@ def commands_onto(home, tmp_path, output):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_target_in_the_way_is_overwritten_by_a_flag(home, tmp_path):
     for name, command in commands_onto(home, tmp_path, tmp_path / "a.zarr").items():
@@ -735,12 +744,14 @@ def test_what_an_answer_does_not_take_is_refused(home, tmp_path, answer, option,
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_does_not_answer_is_one_plain_line(spec):
     done = subprocess.run(**process("fit", spec, "--scheduler", "bad://x"), check=False, timeout=60)
     [refused] = done.stderr.splitlines()  # and no traceback of a client that is collected late
     assert re.match("error: .* bad://x: ", refused)
 
 
+@pytest.mark.slow
 def test_a_warning_is_one_plain_line(spec, home, tmp_path):
     crooked = np.asarray(open_array(f"{home}/data.zarr/Z")[...]).copy()
     crooked[0, 1] += 1.0
@@ -884,6 +895,7 @@ def test_score_what_the_forest_cannot_answer(home, tmp_path):
 # --- fit, score and verify in processes -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_fit_score_verify_in_processes(spec, home, tmp_path):
     expected = fit_here(stage_inputs(Spec.from_toml(spec), f"{tmp_path}/x.job").problem()).digest
@@ -907,6 +919,7 @@ def test_fit_score_verify_in_processes(spec, home, tmp_path):
 GRID = ("--set", "job=tune", "--set", "grid.max_features=[1, 3]", "--set", "grid.min_samples_split=[2, 9]")
 
 
+@pytest.mark.slow
 def test_tune_seals_the_best_and_writes_the_cells(spec, tmp_path, monkeypatch):
     @contextmanager
     def here(_run):
@@ -941,6 +954,7 @@ def test_what_is_not_tuned_is_told_before_anything_runs(spec, tmp_path, command,
     assert not [*tmp_path.glob("forest.zarr*")]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_keeps_what_is_finished_and_the_same_command_goes_on(number, spec, tmp_path):

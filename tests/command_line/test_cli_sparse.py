@@ -40,6 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")  # of answers about learned rows
 def test_ingest_validate_fit_and_score(place: Path) -> None:

@@ -46,6 +46,7 @@ def lines(out):
     return {line[:10].strip(): line[12:] for line in out.splitlines()}
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_user_s_way(home):
     code, out, _ = run("validate", home / "spec.toml", "--strict")
@@ -76,6 +77,7 @@ def test_a_user_s_way(home):
     assert (code, "ground truth" in err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_scheduler_elsewhere(home, tmp_path, monkeypatch):
     """Paths from the folder of the command lead workers in another folder to the same arrays."""
@@ -102,6 +104,7 @@ def test_a_scheduler_elsewhere(home, tmp_path, monkeypatch):
     np.testing.assert_allclose(near, load("forest.zarr").proximity(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_inspect_tells_what_a_screen_has_found(home):
     code, out, _ = run("inspect", home / "screened.zarr")
     told = lines(out)
@@ -132,6 +135,7 @@ def test_inspect_says_nothing_of_features_drawn_alike(home):
     assert "features" not in json.loads(run("inspect", home / "alike.zarr", "--json")[1])
 
 
+@pytest.mark.slow
 def test_inspect_draws_the_weights(home, tmp_path):
     assert run("inspect", home / "screened.zarr", "--plot", tmp_path / "a.png")[0] == 0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

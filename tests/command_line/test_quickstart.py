@@ -38,6 +38,7 @@ IONOSPHERE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_quickstart_twice(tmp_path):
     home = tmp_path / "quick start"
@@ -128,6 +129,7 @@ def test_a_failed_step_is_named(error):
     assert list(steps.seconds) == ["count the sheep"]
 
 
+@pytest.mark.slow
 def test_the_error_of_a_scoring_process_is_raised_here(tmp_path):
     (tmp_path / "scores").mkdir()
     with pytest.raises(ArtifactError, match=naming(f"{tmp_path}/forests")):

@@ -64,6 +64,7 @@ def test_states_are_those_of_the_registry():
     assert service_commands.STATES == registry.JOB_STATES
 
 
+@pytest.mark.slow
 def test_it_is_a_command_of_dask():
     with FakeService({"list": {"service": ABOUT, "jobs": []}}) as fake:
         command = [sys.executable, "-m", "dask", "distforest", "list", "--scheduler", fake.address, "--json"]
@@ -238,6 +239,7 @@ def test_wait_survives_a_restart_of_the_scheduler():
     assert (code, lines_of(out)["state"]) == (0, "SUCCEEDED")
 
 
+@pytest.mark.slow
 def test_wait_gives_up_a_scheduler_that_does_not_come_back(monkeypatch):
     monkeypatch.setattr(following, "SILENCE_SECONDS", 0.2)
     with FakeService({"status": [{"job": JOB}, None]}) as fake:
@@ -254,6 +256,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["wait", "logs"])
 def test_ctrl_c_ends_the_waiting_alone(command):
     arguments = [command, ID, *(["-f"] if command == "logs" else [])]

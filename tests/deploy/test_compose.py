@@ -47,12 +47,14 @@ def check(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([checker, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [FILE, TLS], ids=lambda file: file.name)
 def test_the_file_is_valid(file: Path) -> None:
     checked = check("--builtin-schema", "vendor.compose-spec", str(file))
     assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.slow
 def test_a_misspelt_key_is_found(tmp_path: Path) -> None:
     said = yaml.safe_load(FILE.read_text())
     said["services"]["worker"]["healthcheck"]["start_perod"] = "1s"

@@ -25,6 +25,8 @@ from tests.deploy.containers import PATIENCE, ROOT, until
 from tests.deploy.slurm import SRUN, missing, slurm
 from tests.programs import PATH, program
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = ROOT / "deploy" / "slurm" / "fit.sh"
 JOB = """
 format = 1
@@ -85,7 +87,6 @@ def attempt(registry: Registry, name: str) -> int:
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
 def test_a_job_survives_its_scheduler_and_its_time_limit(job: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     if reason := missing():
         pytest.skip(f"{reason}; with a stand-in for srun, the next test does what it can")
@@ -138,7 +139,6 @@ def ended(script: subprocess.Popen[bytes]) -> int:
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
 def test_a_job_survives_its_scheduler_without_slurm(job: Path, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()

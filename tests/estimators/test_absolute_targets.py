@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from distforest import SMERF, Targets, load
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.forest.scoring import out_of_bag_distance
 from tests.estimators.closed_forms import every_way, same_trees
+from tests.messages import naming
 
 RNG = np.random.default_rng(0)
 N = 48
@@ -33,6 +34,7 @@ def test_trees_and_distances_are_those_of_the_matrix(params: dict[str, Any], wei
     assert one.score(X, TARGETS, weight) == pytest.approx(other.score(X, Z, weight))
 
 
+@pytest.mark.slow
 def test_missing_features_go_where_the_matrix_sends_them() -> None:
     holes = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
     one, other = (SMERF(4, random_state=1).fit(holes, truth) for truth in (TARGETS, Z))
@@ -40,6 +42,7 @@ def test_missing_features_go_where_the_matrix_sends_them() -> None:
     assert same_trees(one, other)
 
 
+@pytest.mark.slow
 def test_categories_are_cut_as_by_the_matrix() -> None:
     frame = pd.DataFrame({"number": X[:, 1], "kind": pd.Categorical(np.digitize(X[:, 0], [-1, 0, 0.5]).astype(str))})
     one, other = (SMERF(4, random_state=1).fit(frame, truth) for truth in (TARGETS, Z))
@@ -60,7 +63,7 @@ def test_a_leaf_predicts_its_median() -> None:
     forest = SMERF(1, min_samples_leaf=5, bootstrap=False, random_state=0).fit(X, TARGETS)
     nodes = forest.apply(X)[:, 0]
     assert forest.predict(X).tolist() == [np.median(Y[nodes == node]) for node in nodes]
-    with pytest.raises(InputError, match="trained on targets has no class shares"):
+    with pytest.raises(InputError, match=naming("targets", "`predict`")):
         forest.predict_proba(X)
 
 
@@ -90,7 +93,7 @@ def test_distances_are_symmetric_and_explained() -> None:
 def test_more_trees_are_those_grown_at_once() -> None:
     forest = SMERF(3, random_state=0, warm_start=True).fit(X, TARGETS)
     assert forest.set_params(n_estimators=5).fit(X, TARGETS).digest_ == SMERF(5, random_state=0).fit(X, TARGETS).digest_
-    with pytest.raises(InputError, match="the data are others"):
+    with pytest.raises(InputError, match="warm_start=True"):
         forest.set_params(n_estimators=7).fit(X, Targets(Y + np.arange(N), metric="absolute"))
 
 
@@ -106,14 +109,14 @@ def test_selected_rows_keep_the_metric() -> None:
 
 
 def test_other_metrics_and_sums_are_refused() -> None:
-    with pytest.raises(InputError, match="metric: 'squared' or 'absolute' was expected, found 'l1'"):
+    with pytest.raises(InputError, match=naming("metric", "'squared'", "'absolute'", "'l1'")):
         Targets(Y, metric="l1")
-    with pytest.raises(InputError, match="absolute differences are no squared Euclidean distances"):
+    with pytest.raises(InputError, match="sum"):
         0.5 * TARGETS
-    with pytest.raises(InputError, match="targets contain 1 NaN or infinite values, the first in row 3"):
+    with pytest.raises(InputError, match=naming("targets", 1, "row 3")):
         SMERF(2).fit(X, Targets(np.where(np.arange(N) == 3, np.nan, Y), metric="absolute"))
 
 
 def test_equal_targets_are_told() -> None:
-    with pytest.warns(UserWarning, match="all targets are 7"):
+    with pytest.warns(DistforestWarning, match=naming("targets", 7)):
         SMERF(2, random_state=0).fit(X, Targets(np.full(N, 7.0), metric="absolute"))

@@ -13,11 +13,12 @@ import scipy.sparse
 from sklearn.datasets import load_breast_cancer
 
 from distforest import RFD, SMERF, Labels, SimForestClassifier, TreeRank, URerF, load
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
-from distforest.sources.arrays import write_array
+from tests.estimators.jobs import write_arrays
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,10 +36,9 @@ KINDS: dict[str, Any] = {
     "treerank": lambda X: TreeRank(2, n_pairs=200, max_depth=2, **FEW).fit(X, Y),
     "linear": lambda X: SimForestClassifier("cosine", n_estimators=4, **FEW).fit(X, Y),
 }
-OTHERS = "X: True or False, or 1 or 0, was expected in column {}, as in training, found {} in row {}; code it"
 
 
-def coded(zero: float, one: float) -> pd.DataFrame:
+def with_codes(zero: float, one: float) -> pd.DataFrame:
     return TABLE.assign(**{"is large": np.where(TABLE["is large"], one, zero)})
 
 
@@ -48,13 +48,13 @@ def test_other_codes_of_true_and_false_are_refused(name: str, tmp_path: Path) ->
     forest.save(tmp_path / "forest.zarr")
     known, first = forest.distance(TABLE), int(TABLE["is large"].argmax())
     for one in (forest, load(str(tmp_path / "forest.zarr"))):
-        with pytest.raises(InputError, match=OTHERS.format("'is large'", 2, first)):
-            one.distance(coded(1, 2))
-        with pytest.raises(InputError, match=OTHERS.format("'is large'", -1, 0)):
-            one.distance(coded(-1, 1)[~TABLE["is large"]])
+        with pytest.raises(InputError, match=naming("X:", "column 'is large'", 2, f"row {first}")):
+            one.distance(with_codes(1, 2))
+        with pytest.raises(InputError, match=naming("X:", "column 'is large'", -1, "row 0")):
+            one.distance(with_codes(-1, 1)[~TABLE["is large"]])
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            for alike in (TABLE, coded(0, 1), coded(False, True), TABLE.astype({"is large": "boolean"})):
+            for alike in (TABLE, with_codes(0, 1), with_codes(False, True), TABLE.astype({"is large": "boolean"})):
                 np.testing.assert_array_equal(one.distance(alike), known)
             one.distance(pa.Table.from_pandas(TABLE))
 
@@ -66,7 +66,7 @@ def test_a_matrix_of_booleans_is_one_of_0_and_1(form: Any) -> None:
     np.testing.assert_array_equal(forest.predict(form(BITS.astype(np.int64))), known)
     codes = BITS.astype(np.float32)
     codes[3, 5] = 3
-    with pytest.raises(InputError, match=OTHERS.format(5, 3, 3)):
+    with pytest.raises(InputError, match=naming("X:", "column 5", 3, "row 3")):
         forest.predict(form(codes))
     forest.fit(form(codes), Y).predict(form(2 * codes))  # no longer of booleans
 
@@ -79,18 +79,18 @@ def test_a_matrix_of_similarities_is_no_matrix_of_features() -> None:
     assert forest.predict(weighed).tolist() == BITS[:, 0].tolist()
 
 
+@pytest.mark.slow
 def test_numbers_that_were_0_and_1_and_now_are_1_and_2_are_told_in_jobs_too(tmp_path: Path) -> None:
-    X, address, data = BITS[:, :4].astype(np.int64), str(tmp_path / "f.zarr"), str(tmp_path / "d.zarr")
+    X, address = BITS[:, :4].astype(np.int64), str(tmp_path / "f.zarr")
     SMERF(4, **FEW).fit(X, Y).save(address)
-    for name, codes in (("other", X + 1), ("same", X), ("more", X + (X[::-1] > 0))):
-        write_array(data, name, codes.shape, codes.dtype, [codes])
-    told = "column 0 is from 1 to 2 here, but from 0 to 1 in training; if these are codes of two words, code them as in"
-    with pytest.warns(UserWarning, match=f"^X: {told}"):
+    at = write_arrays(f"{tmp_path}/d.zarr", {"other": X + 1, "same": X, "more": X + (X[::-1] > 0)})
+    ranges = ("column 0", "1 to 2", "0 to 1")
+    with pytest.warns(DistforestWarning, match=naming("X:", *ranges)):
         load(address).predict(X + 1)
-    with pytest.warns(UserWarning, match=f"other: {told}"):
-        score(Question(address, f"{data}/other", "predict"), str(tmp_path / "a.zarr"), Here(1), True)
+    with pytest.warns(DistforestWarning, match=naming(f"{at['other']}:", *ranges)):
+        score(Question(address, at["other"], "predict"), str(tmp_path / "a.zarr"), Here(1), True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(address).predict(X[:1] + 1)
         for name in ("same", "more"):
-            score(Question(address, f"{data}/{name}", "predict"), str(tmp_path / f"{name}.zarr"), Here(1), True)
+            score(Question(address, at[name], "predict"), str(tmp_path / f"{name}.zarr"), Here(1), True)

@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 from distforest import SMERF, Embedding, load
 from distforest.errors import InputError
 from distforest.sources.factors import directions_of
+from tests.messages import naming
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -20,6 +21,7 @@ VECTORS = np.c_[X[:, 0], np.ones(60), X[:, 1] ** 2] * RNG.uniform(0.1, 10.0, (60
 COSINES = Embedding(VECTORS, metric="cosine")
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.lists(st.floats(-100, 100), min_size=3, max_size=3).filter(any), min_size=1, max_size=6))
 def test_cosine_distances_are_those_of_the_formula(vectors: list[list[float]]) -> None:
@@ -58,12 +60,12 @@ def test_selected_rows_keep_the_metric() -> None:
 def test_a_vector_without_a_direction_is_refused() -> None:
     vectors = VECTORS.copy()
     vectors[[7, 9]] = 0.0
-    with pytest.raises(InputError, match=r"row 7 is 0 throughout, and has no direction \(2 such rows\); remove it"):
+    with pytest.raises(InputError, match=naming("directions:", "row 7", 2)):
         SMERF(2).fit(X, Embedding(vectors, metric="cosine"))
 
 
 def test_other_metrics_are_refused() -> None:
-    with pytest.raises(InputError, match="Euclidean distances themselves have no closed form: give their matrix"):
+    with pytest.raises(InputError, match=naming("metric:", "'sqeuclidean'", "'cosine'", "'euclidean'", "matrix")):
         Embedding(VECTORS, metric="euclidean")
-    with pytest.raises(InputError, match=r"'sqeuclidean' or 'cosine' was expected, found 'l1'$"):
+    with pytest.raises(InputError, match=r"^metric: 'sqeuclidean' .*'cosine' .* 'l1'$"):
         Embedding(VECTORS, metric="l1")

@@ -10,6 +10,8 @@ import pytest
 from distforest import RFD, TreeRank
 from distforest.evaluation.metrics import roc_auc
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(400, 3))
 Y = (Z[:, 0] > 0).astype(int) + (Z[:, 1] > 0)

@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 from distforest import SMERF, Embedding, SimForestRegressor, Targets
-from distforest.jobs.spec import Spec
+from distforest.errors import DistforestWarning
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.arrays import write_array
 from distforest.sources.doubts import told_of_equal_amounts
+from tests.estimators.jobs import spec_of, write_arrays
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 X = np.random.default_rng(0).normal(size=(178, 3)).astype(np.float32)
 LARGE = 2**60 + np.arange(178)
-LOST = "leaves 2 of 178 different values; subtract the least, "
+LOST = ("float64", 2, 178)
 
 TRUTHS: dict[str, Any] = {
     "int64": LARGE,
@@ -54,7 +55,7 @@ KEPT: dict[str, Any] = {
 @pytest.mark.parametrize("name", TRUTHS)
 def test_amounts_that_become_equal_are_told(name: str) -> None:
     raw = np.asarray(TRUTHS[name])
-    with pytest.warns(UserWarning, match=f"^targets are held as float64, which {LOST}") as told:
+    with pytest.warns(DistforestWarning, match=naming("targets", *LOST)) as told:
         SMERF(3, random_state=0).fit(X, Targets(TRUTHS[name]))
     assert [one.filename for one in told] == [__file__]
     assert str(raw[0]) in str(told[0].message)
@@ -68,7 +69,7 @@ def test_of_amounts_that_stay_different_nothing_is_told(name: str) -> None:
 
 
 def test_the_column_of_an_embedding_is_named() -> None:
-    with pytest.warns(UserWarning, match=f"^column 1 of the embedding is held as float64, which {LOST}"):
+    with pytest.warns(DistforestWarning, match=naming("column 1", "embedding", *LOST)):
         SMERF(3, random_state=0).fit(X, Embedding(np.c_[np.arange(178), LARGE]))
 
 
@@ -80,14 +81,12 @@ def test_a_shift_heeds_the_warning(metric: str) -> None:
     assert len(np.unique(forest.predict(X))) > 100  # of 178 different ones, of which 2 were left
 
 
+@pytest.mark.slow
 def test_similarities_and_jobs_tell_it_too(tmp_path: Path) -> None:
     similarity = X @ X.T
-    with pytest.warns(UserWarning, match=f"^targets are held as float64, which {LOST}"):
+    with pytest.warns(DistforestWarning, match=naming("targets", *LOST)):
         SimForestRegressor(n_estimators=3, random_state=0).fit(similarity, LARGE)
-    for name, array in {"S": similarity, "y": LARGE}.items():
-        write_array(f"{tmp_path}/in.zarr", name, array.shape, array.dtype, [array])
-    where = {name: f"{tmp_path}/in.zarr/{name}" for name in ("S", "y")}
-    job = {"format": 1, "method": "simforest", "seed": 0, "output": f"{tmp_path}/out.zarr"}
-    spec = Spec.from_dict({**job, "input": {"similarity": where["S"], "targets": where["y"]}})
-    with pytest.warns(UserWarning, match=f"targets are held as float64, which {LOST}"):
+    at = write_arrays(f"{tmp_path}/in.zarr", {"S": similarity, "y": LARGE})
+    spec = spec_of(tmp_path, "simforest", {"similarity": at["S"], "targets": at["y"]})
+    with pytest.warns(DistforestWarning, match=naming("targets", *LOST)):
         stage_inputs(spec, f"{tmp_path}/job")

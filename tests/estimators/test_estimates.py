@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from distforest import RFD, SMERF, SimForestClassifier, SimForestRegressor, TreeRank, load
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.estimators.forest_estimator import ESTIMATED, WORKED_OUT
 from distforest.forest import scoring
 from tests.estimators.rows import SMALL, SMALL_Y
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,7 @@ def said(forest: Any) -> dict[str, Any]:
     return {name: own.to_dict() if name == "pruning" else np.asarray(own).tolist() for name, own in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("forest", "truth", "names"), FITS)
 def test_estimates_come_back_and_are_forgotten_by_the_next_fit(
     forest: Any, truth: Any, names: list[str], tmp_path: Path
@@ -81,6 +83,6 @@ def test_what_trees_say_out_of_bag_is_worked_out_once(
 
 @pytest.mark.parametrize("forest", [SimForestClassifier, SimForestRegressor])
 def test_who_fits_is_told_of_rows_without_an_estimate(forest: Any) -> None:
-    with pytest.warns(UserWarning, match="rows have no out-of-bag estimate; grow more trees") as told:
+    with pytest.warns(DistforestWarning, match=naming(len(SMALL), "out-of-bag")) as told:
         forest("linear", n_estimators=2, oob_score=True, random_state=0).fit(SMALL, SMALL_Y)
     assert [own.filename for own in told] == [__file__]

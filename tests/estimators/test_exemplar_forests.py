@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 
 from distforest import Lazy, SimForestClassifier, load, merge
 from distforest.command_line.cli import main
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.forest.table import route
@@ -20,6 +20,7 @@ from distforest.pictures.tree_shapes import TreeShapes
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.growth.test_chains import Asked, assert_nested
+from tests.messages import naming
 from tests.reference import naive_exemplars as nested
 from tests.reference.naive_exemplars import NestedNode
 from tests.reference.naive_simforest import Rules
@@ -40,7 +41,7 @@ def similarities_of(name: str, missing: float) -> np.ndarray:
     return S.astype(np.float32)
 
 
-def forest(similarity: Any = "precomputed", **params: Any) -> SimForestClassifier:
+def by_exemplars(similarity: Any = "precomputed", **params: Any) -> SimForestClassifier:
     return SimForestClassifier(
         similarity, **{"cut": "exemplars", "n_estimators": 4, "n_pairs": 3, "random_state": 3, **params}
     )
@@ -63,7 +64,7 @@ def nested_trees(grown: Forest, S: np.ndarray, y: np.ndarray) -> list[NestedNode
     return [nested.grow_nested(S, y, own, grown.meaning.seed, tree, rules) for tree, own in enumerate(weights)]
 
 
-@pytest.mark.filterwarnings("ignore:.*they seem to be transposed, or their columns")  # which are rolled
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")  # which are rolled
 @pytest.mark.parametrize("missing", [0.0, 0.01])
 @pytest.mark.parametrize("weighed", [False, True])
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_forests_of_given_similarities_answer_as_nested_nodes(
 ) -> None:
     S, y = similarities_of(name, missing), SETS[name][1]
     weights = np.random.default_rng(2).integers(0, 4, len(y)).astype(float) if weighed else None
-    grown = forest(**params).fit(S, y, weights)
+    grown = by_exemplars(**params).fit(S, y, weights)
     trees, c = nested_trees(grown.forest_, S, y), rules_of(grown.forest_, y).class_weight
     assert_nested(grown.forest_.table, trees)
     queries = np.where(np.random.default_rng(4).random(S.shape) < missing / 2, np.nan, np.roll(S, 1, axis=1))
@@ -93,7 +94,7 @@ def test_forests_of_given_similarities_answer_as_nested_nodes(
 def test_forests_of_built_in_similarities_answer_as_nested_nodes(name: str, similarity: str) -> None:
     X, y = SETS[name]
     train = np.arange(len(y)) % 3 > 0
-    grown = forest(similarity).fit(X[train], y[train])
+    grown = by_exemplars(similarity).fit(X[train], y[train])
     columns = np.arange(train.sum(), dtype=np.int32)
     S, new = (
         grown.forest_.source(own.astype(np.float32)).block(np.arange(len(own), dtype=np.int32), columns)
@@ -109,28 +110,28 @@ def test_forests_of_built_in_similarities_answer_as_nested_nodes(name: str, simi
 
 def test_a_chain_is_one_level_of_depth() -> None:
     S, y = similarities_of("digits", 0.0), SETS["digits"][1]
-    flat = forest(max_depth=1, min_samples_leaf=1).fit(S, y).forest_
+    flat = by_exemplars(max_depth=1, min_samples_leaf=1).fit(S, y).forest_
     for tree in range(flat.n_trees):
         own = flat.table.tree(tree)
         n_leaves = int(own.is_leaf.sum())
         assert n_leaves > 5
         assert own.tree_size[0] == n_leaves * (n_leaves - 1) // 2 + n_leaves
     assert set(TreeShapes.of(flat).depths.tolist()) == {1}
-    deep = forest(min_samples_leaf=1).fit(S, y).forest_
+    deep = by_exemplars(min_samples_leaf=1).fit(S, y).forest_
     leaves = [node for root in nested_trees(deep, S, y) for node in sorted(root.all(), key=lambda node: node.own)]
     assert TreeShapes.of(deep).depths.tolist() == [node.depth for node in leaves if not node.children]
 
 
-@pytest.mark.filterwarnings("ignore:similarity. row i of column j says nothing")  # random numbers are no similarities
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")  # random numbers are no similarities
 def test_forests_of_two_classes_and_of_an_object_a_class() -> None:
     rng = np.random.default_rng(0)
     S, y = rng.normal(size=(30, 30)), rng.integers(0, 2, 30)
-    two = forest(min_samples_leaf=1).fit(S, y).forest_
+    two = by_exemplars(min_samples_leaf=1).fit(S, y).forest_
     assert_nested(two.table, nested_trees(two, S, y))
     head = two.table.chain_head
     assert head is not None
     assert (head == np.concatenate([np.arange(size) for size in two.table.tree_size])).all()
-    alone = forest(min_samples_leaf=1, bootstrap=False).fit(np.eye(7), np.arange(7))
+    alone = by_exemplars(min_samples_leaf=1, bootstrap=False).fit(np.eye(7), np.arange(7))
     assert alone.predict(np.eye(7)).tolist() == list(range(7))
     assert alone.forest_.table.tree_size.tolist() == [7 * 6 // 2 + 7] * 4
     assert_nested(alone.forest_.table, nested_trees(alone.forest_, np.eye(7), np.arange(7)))
@@ -140,21 +141,21 @@ def test_duplicates_of_different_classes_and_constant_similarities() -> None:
     """A candidate of equal objects parts nothing, as all rows go to the first of them."""
     y = np.array([0, 1, 2] * 4)
     S = np.ones((12, 12))
-    with pytest.warns(UserWarning, match="no tree has a split"):
-        constant = forest(min_samples_leaf=1).fit(S, y)
+    with pytest.warns(DistforestWarning, match="split"):
+        constant = by_exemplars(min_samples_leaf=1).fit(S, y)
     assert constant.forest_.table.tree_size.tolist() == [1] * 4
     S = np.kron(np.eye(4), np.ones((3, 3)))  # objects of each class at each of four places
-    placed = forest(min_samples_leaf=1).fit(S, y).forest_
+    placed = by_exemplars(min_samples_leaf=1).fit(S, y).forest_
     assert_nested(placed.table, nested_trees(placed, S, y))
 
 
-@pytest.mark.filterwarnings("ignore:similarity. row i of column j says nothing")  # random numbers are no similarities
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")  # random numbers are no similarities
 def test_more_classes_than_a_candidate_has_exemplars() -> None:
     n_classes = nested.MOST + 4
     y = np.arange(3 * n_classes) % n_classes
     S = np.random.default_rng(0).normal(size=(len(y), len(y))).astype(np.float32)
     for pairing in ("kept", "fresh"):
-        grown = forest(pairing=pairing, min_samples_leaf=1, bootstrap=False, n_estimators=2).fit(S, y).forest_
+        grown = by_exemplars(pairing=pairing, min_samples_leaf=1, bootstrap=False, n_estimators=2).fit(S, y).forest_
         trees = nested_trees(grown, S, y)
         assert_nested(grown.table, trees)
         assert max(len(root.exemplars) for root in trees) > nested.MOST - 4
@@ -165,15 +166,15 @@ def test_more_classes_than_a_candidate_has_exemplars() -> None:
 
 def test_the_digest_is_that_of_any_threads_and_batches() -> None:
     S, y = similarities_of("wine", 0.01), SETS["wine"][1]
-    whole = forest(n_estimators=20, oob_score=True).fit(S, y)
-    threads = forest(n_estimators=20, oob_score=True, n_jobs=2).fit(S, y)
+    whole = by_exemplars(n_estimators=20, oob_score=True).fit(S, y)
+    threads = by_exemplars(n_estimators=20, oob_score=True, n_jobs=2).fit(S, y)
     assert (threads.digest_, threads.oob_score_) == (whole.digest_, whole.oob_score_)
-    grown = forest(n_estimators=2, warm_start=True).fit(S, y)
-    assert grown.set_params(n_estimators=5).fit(S, y).digest_ == forest(n_estimators=5).fit(S, y).digest_
+    grown = by_exemplars(n_estimators=2, warm_start=True).fit(S, y)
+    assert grown.set_params(n_estimators=5).fit(S, y).digest_ == by_exemplars(n_estimators=5).fit(S, y).digest_
     bound = samples.problem_of("dense", cut="exemplars", n_estimators=5)
     batches = [bound.grow(np.array(own)) for own in ([0], [1, 2, 3], [4])]
     assert bound.forest(batches).digest == samples.forest_from(bound).digest
-    other = [forest(n_estimators=3, random_state=seed).fit(S, y) for seed in (0, 1)]
+    other = [by_exemplars(n_estimators=3, random_state=seed).fit(S, y) for seed in (0, 1)]
     merged = merge(other)
     shares = np.mean([own.predict_proba(S) for own in other], axis=0)
     np.testing.assert_allclose(merged.predict_proba(S), shares, rtol=1e-12)
@@ -181,7 +182,7 @@ def test_the_digest_is_that_of_any_threads_and_batches() -> None:
 
 def test_a_forest_is_the_same_saved_packed_lean_and_exported(tmp_path: Path) -> None:
     S, y = similarities_of("iris", 0.01), SETS["iris"][1]
-    grown = forest().fit(S, y)
+    grown = by_exemplars().fit(S, y)
     lean = grown.forest_.with_lean_table()
     assert lean.digest == grown.digest_
     assert samples.bits(lean.arrays()) == samples.bits(grown.forest_.arrays())
@@ -199,6 +200,7 @@ def test_a_forest_is_the_same_saved_packed_lean_and_exported(tmp_path: Path) -> 
     assert load(exported).digest_ == grown.digest_
 
 
+@pytest.mark.slow
 def test_a_function_gives_the_forest_of_the_matrix_and_kept_exemplars_ask_for_fewer_pairs() -> None:
     X, y = load_wine(return_X_y=True)
     X = X / X.std(axis=0)
@@ -206,8 +208,8 @@ def test_a_function_gives_the_forest_of_the_matrix_and_kept_exemplars_ask_for_fe
     spent = {}
     for pairing in ("kept", "fresh"):
         asked = Asked(S)
-        own = forest(Lazy(asked, asks_again=False), pairing=pairing, n_estimators=3).fit(np.arange(len(y)), y)
-        given_matrix = forest(pairing=pairing, n_estimators=3, min_samples_split=own.min_samples_split).fit(S, y)
+        own = by_exemplars(Lazy(asked, asks_again=False), pairing=pairing, n_estimators=3).fit(np.arange(len(y)), y)
+        given_matrix = by_exemplars(pairing=pairing, n_estimators=3, min_samples_split=own.min_samples_split).fit(S, y)
         assert samples.bits(own.forest_.table.arrays()) == samples.bits(given_matrix.forest_.table.arrays())
         assert own.n_evaluations_ == len(asked.pairs) == sum(asked.pairs.values())
         assert all(left <= right for left, right in asked.pairs)
@@ -223,5 +225,7 @@ def test_a_function_gives_the_forest_of_the_matrix_and_kept_exemplars_ask_for_fe
 def test_exemplars_go_with_labels_and_a_candidate_of_single_columns() -> None:
     S, y = similarities_of("iris", 0.0), SETS["iris"][1]
     for params in ({"n_columns": 2}, {"on_missing": "larger"}, {"on_missing": "surrogate"}):
-        with pytest.raises(InputError, match="cut='exemplars' has one object of each class"):
-            forest(**params).fit(S, y)
+        with pytest.raises(
+            InputError, match=naming("cut='exemplars'", *(f"{name}={value!r}" for name, value in params.items()))
+        ):
+            by_exemplars(**params).fit(S, y)

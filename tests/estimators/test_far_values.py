@@ -13,20 +13,17 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import r2_score
 
 from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, load
-from distforest.errors import InputError
-from distforest.jobs.cluster import Here
-from distforest.jobs.spec import Spec
+from distforest.errors import DistforestWarning, InputError
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import write_array
-from distforest.stores.folder import Folder
+from tests.estimators.jobs import run_job, spec_of, write_arrays
+from tests.messages import naming
 from tests.reference import naive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.filterwarnings("ignore:targets. .* lies so far from the others")  # as it does here
+pytestmark = pytest.mark.filterwarnings("ignore:targets. .* row 17 ")  # which is far from the others here
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.random((400, 5))
@@ -63,7 +60,7 @@ def predicted(forest: Any) -> tuple[np.ndarray, np.ndarray]:
 def score_beside(name: str, value: float) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "(targets|column . of the embedding): .* lies so far from the others")
+        warnings.filterwarnings("ignore", "(targets|column . of the embedding): .* row 17 ")
         found, true = predicted(FORESTS[name](with_far(value)))
     return float(r2_score(true, found))
 
@@ -91,6 +88,7 @@ def test_distances_of_ordinary_rows_are_those_beside_a_smaller_value() -> None:
     assert ranks[1] > ranks[0] - 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0.0, 1e9])
 def test_means_and_spreads_of_nodes_keep_the_digits_of_their_rows(shift: float) -> None:
     y = with_far(1e20) + shift
@@ -112,23 +110,13 @@ def test_values_that_are_all_equal_but_one_are_predicted_as_they_are() -> None:
 
 
 def test_a_forest_beside_an_enormous_value_is_the_same_with_any_number_of_threads_and_as_a_job(tmp_path: Path) -> None:
-    y, group = with_far(1e20), str(tmp_path / "data.zarr")
+    y = with_far(1e20)
     plain, threads = (SMERF(6, random_state=0, n_jobs=n).fit(X, Targets(y)) for n in (None, 2))
-    for name, values in (("X", X), ("y", y)):
-        write_array(group, name, values.shape, values.dtype, [values])
-    table = {
-        "format": 1,
-        "method": "smerf",
-        "output": "unused.zarr",
-        "input": {"features": f"{group}/X", "distances": {"kind": "targets", "values": f"{group}/y"}},
-        "params": {"n_estimators": 6},
-        "run": {"scratch": str(tmp_path / "scratch")},
-    }
-    staged = stage_inputs(Spec.from_dict(table), str(tmp_path / "job"))
-    sealed = str(tmp_path / "far.forest.zarr")
-    done = fit(staged, sealed, Folder(str(tmp_path / "job")), Here(1), Options())
-    assert plain.digest_ == threads.digest_ == done.digest
-    assert load(sealed).predict(QUERIES).tobytes() == plain.predict(QUERIES).tobytes()
+    at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "y": y})
+    inputs = {"features": at["X"], "distances": {"kind": "targets", "values": at["y"]}}
+    spec = spec_of(tmp_path, "smerf", inputs, n_estimators=6)
+    assert plain.digest_ == threads.digest_ == run_job(spec).digest
+    assert load(spec.output).predict(QUERIES).tobytes() == plain.predict(QUERIES).tobytes()
 
 
 MIXED = np.where(np.arange(200) % 3 == 0, Y, 1e19 * (1.0 + np.arange(200)))
@@ -136,43 +124,38 @@ MIXED = np.where(np.arange(200) % 3 == 0, Y, 1e19 * (1.0 + np.arange(200)))
 
 
 def test_values_that_cuts_take_for_equal_are_told() -> None:
-    told = "targets: 67 of 200 different values, such as .* count as equal where splits are judged"
     fits: list[Callable[[], Any]] = [
         lambda: SMERF(2, random_state=0).fit(X, Targets(MIXED)),
         lambda: SimForestRegressor("linear", n_estimators=2, random_state=0).fit(X, MIXED),
     ]
     for one in fits:
-        with pytest.warns(UserWarning, match=told) as caught:
+        with pytest.warns(DistforestWarning, match=naming("targets:", 67, 200, "row 199")) as caught:
             one()
         assert [warning.filename for warning in caught] == [__file__]
-    with pytest.warns(UserWarning, match="embedding: 67 of 200 different values"):
+    with pytest.warns(DistforestWarning, match=naming("embedding:", 67, 200, "row 199")):
         SMERF(2, random_state=0).fit(X, Embedding(MIXED[:, None]))
 
 
 @pytest.mark.parametrize("method", ["smerf", "simforest"])
 def test_a_job_tells_the_same_and_refuses_what_has_no_square(method: str, tmp_path: Path) -> None:
-    group = str(tmp_path / "data.zarr")
-    for name, values in (("X", X), ("many", MIXED), ("beyond", with_far(1e200))):
-        write_array(group, name, values.shape, values.dtype, [values])
+    at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "many": MIXED, "beyond": with_far(1e200)})
 
     def staged(name: str) -> None:
-        own: dict[str, Any] = {"distances": {"kind": "targets", "values": f"{group}/{name}"}, "features": f"{group}/X"}
+        own: dict[str, Any] = {"distances": {"kind": "targets", "values": at[name]}, "features": at["X"]}
         if method == "simforest":
-            own = {"similarity": {"kind": "linear", "features": f"{group}/X"}, "targets": f"{group}/{name}"}
-        run = {"scratch": str(tmp_path / "scratch")}
-        table = {"format": 1, "method": method, "output": f"{tmp_path}/f.zarr", "input": own, "run": run}
-        stage_inputs(Spec.from_dict(table), str(tmp_path / "job"))
+            own = {"similarity": {"kind": "linear", "features": at["X"]}, "targets": at[name]}
+        stage_inputs(spec_of(tmp_path, method, own), f"{tmp_path}/job")
 
-    with pytest.warns(UserWarning, match="targets: 67 of 200 different values"):
+    with pytest.warns(DistforestWarning, match=naming("targets:", 67, 200, "row 199")):
         staged("many")
-    with pytest.raises(InputError, match=r"must differ by 1e-150 to 1e150, .* with 1e\+200 in row 17; correct"):
+    with pytest.raises(InputError, match=naming("targets", "1e-150", "1e150", "1e+200", "row 17")):
         staged("beyond")
 
 
 @pytest.mark.parametrize("value", [1e200, -1e305])
 def test_a_value_whose_square_has_no_float_is_refused_with_its_row(value: float) -> None:
     for one in (FORESTS["targets"], FORESTS["embedding"], FORESTS["similarities"]):
-        with pytest.raises(InputError, match="in row 17; correct or scale"):
+        with pytest.raises(InputError, match=naming(f"{value:g}", "row 17")):
             one(with_far(value))
 
 
@@ -200,14 +183,16 @@ def test_dates_are_read_and_predicted_in_their_own_unit(unit: str) -> None:
 @pytest.mark.parametrize("unit", ["D", "ns"])
 def test_dates_without_a_word_are_refused_and_targets_are_named(unit: str) -> None:
     dates = DAYS.astype(f"datetime64[{unit}]")
-    with pytest.raises(InputError, match=rf"found datetime64\[{unit}\]; give Targets\(y\), which are read"):
+    with pytest.raises(InputError, match=naming(f"datetime64[{unit}]", "Targets(y)")):
         SMERF(2).fit(X, dates)
-    with pytest.raises(InputError, match=r"row 0 .datetime.date.2021, 9, 28..; of dates give Targets\(numpy.array"):
+    with pytest.raises(
+        InputError, match=naming("row 0", "datetime.date(2021, 9, 28)", "Targets(numpy.array(y, 'datetime64[s]'))")
+    ):
         SMERF(2).fit(X, DAYS.astype(object))
-    with pytest.raises(InputError, match=r"first in row 0; write dates as numpy.array\(y, 'datetime64"):
+    with pytest.raises(InputError, match=naming("targets", "row 0", "numpy.array(y, 'datetime64[s]')")):
         SimForestRegressor("linear").fit(X, DAYS.astype(object))
     for one in (lambda: SimForestClassifier("linear").fit(X, dates), lambda: SMERF(2).fit(X, Labels(dates))):
-        with pytest.raises(InputError, match=r"give Labels\(y.astype\(str\)\) if each of them is a class"):
+        with pytest.raises(InputError, match=naming("labels", "Labels(y.astype(str))")):
             one()
 
 
@@ -222,5 +207,5 @@ def test_a_date_that_is_missing_is_refused_with_its_row(unit: str) -> None:
         lambda: SimForestRegressor("linear").fit(X, dates),
     ]
     for one in refused:
-        with pytest.raises(InputError, match="contain 2 NaT, the first in row 7; remove those rows"):
+        with pytest.raises(InputError, match=naming(2, "NaT", "row 7")):
             one()

@@ -16,7 +16,6 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.jobs import plan
 from distforest.jobs.inputs import Inputs
-from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.passes_chosen import WorkerRoom, budget_of, exceeds
 from distforest.sources.arrays import map_of, write_array
 from distforest.sources.row_kinds import Features
@@ -25,6 +24,8 @@ from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from distributed import Client
 
 N_ROWS = 600
 
@@ -57,12 +58,13 @@ def made_small(monkeypatch: pytest.MonkeyPatch, n_bytes: int) -> list[Problem]:
     return grown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("method", ["smerf", "binned", "urerf"])
 def test_a_fit_from_an_address_is_that_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, threads: int
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, method: str, threads: int
 ) -> None:
-    address, X, y = rows_at(tmp_path)
+    address, X, y = rows_at(scratch)
     made: dict[str, ForestEstimator] = {
         "smerf": SMERF(2, min_samples_leaf=5, random_state=0, n_jobs=threads),
         "binned": SMERF(2, max_bins=16, min_samples_leaf=5, random_state=0, n_jobs=threads),
@@ -72,24 +74,21 @@ def test_a_fit_from_an_address_is_that_in_memory(
     taught = () if method == "urerf" else (y,)
     expected = own.fit(X, *taught).forest_
     grown = made_small(monkeypatch, threads * 65_000)
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
     found = own.fit(address, *taught).forest_
     assert found.digest == expected.digest
     assert found.provenance["data_sha256"] == expected.provenance["data_sha256"]
     assert all(bound.passes is not None for bound in grown)
     assert all(map_of(bound.data.array) is not None for bound in grown)
-    assert not list((tmp_path / "scratch" / "passes").iterdir())
+    assert not list((scratch / "scratch" / "passes").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("method", ["smerf", "urerf"])
 def test_a_client_whose_workers_are_too_small_grows_the_same_forest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     address, X, y = rows_at(tmp_path)
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
     own: Any = SMERF(2, min_samples_leaf=5, random_state=0) if method == "smerf" else URerF(2, random_state=0)
     taught = () if method == "urerf" else (y,)
     expected = own.fit(X, *taught).digest_
@@ -102,29 +101,27 @@ def test_a_client_whose_workers_are_too_small_grows_the_same_forest(
     made_small(monkeypatch, 1 << 30)
     monkeypatch.setattr(forest_estimator, "fit", noted)
     monkeypatch.setattr(ForestEstimator, "_room", lambda _: WorkerRoom(100_000))
-    with local_cluster(workers=1, folder=tmp_path) as cluster:
-        assert own.set_params(client=cluster.client).fit(address, *taught).digest_ == expected
+    assert own.set_params(client=client).fit(address, *taught).digest_ == expected
     assert budgets != [None]
 
 
 @pytest.mark.parametrize("kind", ["labels", "embedding"])
 @pytest.mark.parametrize("params", [{"max_bins": 16}, {}])
 def test_a_fit_over_categories_from_an_address_is_that_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, Any], kind: str
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, Any], kind: str
 ) -> None:
-    _, X, y = rows_at(tmp_path)
+    _, X, y = rows_at(scratch)
     X[:, 1] = np.random.default_rng(2).integers(0, 30, N_ROWS)
     words = tuple(f"word {place}" for place in range(30))
     columns = [FeatureColumn(f"x{place}") for place in range(5)]
     columns[1] = FeatureColumn("x1", ColumnKind.CATEGORY, categories=words)
-    write_array(f"{tmp_path}/table.zarr", "X", X.shape, X.dtype, [X], Schema(tuple(columns)).attributes())
+    write_array(f"{scratch}/table.zarr", "X", X.shape, X.dtype, [X], Schema(tuple(columns)).attributes())
     taught: Any = y if kind == "labels" else Embedding(np.stack([y, X[:, 1]], axis=1))
     own: Any = SMERF(2, min_samples_leaf=5, random_state=0, **params)
-    expected = own.fit(f"{tmp_path}/table.zarr/X", taught).forest_
+    expected = own.fit(f"{scratch}/table.zarr/X", taught).forest_
     assert expected.table.category_size.any()
     grown = made_small(monkeypatch, 100_000)
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    assert own.fit(f"{tmp_path}/table.zarr/X", taught).digest_ == expected.digest
+    assert own.fit(f"{scratch}/table.zarr/X", taught).digest_ == expected.digest
     assert all(bound.passes is not None for bound in grown)
 
 

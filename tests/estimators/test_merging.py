@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from sklearn.datasets import load_iris
 
 from distforest import (
     RFD,
@@ -31,18 +31,14 @@ from distforest import (
 from distforest.command_line.cli import main
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.sealed import artifact
-from distforest.jobs.cluster import Here
-from distforest.jobs.preview import check_and_stage
-from distforest.jobs.spec import Spec
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import write_array
-from distforest.stores.folder import Folder
-
-X, Y = (array[::3] for array in load_iris(return_X_y=True))
-CITY = np.abs(X[:, None] - X).sum(axis=2)
+from tests.estimators.jobs import run_job, spec_of, write_arrays
+from tests.estimators.rows import CITY
+from tests.estimators.rows import THIRD as X
+from tests.estimators.rows import THIRD_Y as Y
+from tests.messages import naming
 
 
-def smerf(seed: int, n: int = 4, truth: Any = Y, rows: Any = X, **params: Any) -> SMERF:
+def seeded(seed: int, n: int = 4, truth: Any = Y, rows: Any = X, **params: Any) -> SMERF:
     return SMERF(n, random_state=seed, **params).fit(rows, truth)
 
 
@@ -54,9 +50,9 @@ def weighted(seed: int, weights: Any) -> SMERF:
 
 
 FORESTS = {
-    "labels": smerf,
-    "targets": lambda seed, n=4: smerf(seed, n, X[:, 0] + 0.5),
-    "distances": lambda seed, n=4: smerf(seed, n, CITY),
+    "labels": seeded,
+    "targets": lambda seed, n=4: seeded(seed, n, X[:, 0] + 0.5),
+    "distances": lambda seed, n=4: seeded(seed, n, CITY),
     "urerf": lambda seed, n=4: URerF(n, feature_weights=None, min_samples_split=10, random_state=seed).fit(X),
     "simforest": lambda seed, n=4: SimForestClassifier("rbf", n_estimators=n, random_state=seed).fit(X, Y),
     "rfd": lambda seed, n=4: RFD(n, random_state=seed).fit(X, Y),
@@ -76,8 +72,9 @@ def test_a_distance_is_the_mean_over_the_trees_of_both(kind: str, tmp_path: Path
     np.testing.assert_array_equal(load(tmp_path / "both.zarr").distance(X[:9], X), both.distance(X[:9], X))
 
 
+@pytest.mark.slow
 def test_three_at_once_are_two_and_one(tmp_path: Path) -> None:
-    forests = [smerf(seed) for seed in (5, 1, 3)]
+    forests = [seeded(seed) for seed in (5, 1, 3)]
     at_once = merge(forests)
     assert merge([merge(forests[1:]), forests[0]]).digest_ == at_once.digest_
     for place, own in enumerate(forests):
@@ -109,7 +106,7 @@ def test_scores_out_of_bag_are_those_of_all_trees() -> None:
     assert both.oob_score_ == np.mean(np.argmax(shares / count[:, None], axis=1) == Y)
     np.testing.assert_allclose(both.oob_decision_function_, shares / count[:, None])
     assert not hasattr(merge(forests), "oob_score_")
-    taught = merge([smerf(seed, 60) for seed in (0, 1)], Y)
+    taught = merge([seeded(seed, 60) for seed in (0, 1)], Y)
     left, right = np.triu_indices(len(Y), 1)
     off = (Y[left] != Y[right]) - taught.oob_distance(left, right)
     assert taught.oob_rmse_ == pytest.approx(np.sqrt(np.mean(off**2)))
@@ -123,97 +120,98 @@ def test_scores_out_of_bag_are_those_of_all_trees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("forests", "told"),
+    ("forests", "named"),
     [
-        (lambda: [smerf(0)], "two or more were expected, found 1"),
-        (lambda: smerf(0), "a list of two or more was expected, found SMERF"),
-        (lambda: [smerf(0), SMERF()], r"forests\[1\]: a fitted forest was expected"),
-        (lambda: [smerf(0), 3], r"forests\[1\]: a fitted forest or an address was expected, found int"),
-        (lambda: [smerf(0), smerf(0, 9)], "trees 0 to 3 of seed 0 are in two of them; they would count twice"),
-        (lambda: [merge([smerf(0), smerf(1)]), smerf(1, 2)], "trees 0 to 1 of seed 1 are in two"),
-        (lambda: [smerf(0), smerf(1, max_depth=3)], "max_depth=None beside max_depth=3"),
-        (lambda: [smerf(0), FORESTS["urerf"](1)], "found smerf beside urerf"),
-        (lambda: [smerf(0), smerf(1, rows=X + 1)], "found other data: data_sha256"),
-        (lambda: [smerf(0), smerf(1, truth=Y[::-1])], "found other data: data_sha256"),
-        (lambda: [smerf(0), smerf(1, rows=X[:, :3])], "rows of another kind"),
-        (lambda: [smerf(0), weighted(1, EVEN)], "found one with sample weights and one without; fit both"),
-        (lambda: [weighted(0, EVEN), weighted(1, EVEN + 1)], "found other sample weights in them"),
-        (lambda: [smerf(0), smerf(1, truth=Y + 1)], r"classes \[0, 1, 2\] beside \[1, 2, 3\]"),
+        (lambda: [seeded(0)], ("two", 1)),
+        (lambda: seeded(0), ("forests:", "SMERF")),
+        (lambda: [seeded(0), SMERF()], ("forests[1]:", "fit")),
+        (lambda: [seeded(0), 3], ("forests[1]:", "int")),
+        (lambda: [seeded(0), seeded(0, 9)], ("trees 0 to 3", "seed 0")),
+        (lambda: [merge([seeded(0), seeded(1)]), seeded(1, 2)], ("trees 0 to 1", "seed 1")),
+        (lambda: [seeded(0), seeded(1, max_depth=3)], ("max_depth=None", "max_depth=3")),
+        (lambda: [seeded(0), FORESTS["urerf"](1)], ("smerf", "urerf")),
+        (lambda: [seeded(0), seeded(1, rows=X + 1)], ("data_sha256",)),
+        (lambda: [seeded(0), seeded(1, truth=Y[::-1])], ("data_sha256",)),
+        (lambda: [seeded(0), seeded(1, rows=X[:, :3])], ("'n_columns': 4", "'n_columns': 3")),
+        (lambda: [seeded(0), weighted(1, EVEN)], ("sample weights", "without")),
+        (lambda: [weighted(0, EVEN), weighted(1, EVEN + 1)], ("other sample weights",)),
+        (lambda: [seeded(0), seeded(1, truth=Y + 1)], ("classes", [0, 1, 2], [1, 2, 3])),
     ],
 )
-def test_forests_of_other_trees_are_refused(forests: Any, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_forests_of_other_trees_are_refused(forests: Any, named: tuple[object, ...]) -> None:
+    with pytest.raises(InputError, match=naming(*named)):
         merge(forests())
 
 
 def test_what_nothing_tells_is_refused() -> None:
     lazy = Lazy(pairwise(lambda a, b: float(np.abs(a - b).sum())), kind="distance")
     asked = [SimForestClassifier(lazy, n_estimators=3, random_state=seed).fit(X, Y) for seed in (0, 1)]
-    with pytest.raises(InputError, match="nothing tells whether they were grown on the same data"):
+    with pytest.raises(InputError, match="nothing"):
         merge(asked)
-    with pytest.raises(InputError, match="found 9"):
-        merge([smerf(0), smerf(1)], Y[:9])
-    with pytest.raises(InputError, match="found 9"):
+    with pytest.raises(InputError, match=naming("y:", 50, 9)):
+        merge([seeded(0), seeded(1)], Y[:9])
+    with pytest.raises(InputError, match=naming("y:", 50, 9)):
         merge([FORESTS["simforest"](0), FORESTS["simforest"](1)], Y[:9])
-    with pytest.raises(InputError, match="found 60"):
-        merge([smerf(0), smerf(1)], Labels(np.arange(60) % 3))
+    with pytest.raises(InputError, match=naming("y:", 50, 60)):
+        merge([seeded(0), seeded(1)], Labels(np.arange(60) % 3))
     absolute, cosine = Targets(X[:, 0], metric="absolute"), Embedding(X, metric="cosine")
-    with pytest.raises(InputError, match="y: what the forest was taught was expected, as in the fit"):
-        merge([smerf(0, 20, absolute), smerf(1, 20, absolute)], X[:, 1])
-    with pytest.raises(InputError, match=r"y: directions of the 50 training rows were expected, .* found embedding"):
-        merge([smerf(0, 20, cosine), smerf(1, 20, cosine)], Embedding(X))
-    both = merge([smerf(0, 60, absolute), smerf(1, 60, absolute)], X[:, 0])
-    assert both.oob_rmse_ == merge([smerf(0, 60, absolute), smerf(1, 60, absolute)], absolute).oob_rmse_
-    with pytest.raises(InputError, match="no score out of bag can be worked out for RFD"):
+    with pytest.raises(InputError, match=naming("y:", "something else")):
+        merge([seeded(0, 20, absolute), seeded(1, 20, absolute)], X[:, 1])
+    with pytest.raises(InputError, match=naming("y:", "directions", 50, "embedding")):
+        merge([seeded(0, 20, cosine), seeded(1, 20, cosine)], Embedding(X))
+    both = merge([seeded(0, 60, absolute), seeded(1, 60, absolute)], X[:, 0])
+    assert both.oob_rmse_ == merge([seeded(0, 60, absolute), seeded(1, 60, absolute)], absolute).oob_rmse_
+    with pytest.raises(InputError, match=naming("y:", "RFD")):
         merge([FORESTS["rfd"](0), FORESTS["rfd"](1)], Y)
-    weighted = [smerf(seed, feature_weights=weights) for seed, weights in ((0, [1, 1, 1, 2]), (1, [1, 1, 1, 3]))]
-    with pytest.raises(InputError, match="other data: data_sha256"):
+    weighted = [seeded(seed, feature_weights=weights) for seed, weights in ((0, [1, 1, 1, 2]), (1, [1, 1, 1, 3]))]
+    with pytest.raises(InputError, match="data_sha256"):
         merge(weighted)
-    grown = merge([smerf(0), smerf(1)]).set_params(warm_start=True, n_estimators=9)
-    with pytest.raises(InputError, match="nothing tells which data it was fitted on"):
+    grown = merge([seeded(0), seeded(1)]).set_params(warm_start=True, n_estimators=9)
+    with pytest.raises(InputError, match=naming("warm_start=True", "nothing")):
         grown.fit(X, Y)
 
 
 @pytest.mark.parametrize("seeds", [(0, 1), (1, 0)])
 def test_names_of_one_of_the_forests_are_kept_whatever_the_seeds(seeds: tuple[int, int]) -> None:
     frame = pd.DataFrame(X, columns=[f"column {place}" for place in range(X.shape[1])])
-    found = merge([smerf(seeds[0], rows=frame), smerf(seeds[1])])
+    found = merge([seeded(seeds[0], rows=frame), seeded(seeds[1])])
     assert list(found.feature_names_in_) == list(frame.columns)
-    assert found.digest_ == merge([smerf(0), smerf(1)]).digest_
-    with pytest.raises(ValueError, match="feature names should match"):
+    assert found.digest_ == merge([seeded(0), seeded(1)]).digest_
+    with pytest.raises(InputError, match=naming("order", "X[forest.feature_names_in_]")):
         found.distance(frame.iloc[:, ::-1])
 
 
 def test_columns_of_other_names_or_categories_are_refused() -> None:
     frame = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 3, "wide", "narrow")})
-    one, named = smerf(0, rows=frame), smerf(1, rows=frame.rename(columns={"a": "c"}))
-    with pytest.raises(InputError, match="found column 'a' beside 'c'"):
+    one, named = seeded(0, rows=frame), seeded(1, rows=frame.rename(columns={"a": "c"}))
+    with pytest.raises(InputError, match=naming("column 'a'", "'c'")):
         merge([one, named])
-    with pytest.raises(InputError, match="columns with other categories"):
-        merge([one, smerf(1, rows=frame.assign(b=frame["b"].replace("wide", "woad")))])
-    assert merge([one, smerf(1, rows=frame)]).forest_.n_trees == 8
+    with pytest.raises(InputError, match="categories"):
+        merge([one, seeded(1, rows=frame.assign(b=frame["b"].replace("wide", "woad")))])
+    assert merge([one, seeded(1, rows=frame)]).forest_.n_trees == 8
 
 
 def test_the_output_of_a_merge_is_checked_before_forests_are_read(tmp_path: Path) -> None:
     (tmp_path / "mine.zarr").mkdir()
-    for output, told in (
-        (tmp_path / "mine.zarr", "exists already"),
-        (tmp_path / "no" / "out.zarr", "a folder to write into"),
-        (tmp_path / "out.csv", "a name that ends in one of .zip (the sealed forest in one file), .zarr"),
-        (tmp_path / "out.onnx", "a name that ends in one of .zip (the sealed forest in one file), .zarr"),
-        (tmp_path / "nothing.zarr" / "out.zarr", "must not be, hold or lie in what is read"),
+    for output, named in (
+        (tmp_path / "mine.zarr", ("exists",)),
+        (tmp_path / "no" / "out.zarr", ("folder",)),
+        (tmp_path / "out.csv", (".zip", ".zarr")),
+        (tmp_path / "out.onnx", (".zip", ".zarr")),
+        (tmp_path / "nothing.zarr" / "out.zarr", ("output:", f"'{tmp_path / 'nothing.zarr'}'")),
     ):
         done = CliRunner().invoke(main, ["merge", str(tmp_path / "nothing.zarr"), "other.zarr", str(output)])
         assert done.exit_code != 0
-        assert told in " ".join(done.output.split())
+        assert re.search(naming(output, *named), " ".join(done.output.split()))
     assert not (tmp_path / "no").exists()
     assert list((tmp_path / "mine.zarr").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_merge_that_is_interrupted_can_be_repeated(tmp_path: Path) -> None:
     names = [str(tmp_path / f"{seed}.zarr") for seed in (0, 1)]
     for seed, name in enumerate(names):
-        smerf(seed).save(name)
+        seeded(seed).save(name)
     command = ["merge", *names, str(tmp_path / "both.zarr")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(artifact, "write_rows", lambda *_: os.kill(os.getpid(), signal.SIGINT))
@@ -221,41 +219,29 @@ def test_a_merge_that_is_interrupted_can_be_repeated(tmp_path: Path) -> None:
     assert stopped.exit_code == 130, stopped.output
     assert sorted(own.name for own in tmp_path.iterdir()) == ["0.zarr", "1.zarr"]
     assert CliRunner().invoke(main, command).exit_code == 0
-    assert load(tmp_path / "both.zarr").digest_ == merge([smerf(0), smerf(1)]).digest_
+    assert load(tmp_path / "both.zarr").digest_ == merge([seeded(0), seeded(1)]).digest_
 
 
+@pytest.mark.slow
 def test_forests_of_jobs_merge_by_their_inputs(tmp_path: Path) -> None:
-    for name, values in (("X", X), ("y", Y), ("other", Y[::-1].copy())):
-        write_array(f"{tmp_path}/data.zarr", name, values.shape, values.dtype, [values])
+    at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "y": Y, "other": Y[::-1].copy()})
 
     def job(name: str, seed: int, labels: str = "y") -> str:
-        table = {
-            "format": 1,
-            "method": "smerf",
-            "seed": seed,
-            "output": f"{tmp_path}/{name}.zarr",
-            "input": {
-                "features": f"{tmp_path}/data.zarr/X",
-                "distances": {"kind": "labels", "values": f"{tmp_path}/data.zarr/{labels}"},
-            },
-            "params": {"n_estimators": 4},
-            "run": {"scratch": f"{tmp_path}/scratch"},
-        }
-        spec, place = Spec.from_dict(table), Folder(f"{tmp_path}/{name}.job")
-        return fit(check_and_stage(spec, place.address), spec.output, place, Here(1), Options()).address
+        inputs = {"features": at["X"], "distances": {"kind": "labels", "values": at[labels]}}
+        return run_job(spec_of(tmp_path, "smerf", inputs, name, seed, n_estimators=4)).address
 
     names = [job("zero", 0), job("one", 1), job("two", 2, "other")]
-    assert merge(names[:2]).digest_ == merge([smerf(0), smerf(1)]).digest_
-    with pytest.raises(InputError, match="found other data: labels of sha256"):
+    assert merge(names[:2]).digest_ == merge([seeded(0), seeded(1)]).digest_
+    with pytest.raises(InputError, match=naming("labels", "sha256")):
         merge([names[0], names[2]])
-    with pytest.raises(InputError, match="nothing tells"):
-        merge([names[0], smerf(1)])
+    with pytest.raises(InputError, match="nothing"):
+        merge([names[0], seeded(1)])
     with pytest.raises(ArtifactError):
         merge([names[0], str(tmp_path / "nothing.zarr")])
 
 
 def test_rows_that_join_are_neighbours_without_growth() -> None:
-    forest = smerf(0, 20, CITY)
+    forest = seeded(0, 20, CITY)
     near, own = forest.kneighbors(X[:5], 4, added=X[40:45] + 0.1)
     distances = forest.distance(X[:5], np.concatenate([X, X[40:45] + 0.1]))
     order = np.lexsort((np.broadcast_to(np.arange(55), distances.shape), distances))[:, :4]

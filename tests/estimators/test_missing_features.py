@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from distforest import SMERF, Embedding, Labels, Targets, load
+from distforest.errors import DistforestWarning, InputError
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
-from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import open_array, write_array
-from distforest.stores.folder import Folder
+from distforest.sources.arrays import open_array
+from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.estimators.rows import DISTANCES, POINTS, TARGETS
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,12 +41,12 @@ TRUTHS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def grown(name: str, X: np.ndarray, **further: Any) -> SMERF:
+def smerf_on(name: str, X: np.ndarray, **further: Any) -> SMERF:
     truth, options = TRUTHS[name]
     return SMERF(n_estimators=8, random_state=3, **options, **further).fit(X, truth)
 
 
-def walked(forest: Forest, X: np.ndarray) -> np.ndarray:
+def ends_of(forest: Forest, X: np.ndarray) -> np.ndarray:
     """The node of each row in each tree, step by step; a value of a sum is missing where one of its terms is."""
     table, ends = forest.routed_table, np.empty((forest.n_trees, len(X)), np.int32)
     assert table.missing_right is not None
@@ -66,26 +65,26 @@ def walked(forest: Forest, X: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", TRUTHS)
 def test_every_row_ends_in_a_leaf_and_queries_walk_as_training_rows_do(name: str) -> None:
-    estimator = grown(name, HOLES)
+    estimator = smerf_on(name, HOLES)
     forest = estimator.forest_
     assert forest.table.missing_right is not None
     assert forest.table.is_leaf[(forest.table.tree_start[:-1, None] + forest.training_nodes)].all()
     np.testing.assert_array_equal(estimator.apply(HOLES).T, forest.training_nodes)
-    expected = walked(forest, QUERIES)
+    expected = ends_of(forest, QUERIES)
     np.testing.assert_array_equal(estimator.apply(QUERIES).T, expected)
     for part in (QUERIES[:1], QUERIES[~np.isnan(QUERIES).any(axis=1)]):  # one row, and rows that lack nothing
-        own = walked(forest, part)
+        own = ends_of(forest, part)
         np.testing.assert_array_equal(estimator.apply(part).T, own)
 
 
-@pytest.mark.filterwarnings("ignore:X. no training row lacked:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("name", TRUTHS)
 def test_a_forest_of_rows_that_lack_nothing_sends_what_is_missing_to_the_heavier_side(name: str) -> None:
-    estimator = grown(name, POINTS)
+    estimator = smerf_on(name, POINTS)
     table = estimator.forest_.table
     assert table.missing_right is None
     assert "missing_right" not in estimator.forest_.arrays()
-    np.testing.assert_array_equal(estimator.apply(QUERIES).T, walked(estimator.forest_, QUERIES))
+    np.testing.assert_array_equal(estimator.apply(QUERIES).T, ends_of(estimator.forest_, QUERIES))
     root = np.repeat(table.tree_start[:-1], table.tree_size)[~table.is_leaf]
     right, left = (table.n_rows[root + child[~table.is_leaf]] for child in (table.right, table.left))
     sends_right = estimator.forest_.routed_table.missing_right
@@ -93,42 +92,29 @@ def test_a_forest_of_rows_that_lack_nothing_sends_what_is_missing_to_the_heavier
     assert sends_right[~table.is_leaf].tolist() == (right >= left).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels", "bins of targets", "sums", "screened", "distances"])
-def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, scratch: Path) -> None:
     truth, options = TRUTHS[name]
-    values = getattr(truth, "values", truth)
     kind = "distances" if name == "distances" else ("targets" if truth.__class__ is Targets else "labels")
-    group, output = str(tmp_path / "in.zarr"), str(tmp_path / "out.zarr")
-    for array, of in (("X", HOLES), ("Q", QUERIES), ("truth", np.asarray(values))):
-        write_array(group, array, of.shape, of.dtype, [of])
-    given: Any = f"{group}/truth" if kind == "distances" else {"kind": kind, "values": f"{group}/truth"}
-    spec = Spec.from_dict(
-        {
-            "format": 1,
-            "method": "smerf",
-            "seed": 3,
-            "output": output,
-            "input": {"features": f"{group}/X", "distances": given},
-            "params": {"n_estimators": 8, **options},
-        }
-    )
-    done = fit(stage_inputs(spec, str(tmp_path / "job")), output, Folder(str(tmp_path / "job")), Here(), Options())
-    estimator = grown(name, HOLES)
-    assert done.digest == estimator.digest_ == load(output).digest_
-    assert estimator.save(tmp_path / "own.zarr") == done.digest
-    np.testing.assert_array_equal(load(tmp_path / "own.zarr").distance(QUERIES), estimator.distance(QUERIES))
-    answers = str(tmp_path / "answers.zarr")
-    score(Question(output, f"{group}/Q", "distance"), answers, Here(2), True)
+    values = np.asarray(getattr(truth, "values", truth))
+    at = write_arrays(f"{scratch}/in.zarr", {"X": HOLES, "Q": QUERIES, "truth": values})
+    given: Any = at["truth"] if kind == "distances" else {"kind": kind, "values": at["truth"]}
+    inputs = {"features": at["X"], "distances": given}
+    done = run_job(spec_of(scratch, "smerf", inputs, seed=3, n_estimators=8, **options))
+    estimator = smerf_on(name, HOLES)
+    assert done.digest == estimator.digest_ == load(done.address).digest_
+    assert estimator.save(scratch / "own.zarr") == done.digest
+    np.testing.assert_array_equal(load(scratch / "own.zarr").distance(QUERIES), estimator.distance(QUERIES))
+    answers = str(scratch / "answers.zarr")
+    score(Question(done.address, at["Q"], "distance"), answers, Here(2), True)
     found = np.asarray(open_array(f"{answers}/distance")[...])
     np.testing.assert_array_equal(found, estimator.transform(QUERIES).astype(found.dtype))
 
 
 @pytest.mark.parametrize("name", ["labels", "distances", "bins"])
 def test_a_monotone_scale_changes_no_side(name: str) -> None:
-    one, other = grown(name, HOLES), grown(name, np.exp(HOLES / 4.0))
+    one, other = smerf_on(name, HOLES), smerf_on(name, np.exp(HOLES / 4.0))
     assert one.forest_.table.missing_right is not None
     for array in ("left", "right", "columns", "missing_right", "n_rows"):
         np.testing.assert_array_equal(getattr(one.forest_.table, array), getattr(other.forest_.table, array))
@@ -138,21 +124,21 @@ def test_what_is_missing_may_be_all_that_tells_classes_apart() -> None:
     X = np.where(np.arange(40)[:, None] % 2 == 0, np.nan, np.random.default_rng(0).normal(size=(40, 1)))
     forest = SMERF(20, random_state=0).fit(X, Labels(np.arange(40) % 2))
     assert forest.predict([[1e30], [-1e30]]).tolist() == [1, 1]
-    with pytest.warns(UserWarning, match="row 0 of 1 has no value"):
+    with pytest.warns(DistforestWarning, match=naming("X:", "row 0 of 1")):
         assert forest.predict([[np.nan]]).tolist() == [0]
 
 
 def test_a_row_without_any_value_is_told() -> None:
-    forest = grown("labels", HOLES)
-    with pytest.warns(UserWarning, match="row 1 of 2 has no value"):
+    forest = smerf_on("labels", HOLES)
+    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
         forest.distance(np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)]), POINTS)
 
 
 def test_a_column_without_any_value_is_never_cut() -> None:
     X = np.insert(HOLES, 1, np.nan, axis=1)
     for name in TRUTHS:
-        with pytest.warns(UserWarning, match="X: column 1 has no value in any row"):
-            table = grown(name, X).forest_.table
+        with pytest.warns(DistforestWarning, match=naming("X:", "column 1")):
+            table = smerf_on(name, X).forest_.table
         single = (table.width == 1)[~table.is_leaf]
         assert single.all() or name == "sums"
         assert 1 not in table.columns
@@ -161,5 +147,5 @@ def test_a_column_without_any_value_is_never_cut() -> None:
 def test_infinity_is_refused() -> None:
     X = HOLES.copy()
     X[3, 1] = np.inf
-    with pytest.raises(ValueError, match=r"features must be finite or NaN for missing: .* row 3, column 1"):
-        grown("labels", X)
+    with pytest.raises(InputError, match=naming("features", "row 3", "column 1")):
+        smerf_on("labels", X)

@@ -13,6 +13,7 @@ import pytest
 
 from distforest import RFD, SMERF, SimForestRegressor, URerF
 from distforest.errors import InputError
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,9 +82,7 @@ def test_complex_columns_are_refused_by_their_name() -> None:
         pd.DataFrame({"b": OTHER, "a": OTHER + 1j}),
         pd.DataFrame({"b": OTHER, "a": np.array([1j] * N, object)}),
     ):
-        with pytest.raises(
-            InputError, match=r"X: numbers were expected in column 'a', found (complex128|object); turn"
-        ):
+        with pytest.raises(InputError, match=naming("X:", "column 'a'", frame["a"].dtype)):
             SMERF(**FEW).fit(frame, Y)
 
 
@@ -91,7 +90,5 @@ def test_targets_of_pandas_without_a_value_are_told_by_their_row() -> None:
     targets = pd.Series(
         [None if missing else bool(one) for missing, one in zip(LACKS, Y, strict=True)], dtype="boolean"
     )
-    with pytest.raises(
-        InputError, match="targets contain 9 NaN or infinite values, the first in row 0; remove those rows"
-    ):
+    with pytest.raises(InputError, match=naming("targets", 9, "row 0")):
         SimForestRegressor("rbf", **FEW).fit(OTHER[:, None], targets)

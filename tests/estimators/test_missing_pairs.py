@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from distforest import RFD, TreeRank, load
-from distforest.errors import ArtifactError, InputError
+from distforest.errors import ArtifactError, DistforestWarning, InputError
 from distforest.estimators.pair_columns import Cosine, PlugIn
 from distforest.forest.pairs import pair_scores, pair_walks
 from distforest.forest.pairs.pair_leaves import Ranks
@@ -18,13 +17,11 @@ from distforest.growth.pairs import linear_cells
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
-from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import open_array, write_array
+from distforest.sources.arrays import open_array
 from distforest.sources.point_pairs import PointPairs
-from distforest.stores.folder import Folder
+from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.estimators.rows import POINTS
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,10 +50,8 @@ FORESTS: dict[str, OnPairs] = {
 }
 
 
-def grown(name: str, X: np.ndarray, **further: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".* trees? ha(s|ve) no cut")  # of linear cells, as most pairs lack a value
-        return type(FORESTS[name])(**{**FORESTS[name].get_params(deep=False), **further}).fit(X, LABELS)
+def pair_forest(name: str, X: np.ndarray, **further: Any) -> Any:
+    return type(FORESTS[name])(**{**FORESTS[name].get_params(deep=False), **further}).fit(X, LABELS)
 
 
 def ends_of(forest: Forest, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -93,11 +88,11 @@ def expected_answer(forest: Forest, ends: np.ndarray) -> np.ndarray:
     return found if table.dissimilar else 1.0 - found
 
 
-@pytest.mark.filterwarnings("ignore:X. no training row lacked:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("holes", [True, False])
 @pytest.mark.parametrize("name", FORESTS)
 def test_pairs_walk_to_the_side_that_was_learned_or_else_to_the_heavier_one(name: str, holes: bool) -> None:
-    estimator = grown(name, HOLES if holes else POINTS)
+    estimator = pair_forest(name, HOLES if holes else POINTS)
     forest = estimator.forest_
     assert (forest.table.missing_right is not None) == holes
     for X, Y in ((QUERIES, HOLES[::-1].copy()), (POINTS, QUERIES), (POINTS, POINTS[::-1].copy())):
@@ -112,7 +107,7 @@ def test_pairs_walk_to_the_side_that_was_learned_or_else_to_the_heavier_one(name
 @pytest.mark.parametrize("name", FORESTS)
 def test_counts_are_those_of_the_training_pairs_as_they_walk(name: str) -> None:
     """And a cut parts them as growth did: the children of a cut node hold what it holds."""
-    forest = grown(name, HOLES).forest_
+    forest = pair_forest(name, HOLES).forest_
     table, counts = forest.table, forest.leaf_table.class_counts
     root = np.repeat(table.tree_start[:-1], table.tree_size)
     inner = ~table.is_leaf
@@ -134,64 +129,51 @@ def test_counts_are_those_of_the_training_pairs_as_they_walk(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["rfd", "treerank", "square"])
 def test_forests_without_missing_values_have_no_rule_in_their_digest(name: str) -> None:
-    assert "missing_right" not in grown(name, POINTS).forest_.arrays()
+    assert "missing_right" not in pair_forest(name, POINTS).forest_.arrays()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rfd", "treerank", "square", "median", "linear"])
 @pytest.mark.parametrize("cells", [50, 1 << 12])
 def test_blocks_and_threads_change_nothing(name: str, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = grown(name, HOLES)
+    expected = pair_forest(name, HOLES)
     distance = expected.distance(QUERIES, HOLES)
     monkeypatch.setattr(pair_walks, "block_rows", lambda n_columns: max(1, cells // n_columns))
     monkeypatch.setattr(pair_scores, "PAIRS_PER_TURN", 37)
-    found = grown(name, HOLES, n_jobs=3)
+    found = pair_forest(name, HOLES, n_jobs=3)
     assert found.digest_ == expected.digest_
     assert found.distance(QUERIES, HOLES).tobytes() == distance.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rfd", "treerank", "square", "linear"])
 @pytest.mark.parametrize("taught", ["labels", "links"])
-def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(
-    name: str, taught: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    group, output = str(tmp_path / "in.zarr"), str(tmp_path / "out.zarr")
+def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, taught: str, scratch: Path) -> None:
     arrays = {"X": HOLES, "Q": QUERIES, "labels": LABELS, "pairs": PAIRS, "similar": SIMILAR}
-    for array, of in arrays.items():
-        write_array(group, array, of.shape, of.dtype, [of], chunk_bytes=7 * HOLES[:1].nbytes)
+    at = write_arrays(f"{scratch}/in.zarr", arrays, chunk_bytes=7 * HOLES[:1].nbytes)
     estimator = FORESTS[name]
     truth = {"labels": ("labels",), "links": ("pairs", "similar")}[taught]
     params = {row.name: getattr(estimator, row.name) for row in estimator._parameters}
-    spec = Spec.from_dict(
-        {
-            "format": 1,
-            "method": estimator._method.name,
-            "seed": 3,
-            "output": output,
-            "input": {"features": f"{group}/X", **{key: f"{group}/{key}" for key in truth}},
-            "params": {key: value for key, value in params.items() if value is not None},
-        }
-    )
-    done = fit(stage_inputs(spec, str(tmp_path / "job")), output, Folder(str(tmp_path / "job")), Here(), Options())
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".* trees? ha(s|ve) no cut")
-        estimator = type(estimator)(**estimator.get_params(deep=False))
-        estimator = estimator.fit(HOLES, LABELS) if taught == "labels" else estimator.fit_pairs(HOLES, PAIRS, SIMILAR)
-    if params["max_bins"] is not None:
-        assert done.digest == estimator.digest_ == load(output).digest_
-    assert estimator.save(tmp_path / "own.zarr") == estimator.digest_
-    own: Any = load(tmp_path / "own.zarr")
+    params = {key: value for key, value in params.items() if value is not None}
+    inputs = {"features": at["X"], **{key: at[key] for key in truth}}
+    done = run_job(spec_of(scratch, estimator._method.name, inputs, seed=3, **params))
+    estimator = type(estimator)(**estimator.get_params(deep=False))
+    estimator = estimator.fit(HOLES, LABELS) if taught == "labels" else estimator.fit_pairs(HOLES, PAIRS, SIMILAR)
+    if params.get("max_bins") is not None:
+        assert done.digest == estimator.digest_ == load(done.address).digest_
+    assert estimator.save(scratch / "own.zarr") == estimator.digest_
+    own: Any = load(scratch / "own.zarr")
     np.testing.assert_array_equal(own.distance(QUERIES), estimator.distance(QUERIES))
-    answers = str(tmp_path / "answers.zarr")
-    score(Question(output, f"{group}/Q", "distance"), answers, Here(2), True)
+    answers = str(scratch / "answers.zarr")
+    score(Question(done.address, at["Q"], "distance"), answers, Here(2), True)
     found = np.asarray(open_array(f"{answers}/distance")[...])
-    loaded: Any = load(output)
+    loaded: Any = load(done.address)
     np.testing.assert_array_equal(found, loaded.transform(QUERIES).astype(found.dtype))
 
 
 @pytest.mark.parametrize("name", FORESTS)
 def test_a_scale_and_the_order_of_points_in_a_pair_change_no_side(name: str) -> None:
-    one, other = grown(name, HOLES).forest_, grown(name, 4.0 * HOLES).forest_
+    one, other = pair_forest(name, HOLES).forest_, pair_forest(name, 4.0 * HOLES).forest_
     arrays = ["left", "right", "columns", "missing_right", "n_rows"]
     for array in arrays:
         np.testing.assert_array_equal(getattr(one.table, array), getattr(other.table, array))
@@ -215,7 +197,7 @@ def test_few_values_are_cut_alike_in_bins_and_anywhere(pair: tuple[str, int]) ->
     """Each value has a bin of its own, so the same pairs go to the same sides."""
     name, max_bins = pair
     X = np.where(LOST, np.nan, np.rint(2 * POINTS).clip(-4, 4))
-    bins, anywhere = (grown(name, X, max_bins=most).forest_ for most in (max_bins, None))
+    bins, anywhere = (pair_forest(name, X, max_bins=most).forest_ for most in (max_bins, None))
     for array in ("left", "right", "columns", "missing_right", "n_rows"):
         np.testing.assert_array_equal(getattr(bins.table, array), getattr(anywhere.table, array))
 
@@ -227,7 +209,7 @@ def test_a_far_point_and_holes_leave_other_points_as_they_were(name: str, far: f
     dirty[0] = far
     # an area under the curve of the other points
     more = {"n_estimators": 40} if name == "rfd" else {"n_estimators": 10, "n_pairs": 2000}
-    clean, other = (grown(name, X, **more).score(QUERIES[1:], LABELS[1:]) for X in (HOLES, dirty))
+    clean, other = (pair_forest(name, X, **more).score(QUERIES[1:], LABELS[1:]) for X in (HOLES, dirty))
     assert clean > 0.7
     assert abs(clean - other) < 0.05
 
@@ -236,8 +218,8 @@ def test_a_far_point_and_holes_leave_other_points_as_they_were(name: str, far: f
 def test_a_point_that_all_pairs_know_may_lack_what_no_pair_needs(name: str) -> None:
     """A column of which every value is missing is never cut, and does no harm."""
     X = np.insert(HOLES, 1, np.nan, axis=1)
-    with pytest.warns(UserWarning, match="X: column 1 has no value in any row"):
-        forest = grown(name, X, max_features=None).forest_
+    with pytest.warns(DistforestWarning, match=naming("X:", "column 1")):
+        forest = pair_forest(name, X, max_features=None).forest_
     features = forest.table.columns % X.shape[1]
     assert 1 not in features
     assert len(features)
@@ -251,22 +233,22 @@ def test_what_is_missing_may_be_all_that_tells_pairs_apart() -> None:
     kept = pairs[:, 0] != pairs[:, 1]
     for forest in (RFD(10, random_state=0), TreeRank(3, random_state=0)):
         forest.fit_pairs(X, pairs[kept], similar[kept])
-        with pytest.warns(UserWarning, match="20 of 40 rows have no value"):
+        with pytest.warns(DistforestWarning, match=naming("X:", "20 of 40", "row 0")):
             assert forest.score_pairs(X, pairs[kept], similar[kept]) == 1.0
 
 
 @pytest.mark.parametrize("name", ["rfd", "treerank"])
 def test_a_query_without_any_value_is_told(name: str) -> None:
-    forest = grown(name, HOLES)
-    with pytest.warns(UserWarning, match="row 1 of 2 has no value"):
+    forest = pair_forest(name, HOLES)
+    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
         forest.distance(np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)]), POINTS)
 
 
 def test_out_of_bag_estimates_and_pruning_take_missing_values() -> None:
     forest = RFD(100, oob_score=True, random_state=0).fit(HOLES, LABELS)
     assert 0.6 < forest.oob_score_ <= 1.0
-    assert grown("treerank", HOLES, pruning_folds=3).pruning_.areas.max() > 0.5
-    pruned = grown("square", HOLES, pruning_folds=2)
+    assert pair_forest("treerank", HOLES, pruning_folds=3).pruning_.areas.max() > 0.5
+    pruned = pair_forest("square", HOLES, pruning_folds=2)
     np.testing.assert_array_equal(walked(pruned.forest_, QUERIES, HOLES), ends_of(pruned.forest_, QUERIES, HOLES))
 
 
@@ -275,7 +257,7 @@ def test_further_columns_come_from_points_that_lack_values_if_they_bear_it() -> 
     rows = forest.extended(QUERIES)
     assert np.isnan(rows[:, : HOLES.shape[1]]).any()
     assert np.isfinite(rows[:, HOLES.shape[1] :]).all()
-    with pytest.raises(InputError, match="found NaN or infinity in row 1 of Cosine"):
+    with pytest.raises(InputError, match=naming("pair_columns:", "row 1", "Cosine")):
         TreeRank(2, pair_columns=[Cosine()]).fit(HOLES, LABELS)
 
 
@@ -286,16 +268,16 @@ def test_vectors_of_further_columns_are_never_missing(tmp_path: Path) -> None:
     rows = forest.extended(QUERIES)
     assert loaded.distance(rows, rows).tobytes() == forest.distance(QUERIES, QUERIES).tobytes()
     rows[3, -1] = np.nan
-    with pytest.raises(InputError, match="values of pair columns must not be NaN, found one in row 3"):
+    with pytest.raises(InputError, match=naming("NaN", "row 3", "`extended`")):
         loaded.distance(rows)
 
 
 def test_objects_of_a_forest_may_lack_features_but_nothing_else() -> None:
-    forest = grown("rfd", HOLES).forest_
+    forest = pair_forest("rfd", HOLES).forest_
     forest.check()
     objects = forest.points.copy()
     objects[2, 1] = np.inf
-    with pytest.raises(ArtifactError, match="objects: values are finite, or NaN for a missing feature"):
+    with pytest.raises(ArtifactError, match="objects"):
         type(forest)(**{**vars_of(forest), "objects": objects}).check()
 
 
@@ -307,15 +289,15 @@ def test_infinity_is_refused() -> None:
     X = HOLES.copy()
     X[3, 1] = np.inf
     for name in ("rfd", "treerank"):
-        with pytest.raises(InputError, match=r"features must be finite or NaN for missing: .* row 3, column 1"):
-            grown(name, X)
+        with pytest.raises(InputError, match=naming("features", "row 3", "column 1")):
+            pair_forest(name, X)
 
 
 def test_means_of_linear_cells_leave_missing_values_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """In small blocks, of which the first ones may have no value of a column."""
     X = HOLES.astype(np.float32)
     left, right = np.ascontiguousarray(PAIRS.T.astype(np.int32))
-    forest = grown("treerank", HOLES).forest_
+    forest = pair_forest("treerank", HOLES).forest_
     pairs = PointPairs(pair_scores.columns_of(forest), X, X, left, right)
     rows = np.arange(len(PAIRS), dtype=np.int32)
     columns = pairs.block(rows, np.arange(pairs.shape[1], dtype=np.int32))
@@ -329,15 +311,15 @@ def test_means_of_linear_cells_leave_missing_values_out(monkeypatch: pytest.Monk
 def test_linear_cells_of_pairs_that_lack_values_are_told() -> None:
     X = np.where(RNG.random((60, 8)) < 0.4, np.nan, RNG.normal(size=(60, 8)))
     y = np.arange(60) % 2
-    with pytest.warns(UserWarning, match=r"% of the pairs lack a value, and leafrank='linear' needs all of them"):
+    with pytest.warns(DistforestWarning, match=naming("leafrank='linear'", "leafrank='tree'")):
         TreeRank(3, n_pairs=200, leafrank="linear", random_state=0).fit(X, y)
 
 
 def test_a_job_tells_of_queries_without_any_value(tmp_path: Path) -> None:
     own = str(tmp_path / "forest.zarr")
-    grown("rfd", HOLES).save(own)
+    pair_forest("rfd", HOLES).save(own)
     rows = np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)])
-    write_array(str(tmp_path / "q.zarr"), "Q", rows.shape, rows.dtype, [rows])
-    question = Question(own, str(tmp_path / "q.zarr/Q"), "distance")
-    with pytest.warns(UserWarning, match="Q: row 1 of 2 has no value"):
+    at = write_arrays(f"{tmp_path}/q.zarr", {"Q": rows})
+    question = Question(own, at["Q"], "distance")
+    with pytest.warns(DistforestWarning, match=naming(f"{at['Q']}:", "row 1 of 2")):
         score(question, str(tmp_path / "answers.zarr"), Here(1), True)

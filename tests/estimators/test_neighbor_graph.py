@@ -11,6 +11,7 @@ import pytest
 from distforest import RFD, SMERF, URerF
 from distforest.errors import InputError
 from tests import samples
+from tests.messages import naming
 
 X, NEW = samples.features(), samples.queries("labels", 9)
 
@@ -48,10 +49,10 @@ def test_a_graph_of_new_rows_leads_to_training_rows(forest: SMERF | URerF | RFD)
 
 
 def test_what_no_graph_can_be_is_refused(forest: SMERF | URerF | RFD) -> None:
-    with pytest.raises(InputError, match="mode must be 'connectivity' or 'distance', found 'weights'"):
+    with pytest.raises(InputError, match=naming("mode", "'connectivity'", "'distance'", "'weights'")):
         forest.kneighbors_graph(NEW, 3, "weights")
     for n_neighbors in (0, 37, 2.5, True):
-        with pytest.raises(InputError, match=r"n_neighbors must be in 1\.\.36 for 36 rows"):
+        with pytest.raises(InputError, match=naming("n_neighbors", "1..36", n_neighbors)):
             forest.kneighbors_graph(NEW, n_neighbors)  # type: ignore[arg-type]
 
 

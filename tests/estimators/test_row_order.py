@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,10 @@ from distforest import (
     TreeRank,
     URerF,
 )
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.data_frames import told_of_order, told_of_row_order
+from tests.estimators.told import told_by
+from tests.messages import naming
 
 X = load_iris(as_frame=True).data.set_axis(list("abcd"), axis=1)
 Y = load_iris(as_frame=True).target
@@ -37,7 +38,7 @@ FITS: dict[str, Any] = {
     "SMERF": lambda y, w: SMERF(**FEW).fit(X, y, w),
     "SMERF on labels": lambda y, w: SMERF(**FEW).fit(X, Labels(y), w),
     "SMERF on targets": lambda y, w: SMERF(**FEW).fit(X, Targets(y), w),
-    "SMERF on distances": lambda y, w: SMERF(**FEW).fit(X, pd.DataFrame(apart(y), index=y.index), w),
+    "SMERF on distances": lambda y, w: SMERF(**FEW).fit(X, pd.DataFrame(differences(y), index=y.index), w),
     "SimForest": lambda y, w: SimForestClassifier("manhattan", **FEW).fit(X, y, w),
     "RFD": lambda y, w: RFD(**FEW).fit(X, y, w),
     "TreeRank": lambda y, w: TreeRank(**FEW, max_depth=2).fit(X, y, w),
@@ -49,37 +50,31 @@ OF_WEIGHTS: dict[str, Any] = {
 }
 
 
-def apart(y: pd.Series) -> np.ndarray:
+def differences(y: pd.Series) -> np.ndarray:
     values = y.to_numpy(np.float64)
     return np.abs(values[:, None] - values)
 
 
-def told(call: Any) -> list[str]:
-    """The warnings about the order of rows; each is at the line of a caller here."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        call()
-    of_order = [one for one in found if "taken for the same row" in str(one.message)]
-    assert {one.filename for one in of_order} <= {__file__}
-    return [str(one.message) for one in of_order]
+def told_of_rows(call: Any) -> list[str]:
+    """The warnings about the order of rows."""
+    return told_by(call, "row 0 of ", ".to_numpy()")
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_rows_of_y_and_weights_in_another_order_are_told(name: str) -> None:
     weights = pd.Series(np.ones(len(X)), index=TURNED.index)
-    cure = "but they are taken for the same row; give {0}.loc[X.index], or {0}.to_numpy() if they are"
-    assert told(lambda: FITS[name](TURNED, weights)) == [
-        f"row 0 of X is named 0 and of {what} 149, {cure.format(what)}" for what in ("y", "sample_weight")
-    ]
-    assert told(lambda: FITS[name](TURNED.loc[X.index], weights.loc[X.index])) == []
-    assert told(lambda: FITS[name](Y, None)) == []
+    for what, message in zip(("y", "sample_weight"), told_of_rows(lambda: FITS[name](TURNED, weights)), strict=True):
+        named = ("row 0 of X", " 0 ", f"of {what} 149", f"{what}.loc[X.index]", f"{what}.to_numpy()")
+        assert re.search(naming(*named), message)
+    assert told_of_rows(lambda: FITS[name](TURNED.loc[X.index], weights.loc[X.index])) == []
+    assert told_of_rows(lambda: FITS[name](Y, None)) == []
 
 
 @pytest.mark.parametrize("name", OF_WEIGHTS)
 def test_weights_alone_are_told_too(name: str) -> None:
     weights = pd.Series(np.ones(len(X)), index=TURNED.index)
-    assert len(told(lambda: OF_WEIGHTS[name](weights))) == 1
-    assert told(lambda: OF_WEIGHTS[name](weights.to_numpy())) == []
+    assert len(told_of_rows(lambda: OF_WEIGHTS[name](weights))) == 1
+    assert told_of_rows(lambda: OF_WEIGHTS[name](weights.to_numpy())) == []
 
 
 @pytest.mark.parametrize("of", ["pairs", "similar"])
@@ -88,21 +83,22 @@ def test_what_is_known_of_pairs_in_another_order_than_these_is_told(of: str) -> 
     weights = pd.Series(np.ones(len(PAIRS)), index=pairs.index[::-1])
     given: tuple[Any, Any] = (pairs, similar) if of == "pairs" else (PAIRS, similar)
     forest = RFD(**FEW)
-    expected = f"row 0 of {of} is named 0 and of pair_weight 19, but they are taken for the same row"
     for call in (forest.fit_pairs, forest.score_pairs):
-        [warning] = told(lambda call=call: call(X, *given, pair_weight=weights))
-        assert warning.startswith(expected)
-        assert told(lambda call=call: call(X, *given, pair_weight=weights.loc[similar.index])) == []
-        [warning] = told(lambda call=call: call(X, pairs, similar[::-1]))
-        assert warning.startswith("row 0 of pairs is named 0 and of similar 19")
+        [warning] = told_of_rows(lambda call=call: call(X, *given, pair_weight=weights))
+        assert re.search(naming(f"row 0 of {of}", " 0 ", "of pair_weight 19"), warning)
+        assert told_of_rows(lambda call=call: call(X, *given, pair_weight=weights.loc[similar.index])) == []
+        [warning] = told_of_rows(lambda call=call: call(X, pairs, similar[::-1]))
+        assert re.search(naming("row 0 of pairs", " 0 ", "of similar 19"), warning)
 
 
 def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
     named = [f"flower {i}" for i in range(len(X))]
-    Z = pd.DataFrame(apart(Y), index=named, columns=named[::-1])
-    with pytest.warns(UserWarning, match=r"^row 0 of y is named 'flower 0' and column 0 'flower 149', .*y.columns\]$"):
+    Z = pd.DataFrame(differences(Y), index=named, columns=named[::-1])
+    with pytest.warns(
+        DistforestWarning, match=naming("row 0 of y", "'flower 0'", "column 0", "'flower 149'", "y.loc[y.columns]")
+    ):
         SMERF(**FEW).fit(X, Z)
-    with pytest.warns(UserWarning, match=r"^row 0 of y is named 'flower 0' and column 0 'flower 149', "):
+    with pytest.warns(DistforestWarning, match=naming("row 0 of y", "'flower 0'", "column 0", "'flower 149'")):
         SMERF(**FEW).fit(X, Distances(Z))
 
 
@@ -118,9 +114,9 @@ def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
 )
 def test_a_score_tells_it(forest: Any) -> None:
     forest.fit(X, Labels(Y) if isinstance(forest, SMERF) else Y)
-    [warning] = told(lambda: forest.score(X, TURNED))
-    assert warning.startswith("row 0 of X is named 0 and of y 149")
-    assert told(lambda: forest.score(X, Y)) == []
+    [warning] = told_of_rows(lambda: forest.score(X, TURNED))
+    assert re.search(naming("row 0 of X", " 0 ", "of y 149"), warning)
+    assert told_of_rows(lambda: forest.score(X, Y)) == []
 
 
 @pytest.mark.parametrize(
@@ -144,7 +140,7 @@ def test_names_that_do_not_contradict_are_no_matter(own: list[Any], other: list[
 def test_more_rows_of_the_same_names_are_told_as_such() -> None:
     twice = pd.concat([Y, Y])
     assert told_of_row_order(X, twice, "y") == ""
-    with pytest.raises(InputError, match="300"):
+    with pytest.raises(InputError, match=naming(150, 300)):
         SMERF(**FEW).fit(X, Labels(twice))
 
 
@@ -176,19 +172,14 @@ def test_labels_of_pandas_have_any_of_its_types(name: str, column: str) -> None:
 
 def test_labels_of_pandas_in_another_order_are_told_whatever_their_type() -> None:
     words = pd.Series(Y.map({0: "a", 1: "b", 2: "c"}), dtype="category")
-    assert len(told(lambda: SMERF(**FEW).fit(X, words[::-1]))) == 1
-    assert len(told(lambda: SMERF(**FEW).fit(X, Labels(words[::-1])))) == 1
-    assert told(lambda: SMERF(**FEW).fit(X, words)) == []
+    assert len(told_of_rows(lambda: SMERF(**FEW).fit(X, words[::-1]))) == 1
+    assert len(told_of_rows(lambda: SMERF(**FEW).fit(X, Labels(words[::-1])))) == 1
+    assert told_of_rows(lambda: SMERF(**FEW).fit(X, words)) == []
 
 
 def told_of_numbers(call: Any) -> list[str]:
     """The warnings about row numbers that may be names."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        call()
-    of_numbers = [one for one in found if "row numbers count from 0" in str(one.message)]
-    assert {one.filename for one in of_numbers} <= {__file__}
-    return [str(one.message) for one in of_numbers]
+    return told_by(call, "pairs:", "X.index.get_indexer")
 
 
 TURNED_X = X.loc[TURNED.index]
@@ -196,9 +187,8 @@ TURNED_X = X.loc[TURNED.index]
 
 @pytest.mark.parametrize("make", [lambda: RFD(**FEW), lambda: TreeRank(**FEW, max_depth=2)], ids=["RFD", "TreeRank"])
 def test_row_numbers_that_may_be_names_are_told(make: Any) -> None:
-    message = "pairs: row numbers count from 0, so that 0 is the row named 149, while another one is named 0; if names"
     [told_once] = told_of_numbers(lambda: make().fit_pairs(TURNED_X, PAIRS, SIMILAR))
-    assert told_once.startswith(message)
+    assert re.search(naming("named 149", "named 0"), told_once)
     assert told_of_numbers(lambda: make().fit_pairs(TURNED_X, PAIRS, SIMILAR).score_pairs(TURNED_X, PAIRS, SIMILAR))[1:]
     by_name = TURNED_X.index.get_indexer(PAIRS.ravel()).reshape(-1, 2)  # as the message says
     X_by_number = TURNED_X.reset_index(drop=True)
@@ -232,13 +222,11 @@ def test_rows_at_their_places_are_not_told() -> None:
 
 def test_columns_that_a_csv_names_by_words_are_told_beside_rows_that_it_numbers() -> None:
     numbers = np.arange(1001, 1001 + len(X))
-    written = pd.DataFrame(apart(Y), index=numbers, columns=numbers[::-1]).to_csv()
+    written = pd.DataFrame(differences(Y), index=numbers, columns=numbers[::-1]).to_csv()
     Z = pd.read_csv(io.StringIO(written), index_col=0)
-    expected = (
-        "row 0 of y is named 1001 and column 0 '1150', but they are taken for the same object; "
-        "give y.loc[y.columns.astype(int)]"
-    )
-    with pytest.warns(UserWarning, match=f"^{re.escape(expected)}$"):
+    with pytest.warns(
+        DistforestWarning, match=naming("row 0 of y", 1001, "column 0", "'1150'", "y.loc[y.columns.astype(int)]")
+    ):
         SMERF(**FEW).fit(X, Z)
     mended = Z.loc[Z.columns.astype(int)]
     assert mended.index.astype(str).tolist() == mended.columns.tolist()
@@ -249,14 +237,11 @@ def test_columns_that_a_csv_names_by_words_are_told_beside_rows_that_it_numbers(
 def test_rows_named_by_words_are_told_beside_the_same_numbers(dtype: str) -> None:
     numbered = pd.Series(np.zeros(3), index=pd.Index([11, 12, 13], dtype=dtype))
     named = pd.Series(np.arange(3.0), index=["13", "12", "11"])
-    told = (
-        "row 0 of X is named {}, but they are taken for the same row; give y.loc[X.index.astype({})], or y.to_numpy()"
-    )
     found = told_of_row_order(numbered.to_frame("x"), named, "y")
-    assert found.startswith(told.format("11 and of y '13'", "str"))
+    assert re.search(naming("row 0 of X", 11, "of y '13'", "y.loc[X.index.astype(str)]"), found)
     assert named.loc[numbered.index.astype(str)].tolist() == [2.0, 1.0, 0.0]
     found = told_of_row_order(named.to_frame("x"), numbered, "y")
-    assert found.startswith(told.format("'13' and of y 11", "int"))
+    assert re.search(naming("row 0 of X", "'13'", "of y 11", "y.loc[X.index.astype(int)]"), found)
     assert told_of_row_order(numbered.to_frame("x"), named[::-1], "y") == ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from distforest import Distances, SimForestClassifier, SimForestOutlier, SimForestRegressor, load
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
@@ -34,14 +33,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 from tests.estimators.rows import DISTANCES, NAMES, POINTS, TARGETS, X, Y, observed
+from tests.estimators.told import told_by
+from tests.messages import naming
 from tests.reference import naive_missing
-
-
-@pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for staged files and for temporary ones."""
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    return tmp_path
 
 
 @pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan"])
@@ -90,7 +84,7 @@ def test_similarities_may_be_unobserved() -> None:
     forest = SimForestClassifier(n_estimators=30, oob_score=True, random_state=0).fit(S, Y)
     assert forest.score(S, Y) > 0.9
     assert forest.oob_score_ > 0.85
-    with pytest.warns(UserWarning, match="row 0 of 1 has no observed similarity"):
+    with pytest.warns(DistforestWarning, match=naming("X:", "row 0 of 1")):
         np.testing.assert_allclose(forest.predict_proba(np.full((1, 150), np.nan)).sum(), 1.0)
 
 
@@ -126,6 +120,7 @@ def test_a_sparse_matrix_is_a_dense_one_that_is_unobserved_elsewhere(
         np.testing.assert_array_equal(answering.distance(rows), dense.distance(queries))
 
 
+@pytest.mark.slow
 def test_a_job_reads_a_sparse_matrix(scratch: Path) -> None:
     matrix, job = read_sparse(observed(HOLES), SIMILARITIES), Folder(str(scratch / "job"))
     data = Data(Dense(matrix.shape[0]), matrix, TruthKind.TARGETS, TARGETS[:, None])
@@ -145,52 +140,50 @@ def test_cross_validation_takes_rows_and_columns_of_a_sparse_matrix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("estimator", "rows", "error", "message"),
+    ("estimator", "rows", "error", "named"),
     [
-        (SimForestClassifier("rbf"), HOLES, TypeError, "Sparse data was passed"),
-        (SimForestClassifier("linear"), HOLES, TypeError, "Sparse data was passed"),
-        (SimForestClassifier("feature_subsets"), HOLES, TypeError, "Sparse data was passed"),
-        (SimForestClassifier(), HOLES[:, :9], InputError, r"must be square, .* found shape \(40, 9\)"),
-        (SimForestClassifier(), np.where(HOLES > 5, np.inf, HOLES), InputError, "the first at row 4, column 4 "),
+        (SimForestClassifier("rbf"), HOLES, TypeError, ("X", ".toarray()")),
+        (SimForestClassifier("linear"), HOLES, TypeError, ("X", ".toarray()")),
+        (SimForestClassifier("feature_subsets"), HOLES, TypeError, ("X", ".toarray()")),
+        (SimForestClassifier(), HOLES[:, :9], InputError, ("similarity", (40, 9))),
+        (SimForestClassifier(), np.where(HOLES > 5, np.inf, HOLES), InputError, ("similarities", "row 4, column 4 ")),
     ],
 )
-def test_sparse_matrices_that_are_refused(estimator: Any, rows: np.ndarray, error: type, message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_sparse_matrices_that_are_refused(
+    estimator: Any, rows: np.ndarray, error: type, named: tuple[object, ...]
+) -> None:
+    with pytest.raises(error, match=naming(*named)):
         estimator.fit(observed(rows), TARGETS > 0)
 
 
 def test_sparse_queries_that_are_refused() -> None:
     forest = SimForestClassifier(n_estimators=3, random_state=0).fit(observed(HOLES), TARGETS > 0)
-    with pytest.raises(ValueError, match="X has 9 features, but SimForestClassifier is expecting 40 features"):
+    with pytest.raises(ValueError, match=naming(9, "SimForestClassifier", 40)):
         forest.predict(observed(HOLES[:, :9]))
-    with pytest.raises(InputError, match="X has 9 features, but the forest is expecting 40 features"):
+    with pytest.raises(InputError, match=naming(9, "forest", 40)):
         forest.forest_.source(observed(HOLES[:, :9]))
     linear = SimForestClassifier("linear", n_estimators=3, random_state=0).fit(POINTS, TARGETS > 0)
-    with pytest.raises(TypeError, match="Sparse data was passed"):
+    with pytest.raises(TypeError, match=naming("X", ".toarray()")):
         linear.predict(scipy.sparse.csr_array(POINTS))
-    with pytest.raises(InputError, match="features: a dense matrix was expected, found a sparse one"):
+    with pytest.raises(InputError, match=naming("features:", (40, 3), ".toarray()")):
         linear.forest_.source(scipy.sparse.csr_array(POINTS))
 
 
 @pytest.mark.parametrize(
-    ("rows", "truth", "message"),
+    ("rows", "truth", "named"),
     [
-        (POINTS, TARGETS > 0, "must be square, .*if these are features, choose a similarity that reads them"),
-        (DISTANCES[:39, :39], TARGETS > 0, "found 39 rows of similarity and 40 of labels"),
-        (np.where(DISTANCES > 1, np.inf, DISTANCES), TARGETS > 0, "finite or NaN for unobserved"),
-        (DISTANCES, TARGETS, "Unknown label type"),
-        (DISTANCES, None, "SimForestClassifier requires y to be passed"),
-        (
-            Distances(DISTANCES),
-            TARGETS > 0,
-            "found `Distances`, which teaches SMERF; give the matrix itself, with kind=",
-        ),
-        (["gattaca"] * 40, TARGETS > 0, r"found words such as 'gattaca'; a function .* given as similarity=Lazy\(pair"),
-        (np.array(["gattaca"] * 40), TARGETS > 0, "found words such as 'gattaca'"),
+        (POINTS, TARGETS > 0, ("similarity", (40, 3), "'manhattan'")),
+        (DISTANCES[:39, :39], TARGETS > 0, (39, "similarity", 40, "labels")),
+        (np.where(DISTANCES > 1, np.inf, DISTANCES), TARGETS > 0, ("similarities", "NaN", "row 0", "inf")),
+        (DISTANCES, TARGETS, ("label", "continuous")),
+        (DISTANCES, None, ("SimForestClassifier", "y")),
+        (Distances(DISTANCES), TARGETS > 0, ("X:", "`Distances`", "SMERF", "kind='distance'")),
+        (["gattaca"] * 40, TARGETS > 0, ("X:", "'gattaca'", "similarity=Lazy(pairwise(f))")),
+        (np.array(["gattaca"] * 40), TARGETS > 0, ("X:", "'gattaca'")),
     ],
 )
-def test_simforest_refuses(rows: Any, truth: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_simforest_refuses(rows: Any, truth: Any, named: tuple[object, ...]) -> None:
+    with pytest.raises(ValueError, match=naming(*named)):
         SimForestClassifier(n_estimators=3).fit(rows, truth)
 
 
@@ -225,13 +218,13 @@ def test_similarities_of_shared_features_are_those_that_a_user_would_give(simila
 
 def test_a_row_without_any_feature_is_told() -> None:
     forest = SimForestClassifier("manhattan", n_estimators=3, random_state=0).fit(X, Y)
-    with pytest.warns(UserWarning, match="row 1 of 2 has no value"):
+    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
         forest.predict(np.array([X[0], np.full(4, np.nan)]))
 
 
 def test_queries_have_a_column_for_each_training_object() -> None:
     forest = SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, Y)
-    with pytest.raises(ValueError, match="X has 4 features, but SimForestClassifier is expecting 150 features"):
+    with pytest.raises(ValueError, match=naming(4, "SimForestClassifier", 150)):
         forest.predict(X)
 
 
@@ -246,7 +239,7 @@ def test_regression() -> None:
 
 
 def test_out_of_bag_decisions() -> None:
-    with pytest.warns(UserWarning, match="of 150 rows have no out-of-bag estimate; grow more trees"):
+    with pytest.warns(DistforestWarning, match=naming(150, "out-of-bag")):
         forest = SimForestClassifier("linear", n_estimators=4, oob_score=True, random_state=0).fit(X, NAMES)
     grown = forest.forest_
     for row in range(len(X)):
@@ -261,13 +254,13 @@ def test_out_of_bag_decisions() -> None:
 
 
 def test_a_forest_of_roots_warns() -> None:
-    with pytest.warns(UserWarning, match="no tree has a split, .*: the similarities are the same for all rows"):
+    with pytest.warns(DistforestWarning, match=naming("split", "similarities")):
         SimForestClassifier(n_estimators=3, random_state=0).fit(np.ones(DISTANCES.shape), TARGETS > 0)
 
 
 @pytest.mark.parametrize("estimator", [SimForestClassifier(n_estimators=3), SimForestOutlier(n_estimators=3)])
 def test_distances_that_are_not_called_so_are_told(estimator: Any) -> None:
-    with pytest.warns(UserWarning, match="less similar to themselves .* if these are distances, give kind='distance'"):
+    with pytest.warns(DistforestWarning, match="kind='distance'"):
         clone(estimator).fit(DISTANCES, TARGETS > 0)
     for others in (DISTANCES * (DISTANCES < 1), -DISTANCES, np.where(np.eye(len(DISTANCES)), np.nan, DISTANCES)):
         clone(estimator).fit(others, TARGETS > 0)  # a graph without loops; the greatest of its row; unobserved
@@ -311,8 +304,7 @@ def test_similarities_whose_diagonal_says_nothing_grow(diagonal: float, options:
     assert forest.score(graph[test, train], labels[test]) > 0.85
 
 
-@pytest.mark.filterwarnings("ignore:most objects are less similar to themselves:UserWarning")
-@pytest.mark.filterwarnings("ignore:distances. .* are not at distance 0 from themselves:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("kind", ["laplacian", "modularity", "distance"])
 def test_matrices_that_are_no_inner_products_grow(kind: str) -> None:
     """S_ii + S_jj < 2 S_ij: a graph less its degrees, less what chance would link; distances 9 to oneself."""
@@ -337,6 +329,7 @@ def test_the_distance_of_an_object_to_itself_need_not_be_stored() -> None:
     assert stored.fit(scipy.sparse.csr_array(DISTANCES), TARGETS > 0).digest_ == whole.digest_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor])
 def test_the_nearest_object_of_a_leaf_votes(estimator: type) -> None:
     # Two groups, in each of which two kinds alternate: leaves of eight hold both kinds, the nearest object has its own.
@@ -355,6 +348,7 @@ def test_the_nearest_object_of_a_leaf_votes(estimator: type) -> None:
         np.testing.assert_allclose(votes, votes.round())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan"])
 def test_landmarks_and_votes_of_a_similarity_of_features(similarity: str, tmp_path: Path) -> None:
     params = {"n_estimators": 30, "n_landmarks": 0.2, "voting": "nearest", "min_samples_leaf": 8, "random_state": 0}
@@ -376,38 +370,24 @@ def test_votes_of_a_sparse_matrix_are_those_of_the_dense_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("estimator", "rows", "message"),
+    ("estimator", "rows", "named"),
     [
-        (SimForestClassifier(n_landmarks=41), HOLES, r"n_landmarks=41 asks for more .* than there are objects \(40\)"),
-        (
-            SimForestClassifier(n_landmarks=0.01),
-            HOLES,
-            "n_landmarks=0.01 of 40 objects is 1, but pairs need one of each",
-        ),
-        (SimForestClassifier(n_landmarks=1), HOLES, "n_landmarks must be an integer >= 2 or a real number"),
-        (SimForestClassifier(voting="mean"), HOLES, "voting must be 'share' or 'nearest', found 'mean'"),
-        (SimForestClassifier(voting="nearest", oob_score=True), HOLES, "there is no vote out of bag; validate with"),
-        (
-            SimForestClassifier("feature_subsets", n_landmarks=9),
-            POINTS,
-            "n_landmarks=9 chooses .* feature_subsets has none",
-        ),
-        (
-            SimForestClassifier("feature_subsets", voting="nearest"),
-            POINTS,
-            "voting='nearest' compares similarities, and",
-        ),
-        (SimForestClassifier(pairing="kept", n_landmarks=9), HOLES, "pairing='kept' does not go with n_landmarks"),
-        (
-            SimForestClassifier("feature_subsets", pairing="kept"),
-            POINTS,
-            "pairing='kept' keeps objects .* feature_subsets has none",
-        ),
-        (SimForestClassifier(pairing="new"), HOLES, "pairing must be 'kept' or 'fresh' or None, found 'new'"),
+        (SimForestClassifier(n_landmarks=41), HOLES, ("n_landmarks=41", 40)),
+        (SimForestClassifier(n_landmarks=0.01), HOLES, ("n_landmarks=0.01", 40, 1, 2)),
+        (SimForestClassifier(n_landmarks=1), HOLES, ("n_landmarks", ">= 2", 1)),
+        (SimForestClassifier(voting="mean"), HOLES, ("voting", "'share'", "'nearest'", "'mean'")),
+        (SimForestClassifier(voting="nearest", oob_score=True), HOLES, ("voting='nearest'", "oob_score=True")),
+        (SimForestClassifier("feature_subsets", n_landmarks=9), POINTS, ("n_landmarks=9", "feature_subsets")),
+        (SimForestClassifier("feature_subsets", voting="nearest"), POINTS, ("voting='nearest'", "feature_subsets")),
+        (SimForestClassifier(pairing="kept", n_landmarks=9), HOLES, ("pairing='kept'", "n_landmarks")),
+        (SimForestClassifier("feature_subsets", pairing="kept"), POINTS, ("pairing='kept'", "feature_subsets")),
+        (SimForestClassifier(pairing="new"), HOLES, ("pairing", "'kept'", "'fresh'", "'new'")),
     ],
 )
-def test_landmarks_votes_and_pairs_that_are_refused(estimator: Any, rows: np.ndarray, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_landmarks_votes_and_pairs_that_are_refused(
+    estimator: Any, rows: np.ndarray, named: tuple[object, ...]
+) -> None:
+    with pytest.raises(InputError, match=naming(*named)):
         estimator.fit(rows, TARGETS > 0)
 
 
@@ -425,9 +405,9 @@ def test_queries_without_an_observed_similarity_are_told(on_missing: str) -> Non
     forest = SimForestClassifier(n_estimators=3, random_state=0, on_missing=on_missing).fit(S, Y)
     queries = S[:4].copy()
     queries[2:] = np.nan
-    with pytest.warns(UserWarning, match=r"^X: 2 of 4 rows have no observed similarity, the first of them row 2: "):
+    with pytest.warns(DistforestWarning, match=naming("X:", "2 of 4", "row 2")):
         forest.predict(queries)
-    with pytest.warns(UserWarning, match=r"^X: row 1 of 2 has no observed similarity: "):
+    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
         forest.predict_proba(scipy.sparse.csr_array(np.stack([S[0], np.zeros(len(S))])))
     queries[2:, 5] = 1.0
     forest.predict(queries)
@@ -438,18 +418,16 @@ def test_zeros_that_blocks_add_and_diagonals_drop_are_told() -> None:
     S = np.where(near, 1 + X @ X.T, 0)
     forest = SimForestClassifier(n_estimators=3, random_state=0)
     forest.fit(scipy.sparse.dia_array(S), Y)
-    with pytest.warns(UserWarning, match=r"zeros of the blocks \(BSR\) are taken as observed; give the entries"):
+    with pytest.warns(DistforestWarning, match=naming(330, "BSR")):
         forest.fit(scipy.sparse.bsr_array(S, blocksize=(2, 2)), Y)
     S[3, 3] = 0
-    with pytest.warns(
-        UserWarning, match=r"^1 zero of the diagonals \(DIA\) is taken as not observed; give the entries"
-    ):
+    with pytest.warns(DistforestWarning, match=naming(1, "DIA")):
         forest.fit(scipy.sparse.dia_array(S), Y)
 
 
 @pytest.mark.parametrize("kind", [SimForestClassifier, SimForestRegressor])
 def test_a_bare_function_is_refused_with_the_way_to_give_it(kind: type[SimForestClassifier]) -> None:
-    with pytest.raises(InputError, match=r"similarity must be .*; give the function as Lazy\(pairwise\(f\)\)$"):
+    with pytest.raises(InputError, match=naming("similarity", "Lazy(pairwise(f))")):
         kind(min).fit(X, Y)  # type: ignore[arg-type]  # what is asked here
 
 
@@ -458,11 +436,5 @@ def test_a_matrix_that_is_stored_in_one_direction_is_told(kind: str) -> None:
     apart = np.linalg.norm(X[:, None] - X, axis=2)
     whole = scipy.sparse.csr_array(apart if kind == "distance" else 1 / (1 + apart))
     forest = SimForestClassifier(kind=kind, n_estimators=3, random_state=0)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        forest.fit(scipy.sparse.triu(whole), Y)
-    assert any("stored in one direction only" in str(warning.message) for warning in told)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        forest.fit(whole, Y)
-    assert not any("stored in one direction only" in str(warning.message) for warning in told)
+    assert len(told_by(lambda: forest.fit(scipy.sparse.triu(whole), Y), "one direction", "S + S.T")) == 1
+    assert told_by(lambda: forest.fit(whole, Y), "S.T") == []

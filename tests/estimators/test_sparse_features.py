@@ -14,7 +14,8 @@ from sklearn.base import clone
 
 import distforest
 from distforest import RFD, SMERF, Distances, Embedding, Labels, SimForestClassifier, Targets, TreeRank, URerF
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
+from tests.messages import naming
 from tests.sources.test_sparse import CONTAINERS
 from tests.sources.test_sparse_features import words
 
@@ -48,9 +49,10 @@ DATA = Path(__file__).parents[2] / "benchmarks" / "data"
 PAPER: dict[str, Any] = {"feature_combinations": 3.0, "min_samples_split": 6}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", PARAMS, ids=str)
 @pytest.mark.parametrize("truth", TRUTHS)
-@pytest.mark.filterwarnings("ignore:(column 0 of the )?embedding:UserWarning")  # a far point is far
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")  # a far point is far
 def test_the_digest_is_that_of_the_dense_matrix(truth: str, params: dict[str, Any]) -> None:
     forest = SMERF(5, random_state=2, **params)
     dense, sparse = clone(forest).fit(X, TRUTHS[truth]), clone(forest).fit(scipy.sparse.csr_array(X), TRUTHS[truth])
@@ -60,6 +62,7 @@ def test_the_digest_is_that_of_the_dense_matrix(truth: str, params: dict[str, An
     np.testing.assert_array_equal(sparse.distance(queries), dense.distance(QUERIES))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 999),
@@ -71,8 +74,7 @@ def test_the_digest_is_that_of_the_dense_matrix(truth: str, params: dict[str, An
     params=st.sampled_from([params for params in PARAMS if "feature_weights" not in params]),
     max_features=st.one_of(st.none(), st.integers(1, 9)),  # mostly no divisor of the columns: the last window is short
 )
-@pytest.mark.filterwarnings("ignore:.* trees have no split:UserWarning", "ignore:.*no split.*:UserWarning")
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of data made at random
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")  # of data made at random
 def test_any_matrix_leads_to_the_digest_of_the_dense_one(
     seed: int,
     n_rows: int,
@@ -113,7 +115,7 @@ def test_urerf_grows_the_same_over_sparse_features(criterion: str) -> None:
 def test_what_needs_a_dense_matrix_is_refused_with_its_cure(forest: Any, changes: str) -> None:
     assert not forest.__sklearn_tags__().input_tags.sparse
     args = () if isinstance(forest, URerF) else (Labels(Y),)
-    with pytest.raises(InputError, match=f"features are sparse, but .* needs dense ones; give {changes}, or X.toarray"):
+    with pytest.raises(InputError, match=naming("sparse", changes, "X.toarray()")):
         forest.fit(scipy.sparse.csr_array(X), *args)
     changed = forest.set_params(**eval(f"dict({changes})"))
     assert changed.__sklearn_tags__().input_tags.sparse
@@ -122,15 +124,13 @@ def test_what_needs_a_dense_matrix_is_refused_with_its_cure(forest: Any, changes
 
 @pytest.mark.parametrize("forest", [RFD(3), TreeRank(3)])
 def test_bins_of_pairs_need_dense_features(forest: Any) -> None:
-    with pytest.raises(InputError, match="features are sparse, but max_bins=256 needs dense ones; give max_bins=None"):
+    with pytest.raises(InputError, match=naming("sparse", "max_bins=256", "max_bins=None")):
         forest.fit(scipy.sparse.csr_array(X), Y)
 
 
 def test_similarities_of_features_need_dense_features() -> None:
     forest = SimForestClassifier("rbf", n_estimators=3)
-    with pytest.raises(
-        TypeError, match=r"Sparse data was passed for X, but dense data is required. Use '.toarray\(\)'"
-    ):
+    with pytest.raises(TypeError, match=naming("X", ".toarray()")):
         forest.fit(scipy.sparse.csr_array(X), Y)
 
 
@@ -154,10 +154,10 @@ def test_a_forest_is_the_same_for_any_number_of_threads_and_keeps_no_trace_of_ze
 def test_bad_rows_are_refused() -> None:
     bad = scipy.sparse.csr_array(X)
     bad.data[4] = np.nan
-    with pytest.raises(InputError, match="features must be finite: found 1 stored value NaN"):
+    with pytest.raises(InputError, match=naming("features", "NaN", f"column {bad.indices[4]} ")):
         SMERF(2).fit(bad, Labels(Y))
     forest = SMERF(2, random_state=0).fit(scipy.sparse.csr_array(X), Labels(Y))
-    with pytest.raises(ValueError, match="X has 29 features, but SMERF is expecting 30 features as input"):
+    with pytest.raises(ValueError, match=naming(29, "SMERF", 30)):
         forest.predict(scipy.sparse.csr_array(QUERIES[:, 1:]))
 
 
@@ -182,6 +182,7 @@ def documents() -> tuple[np.ndarray, np.ndarray]:
     return counts, topic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [mushrooms, documents])
 @pytest.mark.skipif(not DATA.exists(), reason="benchmarks are not part of this distribution")
 @pytest.mark.parametrize("params", [{}, {"feature_combinations": 2.0}, {"splitter": "random", "min_samples_leaf": 3}])
@@ -198,10 +199,11 @@ def test_real_tables_and_texts_grow_the_digest_of_the_dense_matrix(table: Any, p
 
 
 def test_texts_of_no_word_that_varies_are_told() -> None:
-    with pytest.warns(UserWarning, match=r"all features are constant \(check how they were read\)"):
+    with pytest.warns(DistforestWarning, match="features"):
         SMERF(4, random_state=0).fit(scipy.sparse.csr_array((N, 1000)), Labels(np.arange(N) % 2))
 
 
+@pytest.mark.slow
 def test_a_wide_matrix_costs_what_it_holds() -> None:
     """A hundred thousand columns, twelve rows: the dense matrix takes no more time, but each node as many draws."""
     rows = np.repeat(np.arange(12), 5)

@@ -11,8 +11,10 @@ from numba.core import event
 from sklearn.base import clone
 
 from distforest import SMERF, Lazy, SimForestClassifier, TreeRank, jit, load
+from distforest.errors import InputError
 from distforest.jit import COMPILE, compiling_told, kernel
 from tests.estimators.rows import SMALL, SMALL_Y
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +32,8 @@ def test_a_fit_is_silent_or_tells_how_many_trees_are_grown(capsys: Any, tmp_path
     told = SMERF(8, random_state=0, verbose=1).fit(SMALL, SMALL_Y)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines()[0].startswith("grow 0/8 trees")
-    assert err.splitlines()[-1].startswith("grow 8/8 trees, 100 %")
+    assert err.splitlines()[0].startswith("grow 0/8")
+    assert err.splitlines()[-1].startswith("grow 8/8")
     assert told.digest_ == silent.digest_
     told.save(tmp_path / "told.zarr")
     silent.save(tmp_path / "silent.zarr")
@@ -45,7 +47,7 @@ def test_a_screen_a_pruning_and_asking_are_told_too(capsys: Any) -> None:
     SMERF(4, feature_weights="dependence", random_state=0, verbose=True).fit(SMALL, SMALL_Y)
     assert "screen 1/1" in capsys.readouterr().err
     TreeRank(3, pruning_folds=2, random_state=0, verbose=1).fit(SMALL, np.median(SMALL_Y) < SMALL_Y)
-    assert capsys.readouterr().err.count("grow 3/3 trees") == 3
+    assert capsys.readouterr().err.count("grow 3/3") == 3
     lazy = Lazy(lambda left, right: [float(-abs(a - b)) for a, b in zip(left, right, strict=True)])
     SimForestClassifier(lazy, n_estimators=2, random_state=0, verbose=1).fit(SMALL[:, 0].tolist(), SMALL_Y > 0)
     assert "ask " in capsys.readouterr().err
@@ -58,7 +60,7 @@ def test_clones_and_copies_of_parameters_keep_it() -> None:
 
 @pytest.mark.parametrize("verbose", [-1, 0.5, "loud", None])
 def test_no_amount_of_words_is_refused(verbose: Any) -> None:
-    with pytest.raises(ValueError, match="verbose must be an integer >= 0 or a boolean, found"):
+    with pytest.raises(InputError, match=naming("verbose", repr(verbose))):
         SMERF(2, verbose=verbose).fit(SMALL, SMALL_Y)
 
 

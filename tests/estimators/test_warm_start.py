@@ -11,12 +11,14 @@ import scipy.sparse
 from sklearn.datasets import load_iris
 
 from distforest import RFD, SMERF, Lazy, SimForestClassifier, SimForestOutlier, TreeRank, URerF, load, pairwise
-from distforest.errors import InputError
-from distforest.jobs.on_dask import local_cluster
+from distforest.errors import DistforestWarning, InputError
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from distributed import Client
 
 FEATURES, LABELS = load_iris(return_X_y=True)
 FEATURES = FEATURES.astype(np.float32)
@@ -99,13 +101,11 @@ def test_a_forest_that_was_saved_and_loaded_grows_on(tmp_path: Path) -> None:
     assert opened.digest_ == SMERF(6, random_state=0).fit(FEATURES, LABELS).digest_
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
-def test_trees_are_added_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with local_cluster(workers=1, folder=tmp_path) as cluster:
-        added = SMERF(3, random_state=0, warm_start=True, client=cluster.client).fit(FEATURES, LABELS)
-        added.set_params(n_estimators=8).fit(FEATURES, LABELS)
+def test_trees_are_added_on_a_cluster(client: Client) -> None:
+    added = SMERF(3, random_state=0, warm_start=True, client=client).fit(FEATURES, LABELS)
+    added.set_params(n_estimators=8).fit(FEATURES, LABELS)
     assert added.digest_ == SMERF(8, random_state=0).fit(FEATURES, LABELS).digest_
 
 
@@ -115,22 +115,22 @@ def test_without_warm_start_a_new_forest_grows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "data", "words"),
+    ("changes", "data", "named"),
     [
-        ({"n_estimators": 2}, (FEATURES, LABELS), r"n_estimators=2 must be larger .* 3 trees"),
-        ({}, (FEATURES + 1, LABELS), "the data are others than those of the last fit"),
-        ({}, (FEATURES, LABELS[::-1]), "the data are others"),
-        ({}, (FEATURES, LABELS, np.arange(150) % 3), "the data are others"),
-        ({"max_depth": 2}, (FEATURES, LABELS), "max_depth=2 beside trees with None"),
-        ({"random_state": 1}, (FEATURES, LABELS), "smerf with seed 1 beside smerf with seed 0"),
+        ({"n_estimators": 2}, (FEATURES, LABELS), ("n_estimators=2", "3 trees")),
+        ({}, (FEATURES + 1, LABELS), ("warm_start=True",)),
+        ({}, (FEATURES, LABELS[::-1]), ("warm_start=True",)),
+        ({}, (FEATURES, LABELS, np.arange(150) % 3), ("warm_start=True",)),
+        ({"max_depth": 2}, (FEATURES, LABELS), ("max_depth=2", None)),
+        ({"random_state": 1}, (FEATURES, LABELS), ("seed 1", "seed 0", "random_state")),
     ],
 )
 def test_what_would_make_a_mixture_is_refused(
-    changes: dict[str, object], data: tuple[np.ndarray, ...], words: str
+    changes: dict[str, object], data: tuple[np.ndarray, ...], named: tuple[object, ...]
 ) -> None:
     forest = SMERF(3, random_state=0, warm_start=True).fit(FEATURES, LABELS)
     digest = forest.digest_
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=naming(*named)):
         forest.set_params(**{"n_estimators": 6, **changes}).fit(*data)
     assert forest.digest_ == digest
 
@@ -138,16 +138,16 @@ def test_what_would_make_a_mixture_is_refused(
 def test_as_many_trees_as_there_are_is_told() -> None:
     forest = SMERF(3, random_state=0, warm_start=True).fit(FEATURES, LABELS)
     digest = forest.digest_
-    with pytest.warns(UserWarning, match="3 trees are there already, so warm_start=True adds none"):
+    with pytest.warns(DistforestWarning, match=naming("n_estimators=3", "warm_start=True")):
         forest.fit(FEATURES, LABELS)
     assert forest.digest_ == digest
 
 
 def test_trees_that_grow_together_or_are_pruned_do_not_grow_on() -> None:
     lazy = SimForestClassifier(n_estimators=3, similarity=Lazy(pairwise(lambda a, b: -abs(a - b))), warm_start=True)
-    with pytest.raises(InputError, match="does not go with a Lazy similarity"):
+    with pytest.raises(InputError, match=naming("warm_start=True", "Lazy")):
         lazy.fit(FEATURES[:, 0].tolist(), LABELS)
-    with pytest.raises(InputError, match="pruning_folds prunes them"):
+    with pytest.raises(InputError, match=naming("warm_start=True", "pruning_folds")):
         TreeRank(3, pruning_folds=2, warm_start=True).fit(FEATURES, LABELS)
 
 
@@ -161,7 +161,7 @@ def test_data_that_their_owner_has_changed_since_the_fit_are_other_data(similar:
     forest.set_params(random_state=0).fit(X, labels)
     kept, X[3, 1] = X[3, 1], 7.5
     forest.set_params(n_estimators=4, warm_start=True)
-    with pytest.raises(InputError, match="the data are others than those of the last fit"):
+    with pytest.raises(InputError, match="warm_start=True"):
         forest.fit(X, labels)
     X[3, 1] = kept
     assert forest.fit(X, labels).forest_.n_trees == 4

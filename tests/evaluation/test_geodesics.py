@@ -21,6 +21,7 @@ from distforest.evaluation.metrics import (
     relevant_by_component,
     relevant_by_distance,
 )
+from tests.messages import naming
 from tests.reference import naive_clusters as naive
 
 levels = st.integers(0, 3).map(float)
@@ -57,6 +58,7 @@ def test_a_query_is_the_mean_over_all_tie_breaks(data):
     assert found.precision == pytest.approx(mean_share(proximity, geodesic, k), abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.data(), square(st.one_of(levels, st.just(np.nan))))
 def test_matrices_equal_the_slow_twin(data, proximity):
     n = len(proximity)
@@ -70,6 +72,7 @@ def test_matrices_equal_the_slow_twin(data, proximity):
         assert geodesic_recall(proximity, geodesic, k, n_relevant) == pytest.approx(expected[1], abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.data(), square(levels))
 def test_components_equal_the_slow_twin(data, proximity):
     n = len(proximity)
@@ -84,6 +87,7 @@ def test_components_equal_the_slow_twin(data, proximity):
         assert np.isnan(found[1])
 
 
+@pytest.mark.slow
 @given(st.data(), square(levels, least=3))
 def test_blocks_of_queries_are_those_of_the_whole(data, proximity):
     n = len(proximity)
@@ -156,42 +160,40 @@ eye = np.eye(3)
 
 
 @pytest.mark.parametrize(
-    ("ask", "message"),
+    ("ask", "named"),
     [
-        (lambda: geodesic_precision(eye, eye[:2], 1), "a square matrix was expected, found shape .2, 3.; for a block"),
-        (lambda: geodesic_precision(eye[:2, :2], eye, 1), "must be of one shape, found .2, 2. and .3, 3."),
+        (lambda: geodesic_precision(eye, eye[:2], 1), ("rows", (2, 3))),
+        (lambda: geodesic_precision(eye[:2, :2], eye, 1), ("proximity", "relevant", (2, 2), (3, 3))),
+        (lambda: geodesic_recall(eye, eye, 1, n_relevant=9), (2, 9)),
+        (lambda: geodesic_precision(eye, -eye, 1), ("geodesic", "negative")),
+        (lambda: geodesic_precision(eye, eye * np.nan, 1), ("geodesic", "NaN")),
+        (lambda: geodesic_precision([["a"]], [[0]], 1), ((1, 1),)),
+        (lambda: geodesic_precision([["a", "b"]] * 2, np.eye(2), 1), ("proximity", "<U1")),
+        (lambda: relevant_by_distance(eye[0], 1), ("geodesic", (3,))),
+        (lambda: relevant_by_distance(eye, 1, rows=[0, 1]), ("rows", 3, 2)),
+        (lambda: relevant_by_component([0, 1], rows=[2]), ("rows", "0..1", "2..2")),
+        (lambda: relevant_by_component([0, 1], rows=[0.5]), ("rows", "float64")),
+        (lambda: relevant_by_component([[0, 1]]), ("labels", (1, 2))),
+        (lambda: neighbor_hits([[0], [1]], eye, 1), ("indices", "(3, n_listed)", (2, 1))),
+        (lambda: neighbor_hits(eye, eye, 1), ("indices", "float64", (3, 3))),
+        (lambda: neighbor_hits([[1], [3], [0]], eye, 1), ("indices", "0..2", 3)),
+        (lambda: neighbor_hits([[1], [-1], [0]], eye, 1), ("indices", "0..2", -1)),
+        (lambda: neighbor_hits([[1, 1], [0, 1], [0, 1]], eye, 1), ("indices", "twice")),
+        (lambda: neighbor_hits([[1], [1], [0]], eye, 1), ("k = 1", 0)),
+        (lambda: neighbor_hits([[1, 2], [0, 2], [0, 1]], eye, 3), ("k = 3", 2)),
+        (lambda: Hits.joined([]), (" k ", [])),
         (
-            lambda: geodesic_precision(eye, eye, 3),
-            "k must be at most 2, the number of points beside the query, found 3",
+            lambda: Hits.joined([proximity_hits(eye, relevant_by_component([0] * 3), k) for k in (1, 2)]),
+            (" k ", [1, 2]),
         ),
-        (lambda: geodesic_precision(eye, eye, 0), "k must be an integer >= 1, found 0"),
-        (lambda: geodesic_precision(eye, eye, True), "k must be an integer >= 1, found True"),
-        (lambda: geodesic_recall(eye, eye, 1, n_relevant=9), "at most 2"),
-        (lambda: geodesic_precision(eye, -eye, 1), "distances >= 0, found NaN or negative"),
-        (lambda: geodesic_precision(eye, eye * np.nan, 1), "distances >= 0, found NaN or negative"),
-        (lambda: geodesic_precision([["a"]], [[0]], 1), "a query and a point beside it are needed"),
-        (lambda: geodesic_precision([["a", "b"]] * 2, np.eye(2), 1), "proximity must hold real numbers"),
-        (lambda: relevant_by_distance(eye[0], 1), "geodesic must have 2 dimension"),
-        (lambda: relevant_by_distance(eye, 1, rows=[0, 1]), "rows must name the point of each of 3 queries, found 2"),
-        (lambda: relevant_by_component([0, 1], rows=[2]), r"rows must be in 0\.\.1, found 2\.\.2"),
-        (lambda: relevant_by_component([0, 1], rows=[0.5]), "rows must be integers of shape .n_queries,., found float"),
-        (lambda: relevant_by_component([[0, 1]]), "labels must have 1 dimension, found shape .1, 2."),
-        (lambda: neighbor_hits([[0], [1]], eye, 1), r"indices must be integers of shape \(3, n_listed\), found int64"),
-        (lambda: neighbor_hits(eye, eye, 1), r"found float64 of shape \(3, 3\)"),
-        (lambda: neighbor_hits([[1], [3], [0]], eye, 1), r"indices must be in 0\.\.2, found 3"),
-        (lambda: neighbor_hits([[1], [-1], [0]], eye, 1), r"indices must be in 0\.\.2, found -1"),
-        (lambda: neighbor_hits([[1, 1], [0, 1], [0, 1]], eye, 1), "named twice"),
-        (lambda: neighbor_hits([[1], [1], [0]], eye, 1), "k = 1 neighbour of each query beside itself .* found 0"),
-        (lambda: neighbor_hits([[1, 2], [0, 2], [0, 1]], eye, 3), "k = 3 neighbours .* found 2"),
-        (lambda: Hits.joined([]), "blocks of one k were expected"),
     ],
 )
-def test_faults_are_refused_at_the_door(ask, message):
-    with pytest.raises(InputError, match=message):
+def test_faults_are_refused_at_the_door(ask, named):
+    with pytest.raises(InputError, match=naming(*named)):
         ask()
 
 
-def test_blocks_of_different_k_are_not_joined():
-    parts = [proximity_hits(eye, relevant_by_component([0, 0, 0]), k) for k in (1, 2)]
-    with pytest.raises(InputError, match=r"blocks of one k were expected, found \[1, 2\]"):
-        Hits.joined(parts)
+@pytest.mark.parametrize("k", [0, 3, True])
+def test_k_counts_points_beside_the_query(k):
+    with pytest.raises(InputError, match=rf"^k\b.* {k}$"):
+        geodesic_precision(eye, eye, k)

@@ -187,20 +187,20 @@ def test_euclidean_distance_does_on_each_what_the_paper_says(manifold, least):
 
 @pytest.mark.parametrize("manifold", MANIFOLDS)
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("argument", "value"),
     [
-        ({"n": 0}, "n must be an integer >= 1, found 0"),
-        ({"n": 5.0}, r"n must be an integer >= 1, found 5\.0"),
-        ({"noise_dimensions": -1}, "noise_dimensions must be an integer >= 0, found -1"),
-        ({"noise": "cauchy"}, "noise must be one of normal, lognormal, t, correlated, found 'cauchy'"),
-        ({"noise_variance": 0}, "noise_variance must be above 0 and finite, found 0"),
-        ({"noise_variance": math.nan}, "noise_variance must be above 0 and finite, found nan"),
-        ({"noise_variance": "70"}, "noise_variance must be a number, found '70'"),
-        ({"rescale": 1}, "rescale must be True or False, found 1"),
-        ({"shuffle": "yes"}, "shuffle must be True or False, found 'yes'"),
-        ({"random_state": -1}, "random_state must be .* found -1"),
+        ("n", 0),
+        ("n", 5.0),
+        ("noise_dimensions", -1),
+        ("noise", "cauchy"),
+        ("noise_variance", 0),
+        ("noise_variance", math.nan),
+        ("noise_variance", "70"),
+        ("rescale", 1),
+        ("shuffle", "yes"),
+        ("random_state", -1),
     ],
 )
-def test_faults_are_refused_at_the_door(manifold, arguments, message):
-    with pytest.raises(InputError, match=message):
-        manifold(**arguments)
+def test_faults_are_refused_at_the_door(manifold, argument, value):
+    with pytest.raises(InputError, match=rf"^{argument}\b.* {value!r}$"):
+        manifold(**{argument: value})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.evaluation.metrics import (
     average_precision,
     knn_accuracy,
@@ -23,6 +23,7 @@ from distforest.evaluation.metrics import (
     rmse,
     roc_auc,
 )
+from tests.messages import naming
 
 RNG_SEED = 20
 
@@ -81,6 +82,7 @@ tied_rows = st.integers(1, 5).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(tied_rows)
 def test_average_precision_of_a_row_is_the_mean_over_all_tie_breaks(row):
@@ -113,6 +115,7 @@ def test_map_bounds_and_a_hand_computed_worst_case():
     assert mean_average_precision(true, -true, k=3, exclude_diagonal=False) == pytest.approx(worst, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_map_of_a_constant_prediction_is_that_of_a_random_order():
     true, _ = random_matrices(1, 30)
     rng = np.random.default_rng(1)
@@ -185,6 +188,7 @@ def test_float32_is_compared_in_float64():
     assert rmse(true, predicted) == pytest.approx(1 - float(np.float32(0.1)), rel=1e-15)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3)), min_size=2, max_size=12))
 def test_roc_auc_is_the_share_of_pairs_in_order(items):
@@ -192,7 +196,7 @@ def test_roc_auc_is_the_share_of_pairs_in_order(items):
     negatives = [s for y, s in items if not y]
     y, score = zip(*items, strict=True)
     if not positives or not negatives:
-        with pytest.raises(InputError, match="must hold 1 and one of 0"):
+        with pytest.raises(InputError, match=naming("y ", [float(y[0])])):
             roc_auc(y, score)
         return
     wins = sum((a > b) + (a == b) / 2 for a in positives for b in negatives)
@@ -218,48 +222,48 @@ def test_minus_one_and_booleans_stand_for_labels(metric):
 
 @pytest.mark.parametrize("metric", [mean_average_precision, mean_spearman, rmse])
 @pytest.mark.parametrize(
-    ("true", "predicted", "message"),
+    ("true", "predicted", "named"),
     [
-        (np.zeros((3, 3)), np.zeros((3, 4)), r"one shape, found \(3, 3\) and \(3, 4\)"),
-        (np.zeros((3, 4)), np.zeros((3, 4)), "exclude_diagonal=False"),
-        (np.zeros(3), np.zeros(3), "true must have 2 dimension"),
-        (np.zeros((1, 1)), np.zeros((1, 1)), "no pairs are left"),
-        (np.zeros((0, 0)), np.zeros((0, 0)), "no pairs are left"),
-        (np.zeros((3, 3)), np.full((3, 3), np.nan), "predicted must be finite, found 6 NaN or infinite of 6"),
-        (np.full((3, 3), np.inf), np.zeros((3, 3)), "true must be finite"),
-        (np.array([["a", "b"]]), np.zeros((1, 2)), "true must hold real numbers"),
-        (np.zeros((1, 2)) + 1j, np.zeros((1, 2)), "true must hold real numbers"),
-        ([[1, 2], [3]], np.zeros((1, 2)), "true must be an array of real numbers"),
+        (np.zeros((3, 3)), np.zeros((3, 4)), ("true", "predicted", (3, 3), (3, 4))),
+        (np.zeros((3, 4)), np.zeros((3, 4)), ("exclude_diagonal=False", (3, 4))),
+        (np.zeros(3), np.zeros(3), ("true", (3,))),
+        (np.zeros((1, 1)), np.zeros((1, 1)), ("exclude_diagonal=True",)),
+        (np.zeros((0, 0)), np.zeros((0, 0)), ("exclude_diagonal=True",)),
+        (np.zeros((3, 3)), np.full((3, 3), np.nan), ("predicted", "6 NaN")),
+        (np.full((3, 3), np.inf), np.zeros((3, 3)), ("true", "infinite", 6)),
+        (np.array([["a", "b"]]), np.zeros((1, 2)), ("true", "<U1")),
+        (np.zeros((1, 2)) + 1j, np.zeros((1, 2)), ("true", "complex128")),
+        ([[1, 2], [3]], np.zeros((1, 2)), ("true", (2,))),
     ],
 )
-def test_matrices_are_refused_by_name(metric, true, predicted, message):
-    with pytest.raises(InputError, match=message):
+def test_matrices_are_refused_by_name(metric, true, predicted, named):
+    with pytest.raises(InputError, match=naming(*named)):
         metric(true, predicted)
 
 
 @pytest.mark.parametrize("k", [0, 4, -1, 2.0, True, "3", None])
 def test_k_must_fit_the_points_of_a_query(k):
-    with pytest.raises(InputError, match=r"k must be an integer in \[1, 3\]"):
+    with pytest.raises(InputError, match=rf"^k\b.*\[1, 3\].* {k!r}$"):
         mean_average_precision(np.zeros((4, 4)), np.zeros((4, 4)), k=k)
 
 
 @pytest.mark.parametrize("metric", [roc_auc, average_precision])
 @pytest.mark.parametrize(
-    ("y", "score", "message"),
+    ("y", "score", "named"),
     [
-        ([1, 0], [1, 2, 3], "one length, found 2 and 3"),
-        ([1, 1], [1, 2], r"found \[1.0\]"),
-        ([-1, 0, 1], [1, 2, 3], "nothing else"),
-        ([0, 2], [1, 2], "nothing else"),
-        ([0, np.nan], [1, 2], "nothing else"),
-        ([], [], "nothing else"),
-        ([0, 1], [1, np.nan], "score must be finite"),
-        ([[0, 1]], [[1, 2]], "y must have 1 dimension"),
-        (["no", "yes"], [1, 2], "y must hold real numbers"),
+        ([1, 0], [1, 2, 3], ("y ", "score", 2, 3)),
+        ([1, 1], [1, 2], ("y ", [1.0])),
+        ([-1, 0, 1], [1, 2, 3], ("y ", [-1.0, 0.0, 1.0])),
+        ([0, 2], [1, 2], ("y ", [0.0, 2.0])),
+        ([0, np.nan], [1, 2], ("y ", [0.0, np.nan])),
+        ([], [], ("y ", [])),
+        ([0, 1], [1, np.nan], ("score", "NaN")),
+        ([[0, 1]], [[1, 2]], ("y ", (1, 2))),
+        (["no", "yes"], [1, 2], ("y ", "<U3")),
     ],
 )
-def test_labels_and_scores_are_refused_by_name(metric, y, score, message):
-    with pytest.raises(InputError, match=message):
+def test_labels_and_scores_are_refused_by_name(metric, y, score, named):
+    with pytest.raises(InputError, match=naming(*named)):
         metric(y, score)
 
 
@@ -328,42 +332,42 @@ def test_mean_ranks_equal_plain_loops(table):
 
 @pytest.mark.parametrize("k", [0, 3, 2.0, True, None])
 def test_neighbours_asked_for_must_be_there(k):
-    with pytest.raises(InputError, match=r"k must be an integer in \[1, 2\]"):
+    with pytest.raises(InputError, match=rf"^k\b.*\[1, 2\].* {k}$"):
         knn_accuracy(np.eye(2), [0, 1], [0, 1], [1, k])
-    with pytest.raises(InputError, match=r"k must be an integer in \[1, 2\]"):
+    with pytest.raises(InputError, match=rf"^k\b.*\[1, 2\].* {k}$"):
         retrieval_precision(np.eye(2), [0, 1], [0, 1], k)
 
 
 def test_twenty_are_retrieved_unless_asked_otherwise():
-    with pytest.raises(InputError, match="found 20"):
+    with pytest.raises(InputError, match=r"^k\b.* 20$"):
         retrieval_precision(np.eye(2), [0, 1], [0, 1])
 
 
 @pytest.mark.parametrize(
-    ("distances", "train", "test", "message"),
+    ("distances", "train", "test", "named"),
     [
-        (np.zeros((2, 3)), [0, 1], [0, 1, 2], r"found \(2, 3\) with \(3,\) and \(2,\)"),
-        (np.zeros((2, 3)), [[0], [1], [2]], [0, 1], r"and \(3, 1\)"),
-        (np.zeros((0, 3)), [0, 1, 2], [], "at least one"),
-        (np.zeros(3), [0, 1, 2], [0], "distances must have 2 dimension"),
-        ([[0, np.nan]], [0, 1], [0], "distances must not be NaN, found 1 of 2"),
+        (np.zeros((2, 3)), [0, 1], [0, 1, 2], ((2, 3), (3,), (2,))),
+        (np.zeros((2, 3)), [[0], [1], [2]], [0, 1], ("y_train", (2, 3), (3, 1))),
+        (np.zeros((0, 3)), [0, 1, 2], [], ("y_test", (0, 3), (0,))),
+        (np.zeros(3), [0, 1, 2], [0], ((3,),)),
+        ([[0, np.nan]], [0, 1], [0], ("NaN", "1 of 2")),
     ],
 )
-def test_labelled_distances_are_refused_by_name(distances, train, test, message):
-    with pytest.raises(InputError, match=message):
+def test_labelled_distances_are_refused_by_name(distances, train, test, named):
+    with pytest.raises(InputError, match=naming("distances", *named)):
         knn_accuracy(distances, train, test, [1])
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("table", "found"),
     [
-        ([0.5], "accuracies must have 2 dimension"),
-        ([[]], r"found shape \(1, 0\)"),
-        ([[0.5, np.nan]], "accuracies must be finite"),
+        ([0.5], (1,)),
+        ([[]], (1, 0)),
+        ([[0.5, np.nan]], "NaN"),
     ],
 )
-def test_tables_of_accuracies_are_refused_by_name(table, message):
-    with pytest.raises(InputError, match=message):
+def test_tables_of_accuracies_are_refused_by_name(table, found):
+    with pytest.raises(InputError, match=naming("accuracies", found)):
         mean_ranks(table)
 
 
@@ -371,7 +375,7 @@ def test_queries_that_are_the_points_themselves_are_told() -> None:
     x = np.random.default_rng(0).normal(size=20)
     y, distances = (x > 0).astype(int), np.abs(x[:, None] - x)
     for measure in (lambda Z: knn_accuracy(Z, y, y, [1]), lambda Z: retrieval_precision(Z, y, y, 3)):
-        with pytest.warns(UserWarning, match="each is nearest to itself; leave them out: numpy.fill_diagonal"):
+        with pytest.warns(DistforestWarning, match=naming("distances", "numpy.fill_diagonal")):
             measure(distances)
         alone = distances.copy()
         np.fill_diagonal(alone, np.inf)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
@@ -21,8 +20,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from distforest.command_line import cli
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.evaluation.predictions import (
     JudgedPredictions,
     are_predictions,
@@ -34,6 +32,8 @@ from distforest.sources.arrays import write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.table_files import TextOptions
 from distforest.stores.groups import seal_group
+from tests.messages import naming
+from tests.service.command_line import run
 
 RNG = np.random.default_rng(0)
 N = 80
@@ -75,7 +75,7 @@ def test_each_measure_stands_beside_that_of_one_answer_for_all_rows(home: Path) 
     )
     found = {own.name: own.baseline for own in judge("numbers.csv", "ordered.csv", target="size").measures}
     assert found == pytest.approx({"R2": 0.0, "RMSE": SIZE.std()})
-    out = CliRunner().invoke(cli.main, ["evaluate", "p.csv", "--label", "kind"]).stdout
+    out = run("evaluate", "p.csv", "--label", "kind")[1]
     assert f"; baseline {shares.max():.4f}\n" in out
     assert out.splitlines()[-1].startswith("baseline           always '")
 
@@ -191,9 +191,9 @@ def test_pairs_are_judged_by_their_measured_distances(home: Path) -> None:
 def test_pairs_that_were_not_measured_are_left_out_and_told(home: Path) -> None:
     answers, truth = measured_tables()
     answers.to_csv("pairs.csv", index=False)
-    are = r"are left out, without a distance here, such as 'n\d+' and 'n\d+', 'n\d+' and 'n\d+', 'n\d+' and 'n\d+'$"
+    three = r"'n\d+' and 'n\d+', 'n\d+' and 'n\d+', 'n\d+' and 'n\d+'$"
     truth.iloc[2:].assign(apart=lambda rows: rows["apart"].where(np.arange(len(rows)) > 0)).to_csv("some.csv")
-    with pytest.warns(UserWarning, match=rf"some.csv: 3 of {len(answers)} pairs of pairs.csv {are}"):
+    with pytest.warns(DistforestWarning, match=rf"some.csv: 3 of {len(answers)} .*pairs.csv .*{three}"):
         found = judge("pairs.csv", "some.csv", target="apart", pairs=["i,j"], n_resamples=0)
     assert found.n_rows == len(answers) - 3
 
@@ -231,11 +231,11 @@ def test_measured_pairs_must_be_those_of_the_answers(home: Path) -> None:
     answers.to_csv("pairs.csv", index=False)
     truth.to_csv("measured.csv", index=False)
     truth.assign(i="x").to_csv("others.csv", index=False)
-    with pytest.raises(InputError, match="name them as `pairs`"):
+    with pytest.raises(InputError, match=naming("measured.csv", "'i', 'j', 'apart'", "`pairs`")):
         judge("pairs.csv", "measured.csv", target="apart")
-    with pytest.raises(InputError, match="found none of them; its first pair is 'n"):
+    with pytest.raises(InputError, match=naming("others.csv", "pairs.csv", "'n", "'x'")):
         judge("pairs.csv", "others.csv", target="apart", pairs=["i,j"])
-    with pytest.raises(InputError, match="`pairs` is for distances of pairs"):
+    with pytest.raises(InputError, match=naming("`pairs`", "`target`", "'name,kind'")):
         judge("numbers.csv", "ordered.csv", target="size", pairs=["name,kind"])
 
 
@@ -263,34 +263,24 @@ def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
     pd.DataFrame({"name": NAMES[:1] * N, "kind": TRUE}).to_csv("twice.csv", index=False)
     pd.DataFrame({"name": NAMES, "kind": [f"{name}!" for name in TRUE]}).to_csv("others.csv", index=False)
     pd.DataFrame({"name": NAMES, "proba_a": 0.4, "proba_b": 0.4}).to_csv("shares.csv", index=False)
-    for answer, truth, columns, told in (
-        ("strange.csv", "ordered.csv", {"label": "kind"}, "a column 'prediction', .* found 'a'"),
-        (
-            "numbered.csv",
-            "few.csv",
-            {"label": "kind"},
-            "few.csv: what is true of 80 rows of numbered.csv was expected, found 9",
-        ),
-        ("p.csv", "lacking.csv", {"label": "kind"}, "a row named 'n0' was expected, as in the answers, found none"),
-        (
-            "p.csv",
-            "twice.csv",
-            {"label": "kind"},
-            "another name in each row was expected, found 'n0' in rows 0 and 1; score with another --id",
-        ),
-        ("p.csv", "others.csv", {"label": "kind"}, "labels of the classes that are predicted were expected"),
-        ("shares.csv", "ordered.csv", {"label": "kind"}, "class shares with the sum 1 were expected"),
-        ("p.csv", "ordered.csv", {}, "the column of what is true was expected, found none; give `label` or `target`"),
-        ("p.csv", "ordered.csv", {"target": "size"}, "predicted numbers were expected, found classes"),
-        ("proba.parquet", "ordered.csv", {"target": "size"}, "labels were expected, for class shares, found numbers"),
-        ("p.csv", "ordered.csv", {"target": "size", "label": "kind"}, "`label` or `target` was expected"),
-        ("p.csv", "ordered.csv", {"label": "kinds"}, "did you mean 'kind'"),
+    for answer, truth, columns, named in (
+        ("strange.csv", "ordered.csv", {"label": "kind"}, ("strange.csv", "'prediction'", "'a'")),
+        ("numbered.csv", "few.csv", {"label": "kind"}, ("few.csv", "80", "numbered.csv", "9")),
+        ("p.csv", "lacking.csv", {"label": "kind"}, ("lacking.csv", "'n0'")),
+        ("p.csv", "twice.csv", {"label": "kind"}, ("twice.csv", "'n0'", "0 and 1", "--id")),
+        ("p.csv", "others.csv", {"label": "kind"}, ("others.csv", "!'", "'pine'")),
+        ("shares.csv", "ordered.csv", {"label": "kind"}, ("shares.csv", "sum 1", "'proba_...'")),
+        ("p.csv", "ordered.csv", {}, ("ordered.csv", "`label`", "`target`")),
+        ("p.csv", "ordered.csv", {"target": "size"}, ("p.csv", "'pine'", "`label`")),
+        ("proba.parquet", "ordered.csv", {"target": "size"}, ("ordered.csv", "shares", "`label`")),
+        ("p.csv", "ordered.csv", {"target": "size", "label": "kind"}, ("`label`", "`target`", "'kind'", "'size'")),
+        ("p.csv", "ordered.csv", {"label": "kinds"}, ("ordered.csv", "'kinds'", "'kind'?")),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=naming(*named)):
             judge(answer, truth, **columns)
     some = pd.DataFrame({"name": NAMES, "kind": ["oak", *TRUE[1:]]})
     some.to_csv(home / "oak.csv", index=False)
-    with pytest.warns(UserWarning, match="'oak' is no class of the forest, so log-loss and ROC AUC are left out"):
+    with pytest.warns(DistforestWarning, match=naming("oak.csv", "'oak'", "log-loss", "ROC AUC")):
         found = judge("proba.parquet", "oak.csv", label="kind")
     assert len(found.measures) == 2
 
@@ -304,7 +294,7 @@ def test_rows_that_share_a_name_are_paired_by_their_places_if_all_names_agree(ho
         judge("p.csv", "ordered.csv", label="kind")
     )
     table.iloc[::-1].to_csv(home / "turned.csv", index=False)
-    with pytest.raises(InputError, match="another name in each row was expected"):
+    with pytest.raises(InputError, match=naming("turned.csv", "--id")):
         judge("answers.csv", "turned.csv", label="kind")
 
 
@@ -314,7 +304,7 @@ def test_a_truth_may_be_written_otherwise(home: Path) -> None:
     text = TextOptions(separator=";", decimal=",", encoding="cp1252")
     known = judge("numbers.csv", "ordered.csv", target="size", n_resamples=5)
     assert judge("numbers.csv", "german.csv", target="size", n_resamples=5, text=text).measures == known.measures
-    with pytest.raises(InputError, match="give `separator=';'`"):
+    with pytest.raises(InputError, match="`separator=';'`"):
         judge("numbers.csv", "german.csv", target="size")
 
 
@@ -333,25 +323,20 @@ def test_labels_are_the_same_whoever_has_written_them(written: tuple[str, ...], 
     assert found.measures == known.measures
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(cli.main, ["evaluate", *arguments])
-    return done.exit_code, done.stdout, done.stderr
-
-
 def test_the_command_judges_predictions(home: Path) -> None:
     del home
-    code, out, err = run("p.csv", "--label", "kind", "--resamples", "20")
+    code, out, err = run("evaluate", "p.csv", "--label", "kind", "--resamples", "20")
     assert code == 0, err
     assert [line.split("  ")[0] for line in out.splitlines()] == [
         *("answer", "truth", "accuracy", "balanced accuracy", "baseline")
     ]
-    code, out, _ = run("proba.parquet", "turned.csv", "--label", "kind", "--json", "--resamples", "0")
+    code, out, _ = run("evaluate", "proba.parquet", "turned.csv", "--label", "kind", "--json", "--resamples", "0")
     scores = json.loads(out)["scores"]
     assert (code, sorted(scores)) == (0, ["ROC AUC", "accuracy", "balanced accuracy", "log-loss"])
     assert scores["accuracy"]["low"] is None
-    assert run("p.csv", "--label", "kind", "-k", "3")[0] == 2
-    assert "--label is for predictions" in run("absent.zarr", "truth.zarr", "--label", "kind")[2]
-    assert "Missing argument 'TRUTH'" in run("absent.zarr")[2]
+    assert run("evaluate", "p.csv", "--label", "kind", "-k", "3")[0] == 2
+    assert "--label" in run("evaluate", "absent.zarr", "truth.zarr", "--label", "kind")[2]
+    assert "'TRUTH'" in run("evaluate", "absent.zarr")[2]
 
 
 def test_rows_are_found_by_the_names_beside_an_array(home: Path) -> None:
@@ -369,7 +354,7 @@ def test_rows_are_found_by_the_names_beside_an_array(home: Path) -> None:
 def test_names_that_a_table_lacks_are_told(home: Path) -> None:
     del home
     pd.read_csv("ordered.csv").rename(columns={"name": "plant"}).to_csv("called.csv", index=False)
-    with pytest.warns(UserWarning, match="called.csv has no column 'name', by which proba.parquet names its rows"):
+    with pytest.warns(DistforestWarning, match=naming("called.csv", "'name'", "proba.parquet")):
         judge("proba.parquet", "called.csv", label="kind", n_resamples=0)
     judge("numbered.csv", "called.csv", label="kind", n_resamples=0)
     judge("p.csv", None, label="kind", n_resamples=0)
@@ -380,5 +365,5 @@ def test_a_title_above_the_truth_is_skipped(home: Path) -> None:
     found = judge("proba.parquet", "titled.csv", label="kind", text=TextOptions(skip_rows=1))
     assert found.measures == judge("proba.parquet", "turned.csv", label="kind").measures
     asked = ["evaluate", "proba.parquet", "titled.csv", "--label", "kind"]
-    assert "give --skip-rows 1" in CliRunner().invoke(cli.main, asked).stderr
-    assert CliRunner().invoke(cli.main, [*asked, "--skip-rows", "1"]).exit_code == 0
+    assert "--skip-rows 1" in run(*asked)[2]
+    assert run(*asked, "--skip-rows", "1")[0] == 0

@@ -47,6 +47,7 @@ def test_squared_differences_by_loops(setting):
             assert data.Z[i, j] == pytest.approx((data.y[i] - data.y[j]) ** 2, rel=1e-14, abs=1e-16)
 
 
+@pytest.mark.slow
 def test_regression_columns_and_noise_are_uniform():
     data = smerf_regression(4000, random_state=3)
     assert kstest(data.X.astype(np.float64).ravel(), "uniform", (0.1, 0.8)).pvalue > 1e-3
@@ -109,17 +110,17 @@ def test_a_simulation_cannot_be_changed():
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("argument", "value"),
     [
-        ({"n": 0}, "n must be an integer >= 1, found 0"),
-        ({"n": 2.0}, r"n must be an integer >= 1, found 2\.0"),
-        ({"n": True}, "n must be an integer >= 1, found True"),
-        ({"n": 5, "p": 1}, "p must be an integer >= 2, found 1"),
-        ({"n": 5, "random_state": -1}, "random_state must be .* found -1"),
-        ({"n": 5, "random_state": True}, "random_state must be .* found True"),
-        ({"n": 5, "random_state": "seed"}, "random_state must be .* found 'seed'"),
+        ("n", 0),
+        ("n", 2.0),
+        ("n", True),
+        ("p", 1),
+        ("random_state", -1),
+        ("random_state", True),
+        ("random_state", "seed"),
     ],
 )
-def test_faults_are_refused_at_the_door(setting, arguments, message):
-    with pytest.raises(InputError, match=message):
-        setting(**arguments)
+def test_faults_are_refused_at_the_door(setting, argument, value):
+    with pytest.raises(InputError, match=rf"^{argument}\b.* {value!r}$"):
+        setting(**{"n": 5, argument: value})

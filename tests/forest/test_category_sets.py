@@ -24,6 +24,7 @@ LISTS = st.lists(st.lists(st.integers(0, 65_535), unique=True).map(sorted), min_
 VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 7.0, 65_535.0, 1e30, -1.0, 1.5, np.nan]
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 @given(LISTS, st.data())
 def test_a_listed_category_goes_to_the_other_side_than_all_others(lists: list[list[int]], data: st.DataObject) -> None:

@@ -37,6 +37,7 @@ def fitted(name: str) -> Any:
     return make(**{"random_state": 0, **({} if isinstance(make, partial) else {"n_estimators": 5})}).fit(*data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_ROWS)
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_the_parts_are_those_of_the_definition_and_add_up(name: str) -> None:

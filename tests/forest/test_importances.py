@@ -35,6 +35,7 @@ def true_distances(kind: str) -> np.ndarray:
     return {"distances": DATA.Z, "targets": np.subtract.outer(DATA.y, DATA.y) ** 2 / 2.0, "holes": HOLES}[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_importances_are_those_of_the_definition(kind: str) -> None:
     forest = fitted(kind)
@@ -55,6 +56,7 @@ def test_pairs_weigh_the_product_of_the_weights_of_their_rows() -> None:
     assert np.abs(found.importances - importances).max() < 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_the_two_features_that_matter_are_the_largest(seed: int) -> None:
     data = smerf_radial(320, random_state=seed)
@@ -64,6 +66,7 @@ def test_the_two_features_that_matter_are_the_largest(seed: int) -> None:
         assert {name for name, _, _ in found.largest(2)} == {"x0", "x1"}
 
 
+@pytest.mark.slow
 def test_the_standard_error_is_that_of_other_seeds() -> None:
     many = [SMERF(20, random_state=seed).fit(FEATURES, DATA.Z) for seed in range(60)]
     for found in (

@@ -12,7 +12,7 @@ from distforest.forest.leaves import Members
 from tests import samples
 from tests.tries import tries
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.slow]
 
 
 @settings(max_examples=tries(15), deadline=None)

@@ -105,6 +105,7 @@ def test_spreads_far_from_the_origin_do_not_cancel() -> None:
     np.testing.assert_allclose(a["means"] - 2.0**40, b["means"], atol=2e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(40))
 @given(
     apart=st.sampled_from([0.0, 1.0, 1e6, 1e9, 1e12]),
@@ -190,6 +191,7 @@ def test_labels_told_as_distances_leave_the_same_distances(forest_of: Callable[[
         )
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e9, 1e20]), st.sampled_from([0.0, -1e7]))
 def test_means_over_members_hold_small_distances_beside_a_large_one(
     forest_of: Callable[[str], Forest], seed: int, largest: float, offset: float

@@ -32,6 +32,7 @@ FREE = settings(max_examples=tries(100))
 ForestOf = Callable[[str], Forest]
 
 
+@pytest.mark.slow
 @FREE
 @given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 4), st.integers(0, 999), st.integers(1, 40))
 def test_voters_are_those_of_plain_loops(n_training: int, n: int, n_trees: int, seed: int, most: int) -> None:

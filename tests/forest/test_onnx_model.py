@@ -82,6 +82,7 @@ def test_an_embedding_has_several_outputs() -> None:
     np.testing.assert_allclose(values, forest.predict(X[:, 3:]), rtol=2 * EPSILON)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["wine", "holes", "diabetes"]), st.integers(0, 2**32 - 1))
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")

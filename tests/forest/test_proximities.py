@@ -115,6 +115,7 @@ def test_an_embedding_has_the_proximities_as_its_inner_products(case: str, fores
     np.testing.assert_array_equal(products, proximities.proximity(nodes, nodes))
 
 
+@pytest.mark.slow
 @FREE
 @given(two_sides(), st.integers(1, 8), st.sampled_from([1, 3]))
 def test_sparse_proximities_are_the_dense_ones_that_are_not_0(
@@ -149,6 +150,7 @@ def test_rows_are_sorted_byte_by_byte(n_rows: int) -> None:
 # --- the greatest -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @FREE
 @given(two_sides(), st.integers(1, 30), st.sampled_from([1, 4, 4096]), st.sampled_from([1, 3]))
 def test_the_nearest_are_those_of_the_dense_matrix(

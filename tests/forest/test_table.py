@@ -87,6 +87,7 @@ def matrix(n_rows: int, n_columns: int, data: st.DataObject) -> np.ndarray:
     return np.array(data.draw(st.lists(one, min_size=n_rows, max_size=n_rows)), np.float32).reshape(n_rows, n_columns)
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 @FREE
 @given(tables(3), st.data(), st.integers(0, 6))
@@ -106,6 +107,7 @@ def test_routes_are_the_reference_and_the_generic_twin(table: NodeTable, data: s
     assert by_levels(table, source, rows, wanted).tolist() == some.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 @FREE
 @given(tables(3, most_terms=1), st.data(), st.integers(0, 99), st.sampled_from([1, 20, 1 << 17]))
@@ -123,6 +125,7 @@ def test_rows_that_lack_nothing_walk_as_the_reference(
     assert found.tolist() == np.where(wanted, expected, -1).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 @FREE
 @given(st.sampled_from([1, 3]).flatmap(lambda most: tables(3, most)), st.data(), st.integers(0, 99))
@@ -139,6 +142,7 @@ def test_rows_of_sparse_features_walk_as_the_reference(table: NodeTable, data: s
     assert by_levels(table, source, rows, wanted).tolist() == np.where(wanted, expected, -1).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 @FREE
 @given(tables(4), st.sampled_from(["linear", "cosine", "rbf", "manhattan"]), st.integers(0, 99))
@@ -292,6 +296,7 @@ except ArtifactError as error:
 """
 
 
+@pytest.mark.slow
 def test_tree_sizes_whose_sum_wraps_around_are_refused() -> None:
     done = subprocess.run([sys.executable, "-c", WRAPPED], capture_output=True, text=True, check=False)
     assert done.returncode == 0

@@ -67,6 +67,7 @@ def data_of(
     return Data(rows, X, TruthKind.LABELS, labels, tuple(range(n_classes)), sample_weights=own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["labels", "embedding"])
 def test_a_column_may_have_as_many_categories_as_a_code(tmp_path: Path, kind: str) -> None:
     data = data_of(kind, 900, seed=1, holes=0.1, n_categories=(0, 1 << 16, 0))
@@ -74,6 +75,7 @@ def test_a_column_may_have_as_many_categories_as_a_code(tmp_path: Path, kind: st
     assert digest_of(data, Passes(tmp_path, 30_000), **given) == digest_of(data, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", [1, 2, 3])
 def test_columns_are_summed_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
     data, given = data_of("five labels", 300, seed=3, holes=0.1), {**BINNED, "max_features": 6, "max_depth": 5}
@@ -90,6 +92,7 @@ def test_columns_are_summed_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.
     assert max(asked) == held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", sorted(HOW))
 @pytest.mark.parametrize("columns", [(2,), (0, 3)], ids=["categories", "numbers"])
 def test_values_may_be_missing_among_categories_or_numbers_alone(
@@ -102,6 +105,7 @@ def test_values_may_be_missing_among_categories_or_numbers_alone(
         assert digest_of(data, Passes(tmp_path, budget), **HOW[how]) == digest_of(data, **HOW[how])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["labels", "targets"])
 @pytest.mark.parametrize("how", ["bins", "exact"])
 @pytest.mark.parametrize("holes", [0.0, 0.4])
@@ -164,6 +168,7 @@ def test_merged_rows_have_the_sums_of_all_rows(
                 assert of_merged == sum(int(w) * int(t) for w, t in zip(weights[here], told[1][here], strict=True))
 
 
+@pytest.mark.slow
 @FREE
 @given(
     kind=st.sampled_from(KINDS),
@@ -194,6 +199,7 @@ def test_passes_over_categories_grow_the_forest_of_memory_to_the_bit(
     assert not list(tmp_path.iterdir()), "rows on disk outlive their tree"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["bins", "exact"])
 @pytest.mark.parametrize("holes", [0.0, 0.2])

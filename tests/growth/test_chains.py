@@ -170,6 +170,7 @@ def assert_node(tree: NodeTable, node: NestedNode, rtol: float) -> list[int]:
 # --- trees of any similarities ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @FREE
 @given(cases())
 def test_trees_are_those_of_nested_nodes(case: Case) -> None:
@@ -183,6 +184,7 @@ def test_trees_are_those_of_nested_nodes(case: Case) -> None:
         assert leaves[tree][weights[tree] > 0].tolist() == [own for own in expected if own >= 0]
 
 
+@pytest.mark.slow
 @FREE
 @given(cases(), st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.3]))
 def test_new_rows_go_to_the_nearest_exemplar_all_the_way(case: Case, seed: int, missing: float) -> None:

@@ -70,6 +70,7 @@ def digest_by_batches(data: Data, passes: Passes | None = None, batch: int = 3, 
     return of_data.forest([of_data.grow(trees[first : first + batch]) for first in range(0, len(trees), batch)]).digest
 
 
+@pytest.mark.slow
 @FREE
 @given(
     n_rows=st.integers(2, 90),
@@ -114,6 +115,7 @@ def test_passes_grow_the_forest_of_memory_to_the_bit(
     assert digest_by_batches(data, Passes(tmp_path, budget, block_rows), batch, **given) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [

@@ -93,6 +93,7 @@ def test_trees_of_labels(task: dict[str, Any], data: st.DataObject) -> None:
     assert_trees(growth, naive.label_pairs(codes), task["X"], task["in_bag"], task["trees"])
 
 
+@pytest.mark.slow
 @FREE
 @given(tasks(), st.data(), st.sampled_from([0.5, 1.0]), st.integers(1, 2))
 def test_trees_of_targets_and_embeddings(task: dict[str, Any], data: st.DataObject, factor: float, q: int) -> None:
@@ -103,6 +104,7 @@ def test_trees_of_targets_and_embeddings(task: dict[str, Any], data: st.DataObje
     assert_trees(growth, naive.embedding_pairs(Y, factor), task["X"], task["in_bag"], task["trees"])
 
 
+@pytest.mark.slow
 @FREE
 @given(tasks(), st.integers(0, 99), st.booleans(), st.sampled_from([0, mean_distance.NEAR_CELLS]))
 def test_trees_of_distances(task: dict[str, Any], seed: int, rounded: bool, near: int) -> None:
@@ -114,6 +116,7 @@ def test_trees_of_distances(task: dict[str, Any], seed: int, rounded: bool, near
         assert_trees(growth_of(task, criterion), pairs, task["X"], task["in_bag"], task["trees"])
 
 
+@pytest.mark.slow
 @FREE
 @given(tasks(), st.data())
 def test_trees_of_a_batch_do_not_know_of_each_other(task: dict[str, Any], data: st.DataObject) -> None:

@@ -64,6 +64,7 @@ def binned_digest(data: Data, passes: Passes | None = None, **given: Any) -> str
     return fit_here(binned(data, passes, **given)).digest
 
 
+@pytest.mark.slow
 @FREE
 @given(
     kind=st.sampled_from(KINDS),
@@ -101,6 +102,7 @@ def test_passes_grow_the_forest_of_memory_to_the_bit(
     assert not list(tmp_path.iterdir()), "rows on disk outlive their tree"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_three_budgets_give_one_digest(tmp_path: Path, kind: str) -> None:
     data = data_of(kind, 700, seed=5, holes=0.1)
@@ -134,6 +136,7 @@ def test_a_node_by_sums_is_cut_as_in_memory(tmp_path: Path, kind: str, holes: fl
         np.testing.assert_array_equal(by_sums[name], values, err_msg=name)
 
 
+@pytest.mark.slow
 def test_rows_walk_to_the_leaves_in_which_they_grew(tmp_path: Path) -> None:
     """Passes write leaves down where rows grow, by codes; features lead to the same ones."""
     data = data_of("labels", 400, seed=2, holes=0.2)

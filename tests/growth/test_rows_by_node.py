@@ -40,6 +40,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return laid
 
 
+@pytest.mark.slow
 @pytest.mark.kernels
 @FREE
 @given(
@@ -117,6 +118,7 @@ def test_stretches_are_put_in_order_in_place(sizes: list[int], seed: int, width:
     assert not len(rows) or np.shares_memory(found, values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("budget", [2_000, 1 << 20])
 def test_passes_that_lay_rows_often_grow_the_forest_of_memory(

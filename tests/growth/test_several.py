@@ -102,6 +102,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(matrices, measures, rng.integers(0, 3, n), truth_kind, seed, params)
 
 
+@pytest.mark.slow
 @FEW
 @given(cases())
 def test_trees_are_those_of_the_formulas(case: Case) -> None:
@@ -123,6 +124,7 @@ def test_trees_are_those_of_the_formulas(case: Case) -> None:
         assert (np.diff(table.columns // len(case.y))[:-1:2] == 0).all() or case.params["n_columns"] > 1
 
 
+@pytest.mark.slow
 @FEW
 @given(cases())
 def test_each_function_is_asked_for_the_pairs_that_the_formulas_read(case: Case) -> None:

@@ -94,6 +94,7 @@ def tree_arrays(table: NodeTable, tree: int) -> dict[str, np.ndarray]:
     return {**found, "columns": table.columns[entries], "weights": table.weights[entries]}
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(150))
 @given(cases())
 def test_trees_are_those_of_the_formulas(case: Case) -> None:
@@ -117,6 +118,7 @@ def test_trees_are_those_of_the_formulas(case: Case) -> None:
             assert (table.surrogate is None) == (case.params["on_missing"] == "stop")
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(80))
 @given(cases(features=False))
 def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> None:
@@ -140,6 +142,7 @@ def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> 
     assert asked == dict.fromkeys(expected, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(150))
 @given(cases(), st.integers(0, 2**32))
 def test_rows_are_routed_as_the_formulas_say(case: Case, seed: int) -> None:

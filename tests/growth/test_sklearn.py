@@ -161,6 +161,7 @@ MISSING = [(0.0, False), *itertools.product([0.05, 0.2, 0.5], [False, True])]
 """The share of missing cells, and whether large values are missing more often."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*LABELLED, "diabetes"])
 @pytest.mark.parametrize(("share", "by_value"), MISSING)
 def test_every_cut_is_the_best_and_every_leaf_is_pure_or_all_alike(name: str, share: float, by_value: bool) -> None:
@@ -183,6 +184,7 @@ def test_every_cut_is_the_best_and_every_leaf_is_pure_or_all_alike(name: str, sh
     assert n_leaves == (arrays["left"] < 0).sum() > 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*LABELLED, "diabetes"])
 @pytest.mark.parametrize(("share", "by_value"), MISSING)
 def test_the_tree_is_that_of_sklearn_up_to_ties(name: str, share: float, by_value: bool) -> None:

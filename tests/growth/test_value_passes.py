@@ -93,6 +93,7 @@ def check_one_digest(data: Data, passes: Passes, how: dict[str, Any]) -> None:
     assert not list(passes.folder.iterdir()), "rows on disk outlive their tree"
 
 
+@pytest.mark.slow
 @FREE
 @given(
     kind=st.sampled_from([TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING]),
@@ -119,6 +120,7 @@ def test_exact_values_grow_the_forest_of_memory_to_the_bit(
     check_one_digest(data, Passes(tmp_path, budget, block_rows), TAUGHT[how])
 
 
+@pytest.mark.slow
 @FREE
 @given(
     how=st.sampled_from(sorted(CLUSTERS)),
@@ -143,6 +145,7 @@ def test_clusters_grow_the_forest_of_memory_to_the_bit(
     check_one_digest(data, Passes(tmp_path, budget, block_rows), CLUSTERS[how])
 
 
+@pytest.mark.slow
 @FREE
 @given(
     how=st.sampled_from(sorted(TAUGHT)),
@@ -168,6 +171,7 @@ def test_costs_of_classes_grow_the_forest_of_memory_to_the_bit(
     check_one_digest(data, Passes(tmp_path, budget), TAUGHT[how])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 def test_three_budgets_give_one_digest_of_costs(tmp_path: Path, holes: float) -> None:
     data = data_of(TruthKind.LABELS, 3_000, 1, holes)
@@ -185,6 +189,7 @@ def weights_of(n_rows: int, seed: int) -> np.ndarray:
     return weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 @pytest.mark.parametrize("how", CLUSTERS)
 def test_three_budgets_give_one_digest_of_clusters(tmp_path: Path, how: str, holes: float) -> None:
@@ -193,6 +198,7 @@ def test_three_budgets_give_one_digest_of_clusters(tmp_path: Path, how: str, hol
     assert digests == {digest_of(data, **CLUSTERS[how])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [TruthKind.LABELS, TruthKind.TARGETS])
 @pytest.mark.parametrize("how", TAUGHT)
 def test_three_budgets_give_one_digest_of_exact_values(tmp_path: Path, kind: TruthKind, how: str) -> None:

@@ -171,6 +171,14 @@ PAIRS: dict[str, Grow] = {
 """A forest over given pairs."""
 
 
+TABLE = ("tree_size", "left", "right", "threshold", "columns", "weights", "gain", "n_rows")
+
+
+def cuts_of(estimator: Any) -> dict[str, bytes]:
+    """The node tables: all that a cut is, and how many rows or pairs are on either side."""
+    return {name: getattr(estimator.forest_.table, name).tobytes() for name in TABLE}
+
+
 def partitions(estimator: Any) -> list[list[int]]:
     """The leaf of each training row in each tree, numbered by the first row of each leaf."""
     return [numbered(own) for own in estimator.forest_.leaves]

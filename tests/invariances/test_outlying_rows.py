@@ -23,9 +23,13 @@ from distforest import (
     TreeRank,
     URerF,
 )
+from distforest.errors import DistforestWarning
 from distforest.evaluation.manifolds import manifold_helix
 from distforest.evaluation.metrics import geodesic_precision, roc_auc
 from tests.invariances.taught import OF_DISTANCES, SIMFORESTS, Data, partitions
+from tests.messages import naming
+
+pytestmark = pytest.mark.slow
 
 N = 200
 POINTS = np.random.default_rng(0).normal(size=(2 * N, 3))
@@ -63,7 +67,7 @@ def alike(forest: Any) -> float:
     return roc_auc(same[UPPER], -forest.distance(POINTS[NEW])[UPPER])
 
 
-def apart(forest: Any) -> float:
+def order_kept(forest: Any) -> float:
     """How far a distance of new points agrees with that of their targets in its order."""
     return float(spearmanr(forest.distance(POINTS[NEW])[UPPER], APART[UPPER]).statistic)
 
@@ -73,7 +77,7 @@ def of_labels(**how: Any) -> Callable[[np.ndarray], float]:
 
 
 def of_targets(truth: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], float]:
-    return lambda X: apart(SMERF(**SMALL).fit(X, truth(TARGETS[KNOWN])))
+    return lambda X: order_kept(SMERF(**SMALL).fit(X, truth(TARGETS[KNOWN])))
 
 
 def of_similarity(name: str) -> Callable[[np.ndarray], float]:
@@ -142,7 +146,7 @@ def clean(method: str) -> float:
 @pytest.mark.parametrize("method", SCORES)
 def test_new_points_are_known_as_well_as_without(method: str, dirt: str) -> None:
     is_told = dirt == "sentinels" and method in MARKS_TOLD
-    with pytest.warns(UserWarning, match="holds -9999 in 2 of 200 rows") if is_told else nullcontext():
+    with pytest.warns(DistforestWarning, match=naming("column 1", -9999, "2 of 200")) if is_told else nullcontext():
         assert SCORES[method](DIRT[dirt](POINTS[KNOWN])) > clean(method) - LOSS
 
 
@@ -164,7 +168,7 @@ def test_bins_of_pairs_see_features_of_a_long_tail(name: str) -> None:
 
 
 def taught(truth: Any) -> float:
-    return apart(SMERF(max_features=None, **SMALL).fit(POINTS[KNOWN], truth))
+    return order_kept(SMERF(max_features=None, **SMALL).fit(POINTS[KNOWN], truth))
 
 
 @cache
@@ -177,14 +181,13 @@ def with_outlier(value: float) -> np.ndarray:
     return np.concatenate([[value], TARGETS[KNOWN][1:]])
 
 
-@pytest.mark.filterwarnings("ignore:targets. 1:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("outlier", [1e2, 1e4, 1e5, 1e7, 1e9])
 def test_one_target_far_from_all_others_spoils_nothing(outlier: float) -> None:
     assert by_targets(outlier) > by_targets(TARGETS[0]) - LOSS
 
 
-@pytest.mark.filterwarnings("ignore:targets. 1:UserWarning")
-@pytest.mark.filterwarnings("ignore:distances. row 0 is at about:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("outlier", [1e2, 1e4, 1e5, 1e7, 1e9])
 def test_distances_of_one_object_far_from_all_others_teach_as_targets_do(outlier: float) -> None:
     assert taught(squares(with_outlier(outlier))) > by_targets(TARGETS[0]) - LOSS

@@ -27,6 +27,8 @@ from tests.invariances.taught import (
     said_of,
 )
 
+pytestmark = pytest.mark.slow
+
 DATA = Data.drawn()
 SEEDS = st.integers(0, 2**32)
 POWERS, FACTORS = (2.0**-20, 2.0**20), (1e-6, 1e6)

@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest import SMERF, SimForestClassifier
-from tests.invariances.taught import OF_DISTANCES, OF_FEATURES, SIMFORESTS, SMERFS, URERFS, Data, Grow, partitions
+from tests.invariances.taught import (
+    OF_DISTANCES,
+    OF_FEATURES,
+    SIMFORESTS,
+    SMERFS,
+    URERFS,
+    Data,
+    Grow,
+    cuts_of,
+    partitions,
+)
 
 DATA = Data.drawn(40)
 N = len(DATA.X)
@@ -23,12 +33,6 @@ OF_SIMILARITIES = {
 }
 ALL: dict[str, Grow] = {**SMERFS, **URERFS, **OF_SIMILARITIES}
 FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2}
-TABLE = ("tree_size", "left", "right", "threshold", "columns", "weights", "gain", "n_rows")
-
-
-def cuts_of(estimator: Any) -> dict[str, bytes]:
-    """The node tables: all that a cut is, and how many rows are on either side."""
-    return {name: getattr(estimator.forest_.table, name).tobytes() for name in TABLE}
 
 
 def drawn(seed: int, low: int = 0, high: int = 4) -> np.ndarray:
@@ -38,7 +42,7 @@ def drawn(seed: int, low: int = 0, high: int = 4) -> np.ndarray:
     return weights.astype(float)
 
 
-def repeated(data: Data, weights: np.ndarray) -> Data:
+def repeated_rows(data: Data, weights: np.ndarray) -> Data:
     """Each row as often as its weight says."""
     return rows_of(data, np.repeat(np.arange(N), weights.astype(int)))
 
@@ -51,6 +55,7 @@ def rows_of(data: Data, rows: np.ndarray) -> Data:
 # --- so many equal rows -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @FEW
 @given(
     SEEDS,
@@ -61,7 +66,10 @@ def rows_of(data: Data, rows: np.ndarray) -> Data:
 @pytest.mark.parametrize("taught", SMERFS)
 def test_a_weight_is_so_many_equal_rows(taught: str, seed: int, more: dict[str, Any]) -> None:
     weights = drawn(seed)
-    weighed, apart = SMERFS[taught](DATA.but(weights=weights), **more), SMERFS[taught](repeated(DATA, weights), **more)
+    weighed, apart = (
+        SMERFS[taught](DATA.but(weights=weights), **more),
+        SMERFS[taught](repeated_rows(DATA, weights), **more),
+    )
     assert cuts_of(weighed) == cuts_of(apart)
     np.testing.assert_allclose(weighed.distance(DATA.X), apart.distance(DATA.X), rtol=1e-12, atol=1e-13)
     for name in ("class_counts", "means", "spreads", "leaf_distances"):
@@ -75,7 +83,9 @@ def test_a_weight_is_so_many_equal_rows(taught: str, seed: int, more: dict[str, 
 def test_without_witnesses_urerf_cuts_as_if_rows_were_repeated(seed: int) -> None:
     weights = drawn(seed)
     how: dict[str, Any] = {"coefficients": "sign"}
-    weighed, apart = (URERFS["best cuts"](own, **how) for own in (DATA.but(weights=weights), repeated(DATA, weights)))
+    weighed, apart = (
+        URERFS["best cuts"](own, **how) for own in (DATA.but(weights=weights), repeated_rows(DATA, weights))
+    )
     for name in ("tree_size", "columns", "n_rows"):
         assert getattr(weighed.forest_.table, name).tolist() == getattr(apart.forest_.table, name).tolist()
     np.testing.assert_allclose(weighed.forest_.table.threshold, apart.forest_.table.threshold, rtol=1e-12)
@@ -111,6 +121,7 @@ def test_equal_weights_are_none(taught: str) -> None:
             assert getattr(found.forest_.table, name).tolist() == getattr(plain.forest_.table, name).tolist()
 
 
+@pytest.mark.slow
 @FEW
 @given(SEEDS)
 @pytest.mark.parametrize("taught", {**SMERFS, **OF_SIMILARITIES})
@@ -187,7 +198,7 @@ def test_the_width_of_a_kernel_follows_from_the_weights() -> None:
     weights = drawn(8)
     absent = weights == 0.0
     how: dict[str, Any] = {"n_estimators": 2, "random_state": 0}
-    apart = repeated(DATA, weights)
+    apart = repeated_rows(DATA, weights)
     found = SimForestClassifier("rbf", **how).fit(spoiled(DATA, absent).X, DATA.labels, weights)
     expected = SimForestClassifier("rbf", **how).fit(apart.X, apart.labels)
     assert found.forest_.meaning.rows.gamma == pytest.approx(expected.forest_.meaning.rows.gamma, rel=1e-12)

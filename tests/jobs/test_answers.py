@@ -18,7 +18,7 @@ from distforest.jobs.outline import OPTIONS, unused
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.sources.arrays import open_array, write_array
-from distforest.stores.outputs import ARRAYS_OF_ANSWERS, look
+from distforest.stores.outputs import ANSWERS_KIND, ARRAYS_OF_ANSWERS, look
 from tests import samples
 
 
@@ -60,7 +60,9 @@ def test_a_row_is_enough_for_a_further_answer(
         score(Question(str(sealed), f"{tmp_path}/rows.zarr/X", row.name), output, Here(2), overwrite=True)
     forest: Forest = open_forest(str(sealed))
     np.testing.assert_array_equal(open_array(f"{output}/halves")[...], forest.training_nodes.T // 2)
-    assert str(look(output)) == "answers about a forest"
+    found = look(output)
+    assert found is not None
+    assert (found.kind, found.beside) == (ANSWERS_KIND, ())
 
 
 def test_the_table_is_read_without_what_answers_are_worked_out_with() -> None:

@@ -10,15 +10,14 @@ import pytest
 import zarr
 
 from distforest import RFD, SMERF, SimForestClassifier, TreeRank, URerF, load
-from distforest.errors import InputError
-from distforest.jobs import train
+from distforest.errors import DistforestWarning, InputError
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.sources.files.ingest import ingest
-from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import run
+from tests.messages import naming
 
 RNG = np.random.default_rng(0)
 COLOUR = np.array(["red", "green", "blue", "black"])[RNG.integers(0, 4, 120)]
@@ -41,23 +40,24 @@ def test_a_file_with_another_list_of_categories_is_scored_by_their_names(home: P
     forest = SMERF(5, random_state=0).fit(str(home / "old.zarr/X"), LABELS)
     assert forest.digest_ == SMERF(5, random_state=0).fit(FRAME, LABELS).digest_
     forest.save(home / "forest.zarr")
-    told = r"column 'colour' has 1 category that the forest has not seen \('amber'\); they count as missing"
-    with pytest.warns(UserWarning, match="has a category|have a category"):
+    told = naming("new.zarr/X", "'colour'", "1 category", "'amber'")
+    with pytest.warns(DistforestWarning, match=naming("'colour'", "29 rows", "'amber'")):
         expected = forest.apply(new)
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(DistforestWarning, match=told):
         np.testing.assert_array_equal(load(home / "forest.zarr").apply(str(home / "new.zarr/X")), expected)
     output = str(home / "out.zarr")
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(DistforestWarning, match=told):
         score(Question(str(home / "forest.zarr"), str(home / "new.zarr/X"), "apply"), output, Here(1))
     nodes = next(array for _, array in sorted(zarr.open_group(output, mode="r").arrays()))
     np.testing.assert_array_equal(nodes[:], expected)
 
 
 def test_other_methods_refuse_files_with_categories(home: Path) -> None:
-    with pytest.raises(InputError, match=r"column 'colour' holds categories, and .* reads numbers; ingest"):
+    with pytest.raises(InputError, match=naming("old.zarr/X", "'colour'", "SimForestClassifier")):
         SimForestClassifier("linear", n_estimators=3).fit(str(home / "old.zarr/X"), LABELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["rfd", "treerank"])
 def test_a_job_over_pairs_is_that_of_the_estimator(home: Path, method: str) -> None:
     """And scores another file by the names of its categories."""
@@ -73,20 +73,17 @@ def test_a_job_over_pairs_is_that_of_the_estimator(home: Path, method: str) -> N
             "input": {"features": str(home / "old.zarr/X"), "labels": str(home / "y.zarr")},
         }
     )
-    folder = Folder(f"{spec.output}.job")
-    done = train.fit(stage_inputs(spec, folder.address), spec.output, folder, Here(1), train.Options())
+    done = run(spec)
     own = {"rfd": RFD, "treerank": TreeRank}[method](4, random_state=7).fit(FRAME, LABELS.astype(np.int64))
     assert done.digest == own.digest_
     assert own.forest_.table.category_size is not None
     assert own.forest_.table.category_size.any()
     new = pd.read_csv(home / "new.csv").astype({"size": np.float32})
-    with pytest.warns(UserWarning, match="has a category|have a category|no training row lacked a value of 'colour'"):
+    with pytest.warns(DistforestWarning, match="'colour'"):
         expected = own.distance(new, FRAME)
     output = str(home / "out.zarr")
     question = Question(str(home / "forest.zarr"), str(home / "new.zarr/X"), "distance")
-    with pytest.warns(
-        UserWarning, match="1 category that the forest has not seen|no training row lacked a value of 'colour'"
-    ):
+    with pytest.warns(DistforestWarning, match="'colour'"):
         score(question, output, Here(1))
     distances = next(array for _, array in sorted(zarr.open_group(output, mode="r").arrays()))
     np.testing.assert_array_equal(distances[:], expected.astype(distances.dtype))
@@ -105,8 +102,7 @@ def test_a_job_without_labels_is_that_of_the_estimator(home: Path) -> None:
             "input": {"features": str(home / "old.zarr/X")},
         }
     )
-    folder = Folder(f"{spec.output}.job")
-    done = train.fit(stage_inputs(spec, folder.address), spec.output, folder, Here(1), train.Options())
+    done = run(spec)
     own = URerF(4, min_samples_split=20, random_state=7).fit(FRAME)
     assert done.digest == own.digest_
     assert own.forest_.table.category_size is not None
@@ -115,9 +111,7 @@ def test_a_job_without_labels_is_that_of_the_estimator(home: Path) -> None:
 
 def test_the_attributes_of_an_array_say_what_holds_categories(home: Path) -> None:
     address = str(home / "old.zarr/X")
-    with pytest.raises(
-        InputError, match=r"categorical_features: an array on disk says so in its attributes, found \[0\]"
-    ):
+    with pytest.raises(InputError, match=naming("categorical_features", [0], "X[:]")):
         SMERF(3, categorical_features=[0]).fit(address, LABELS)
     numbers = SMERF(3, categorical_features=None, random_state=0).fit(address, LABELS)
     assert numbers.forest_.table.category_size is None

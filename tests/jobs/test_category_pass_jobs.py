@@ -12,7 +12,7 @@ from distforest.errors import InputError, MemoryLimitError
 from distforest.growth.row_room import NO_LIMIT, CategorySizes, RowRoom, TableRoom
 from distforest.growth.stored_rows import StoredRows
 from distforest.jobs.cluster import Here
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.plan import Size, check_memory, projected_bytes, within
 from distforest.jobs.preview import preview
 from distforest.jobs.scratch_room import HostWorkers
@@ -22,6 +22,8 @@ from distforest.jobs.train import Options, fit, size_of
 from distforest.sources.arrays import create_array, open_array, write_array
 from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import run_by_passes, run_in_parts
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +75,7 @@ def spec_in(folder: Path, name: str, kind: str = "labels", method: str = "smerf"
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 @pytest.mark.parametrize("how", [BINNED, {}])
 @pytest.mark.parametrize("kind", ["labels", "targets"])
@@ -83,13 +86,12 @@ def test_a_job_by_passes_seals_the_forest_of_one_in_memory(
     digests = set()
     for name, budget in (("memory", None), ("small", 30_000), ("larger", 90_000)):
         spec = spec_in(tmp_path, name, kind, min_samples_leaf=5, **how)
-        folder = Folder(f"{spec.output}.job")
-        inputs = replace(stage_inputs(spec, folder.address), rows_budget=budget)
-        digests.add(fit(inputs, spec.output, folder, Here(), Options(batch=2)).digest)
+        digests.add(run_by_passes(spec, budget).digest)
     assert len(digests) == 1
     assert not list((tmp_path / "scratch" / "passes").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holes", [0.0, 0.1])
 @pytest.mark.parametrize("kind", ["labels", "targets"])
 def test_parts_seal_the_forest_of_memory(tmp_path: Path, kind: str, holes: float) -> None:
@@ -97,25 +99,16 @@ def test_parts_seal_the_forest_of_memory(tmp_path: Path, kind: str, holes: float
     spec, digests = spec_in(tmp_path, "memory", kind, **BINNED), set()
     for n_parts, rows_of_pack in ((None, None), (1, 40), (2, 900), (3, 1), (4, 60)):
         of_parts = replace(spec, output=f"{tmp_path}/{n_parts}.zarr")
-        folder = Folder(f"{of_parts.output}.job")
-        inputs = stage_inputs(of_parts, folder.address, n_parts)
-        if inputs.parts is not None:
-            inputs = replace(inputs, parts=replace(inputs.parts, rows_of_pack=rows_of_pack))
-        digests.add(fit(inputs, of_parts.output, folder, Here(), Options()).digest)
+        digests.add(run_in_parts(of_parts, Here(), n_parts, rows_of_pack).digest)
     assert len(digests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
-def test_parts_on_workers_seal_the_forest_of_memory(tmp_path: Path) -> None:
+def test_parts_on_workers_seal_the_forest_of_memory(tmp_path: Path, cluster: OnDask) -> None:
     write_data(tmp_path, 0.1, "targets")
-    digests = set()
-    with local_cluster(workers=2, folder=tmp_path) as cluster:
-        for n_parts, on in ((None, Here()), (3, cluster)):
-            spec = spec_in(tmp_path, f"{n_parts}", "targets", **BINNED)
-            folder = Folder(f"{spec.output}.job")
-            inputs = stage_inputs(spec, folder.address, n_parts)
-            digests.add(fit(inputs, spec.output, folder, on, Options()).digest)
-    assert len(digests) == 1
+    expected = run_in_parts(spec_in(tmp_path, "memory", "targets", **BINNED), Here()).digest
+    assert run_in_parts(spec_in(tmp_path, "parts", "targets", **BINNED), cluster, 3).digest == expected
 
 
 def test_codes_that_are_no_categories_are_refused_in_parts(tmp_path: Path) -> None:
@@ -127,14 +120,14 @@ def test_codes_that_are_no_categories_are_refused_in_parts(tmp_path: Path) -> No
     given = spec_in(tmp_path, "forest", **BINNED).to_dict()
     spec = Spec.from_dict({**given, "input": {**given["input"], "features": f"{tmp_path}/wrong.zarr/X"}})
     inputs = stage_inputs(spec, f"{tmp_path}/job", 3)
-    with pytest.raises(InputError, match=r"feature 2 holds codes of categories, 0 to 199; found 200 in row 700"):
+    with pytest.raises(InputError, match=naming("feature 2", "0 to 199", 200, "row 700")):
         fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Here(), Options())
 
 
 def test_parts_over_categories_are_planned(tmp_path: Path) -> None:
     run, needed = {"parts": 4, "workers": 4, "memory_limit": "4GiB"}, list[int]()
     for name, n_categories in (("few", (0, 0, 0, 0, 30)), ("many", (30,))):
-        large_arrays(tmp_path / name, n_categories)
+        large_categories(tmp_path / name, n_categories)
         plan, n = preview(spec_in(tmp_path / name, "forest", max_bins=256, run=run)).plan, 10 if name == "few" else 50
         assert plan.n_parts == 4
         assert plan.part_bytes == N_LARGE * (50 + 4 * n + 4) // 4
@@ -142,7 +135,7 @@ def test_parts_over_categories_are_planned(tmp_path: Path) -> None:
     assert needed == sorted(needed)
 
 
-def large_arrays(folder: Path, n_categories: tuple[int, ...], n_rows: int = N_LARGE) -> None:
+def large_categories(folder: Path, n_categories: tuple[int, ...], n_rows: int = N_LARGE) -> None:
     """The metadata of arrays that are not stored."""
     array = create_array(f"{folder}/data.zarr", "X", (n_rows, 50), np.dtype(np.float32), 100_000)
     array.attrs.update(attributes((n_categories * 50)[:50]))
@@ -151,7 +144,7 @@ def large_arrays(folder: Path, n_categories: tuple[int, ...], n_rows: int = N_LA
 
 @pytest.mark.parametrize("how", [{"max_bins": 256}, {}])
 def test_passes_are_chosen_where_not_even_one_tree_fits(tmp_path: Path, how: dict[str, Any]) -> None:
-    large_arrays(tmp_path, (0, 0, 0, 0, 30))
+    large_categories(tmp_path, (0, 0, 0, 0, 30))
     seen = preview(spec_in(tmp_path, "forest", **how, **FEW_NODES, run={"memory_limit": "1GiB"}))
     assert seen.plan.rows_budget is not None
     assert seen.plan.projected_bytes <= 1 << 30
@@ -162,7 +155,7 @@ def test_passes_are_chosen_where_not_even_one_tree_fits(tmp_path: Path, how: dic
 
 
 def test_clusters_over_categories_do_not_grow_by_passes(tmp_path: Path) -> None:
-    large_arrays(tmp_path, (0, 0, 0, 0, 30))
+    large_categories(tmp_path, (0, 0, 0, 0, 30))
     seen = preview(spec_in(tmp_path, "forest", method="urerf", **FEW_NODES, run={"memory_limit": "1GiB"}))
     assert seen.plan.rows_budget is None
     assert seen.cure == ""
@@ -179,6 +172,7 @@ def test_what_is_planned_is_what_a_worker_finds(tmp_path: Path, how: dict[str, A
     assert (found.room, found.categories) == (expected, sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [BINNED, {}])
 def test_what_passes_write_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]) -> None:
     write_data(tmp_path, 0.0, "labels")
@@ -219,7 +213,7 @@ def test_no_rank_of_each_candidate_is_planned_for_rows_in_bins(tmp_path: Path) -
     sizes = CategorySizes(25, 40, 2)
     few, many = (TableRoom(50, 4, width, sizes) for width in (7, 50))
     assert few.bytes_in_memory == many.bytes_in_memory == 299
-    large_arrays(tmp_path, (0, 30))
+    large_categories(tmp_path, (0, 30))
     run = {"parts": 4, "workers": 4, "memory_limit": "40GiB"}
     by_width = [
         preview(spec_in(tmp_path, "forest", max_bins=256, max_features=width, run=run)).plan.projected_bytes

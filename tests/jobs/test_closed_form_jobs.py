@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from distforest import SMERF, Embedding, Labels, Targets, load
-from distforest.errors import InputError, SpecError
+from distforest.errors import DistforestWarning, InputError, SpecError
 from distforest.growth.problem import Data
 from distforest.jobs.any_spec import addresses_of, moved
-from distforest.jobs.cluster import Here
 from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.spec import Spec
-from distforest.jobs.train import Options, fit
 from distforest.jobs.tune import truth_of_data
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
 from tests.estimators.test_class_costs import COSTS, ORDER, WEIGHTS, X, Y
 from tests.estimators.test_cosines import VECTORS
+from tests.jobs.iris_jobs import checked_run, write_arrays
+from tests.messages import naming
 
 CODES = np.array([ORDER.index(name) for name in Y])
 
@@ -28,8 +28,7 @@ CODES = np.array([ORDER.index(name) for name in Y])
 @pytest.fixture
 def place(tmp_path: Path) -> str:
     held = {"X": X, "codes": CODES, "C": COSTS, "w": WEIGHTS, "V": VECTORS[: len(X)]}
-    for name, values in held.items():
-        write_array(f"{tmp_path}/in.zarr", name, values.shape, values.dtype, [values])
+    write_arrays(f"{tmp_path}/in.zarr", **held)
     return str(tmp_path)
 
 
@@ -52,18 +51,18 @@ def costed(place: str, costs: str = "C", **further: str) -> Spec:
     return job(place, {"kind": "labels", **values}, **further)
 
 
-def run(spec: Spec) -> Any:
-    inputs = check_and_stage(spec, f"{spec.output}.job")
-    return load(fit(inputs, spec.output, Folder(f"{spec.output}.job"), Here(2), Options()).address)
+def forest_of_job(spec: Spec) -> Any:
+    return load(checked_run(spec).address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_labels_with_costs(place: str, weighted: bool) -> None:
     further = {"sample_weight": f"{place}/in.zarr/w"} if weighted else {}
     spec = costed(place, **further)
     assert preview(spec).n_rows == len(X)
     expected = SMERF(5, random_state=3).fit(X, Labels(CODES, costs=COSTS), WEIGHTS if weighted else None)
-    found = run(spec)
+    found = forest_of_job(spec)
     assert found.digest_ == expected.digest_
     assert found.distance(X).tobytes() == expected.distance(X).tobytes()
 
@@ -93,9 +92,10 @@ def test_other_costs_are_another_job(place: str) -> None:
 def test_cosine_distances(place: str) -> None:
     spec = job(place, {"kind": "embedding", "values": f"{place}/in.zarr/V", "metric": "cosine"})
     expected = SMERF(5, random_state=3).fit(X, Embedding(VECTORS[: len(X)], metric="cosine"))
-    assert run(spec).digest_ == expected.digest_
+    assert forest_of_job(spec).digest_ == expected.digest_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_absolute_differences(place: str, weighted: bool) -> None:
     further = {"sample_weight": f"{place}/in.zarr/w"} if weighted else {}
@@ -103,7 +103,7 @@ def test_absolute_differences(place: str, weighted: bool) -> None:
     spec = job(place, distances, **further)
     assert preview(spec).n_rows == len(X)
     expected = SMERF(5, random_state=3).fit(X, Targets(CODES, metric="absolute"), WEIGHTS if weighted else None)
-    found = run(spec)
+    found = forest_of_job(spec)
     assert found.digest_ == expected.digest_
     assert found.predict(X).tolist() == expected.predict(X).tolist()
     squared = check_and_stage(job(place, {"kind": "targets", "values": f"{place}/in.zarr/codes"}), f"{place}/other")
@@ -118,25 +118,24 @@ def test_addresses_of_costs_are_known_and_moved(place: str) -> None:
 
 
 def test_costs_of_another_shape_are_refused_with_their_address(place: str) -> None:
-    with pytest.raises(InputError, match=r"input.distances.costs: .*a row and a column for each of 4 classes"):
+    with pytest.raises(InputError, match=naming("input.distances.costs", "4 classes", X.shape)):
         check_and_stage(costed(place, "X"), f"{place}/job")
 
 
 def test_an_output_in_the_costs_is_refused(place: str) -> None:
     table = costed(place).to_dict()
-    with pytest.raises(SpecError, match="must not be, hold or lie in an input"):
+    with pytest.raises(SpecError, match=naming("output", "in.zarr/C")):
         Spec.from_dict({**table, "output": f"{place}/in.zarr/C/a.zarr"})
 
 
 def test_an_unknown_metric_is_refused(place: str) -> None:
-    with pytest.raises(SpecError, match="metric: must be 'sqeuclidean' or 'cosine'"):
+    with pytest.raises(SpecError, match=naming("metric", "'sqeuclidean'", "'cosine'", "'l1'")):
         job(place, {"kind": "embedding", "values": f"{place}/in.zarr/V", "metric": "l1"})
 
 
 def test_targets_that_a_job_reads_as_labels_are_told(place: str) -> None:
     write_array(f"{place}/in.zarr", "t", CODES.shape, np.dtype(np.float64), [CODES * 1.0], {"kind": "targets"})
     spec = job(place, {"kind": "labels", "values": f"{place}/in.zarr/t"})
-    told = r"in.zarr/t, whose attributes say that it holds targets, is read as labels, any two .* kind = 'targets'"
-    with pytest.warns(UserWarning, match=told):
-        found = run(spec)
+    with pytest.warns(DistforestWarning, match=naming("labels", "in.zarr/t", "kind = 'targets'")):
+        found = forest_of_job(spec)
     assert found.digest_ == SMERF(5, random_state=3).fit(X, Labels(CODES * 1.0)).digest_

@@ -11,19 +11,17 @@ import zarr
 
 from distforest.command_line.reports import previewed
 from distforest.errors import InputError, MemoryLimitError
-from distforest.jobs.cluster import Here
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.plan import Size, check_memory, plan, projected_bytes, within
 from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit, size_of
 from distforest.jobs.tune import stage_grid
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.sources.arrays import create_array, write_array
 from distforest.sources.scratch import ScratchFolder
-from distforest.stores.folder import Folder
 from tests.jobs.faults import Faults, faulty
+from tests.jobs.iris_jobs import run_by_passes
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,43 +57,39 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(spec: Spec, budget: int | None, cluster: Any = None) -> str:
-    folder = Folder(f"{spec.output}.job")
-    inputs = replace(stage_inputs(spec, folder.address), rows_budget=budget)
-    assert size_of(inputs.problem()).rows_budget == budget
-    return fit(inputs, spec.output, folder, cluster or Here(), Options(batch=2)).digest
-
-
+@pytest.mark.slow
 def test_a_job_by_passes_seals_the_forest_of_one_in_memory(store: Path) -> None:
-    digests = {run(spec_in(store, "memory"), None)}
+    digests = {run_by_passes(spec_in(store, "memory"), None).digest}
     for name, distances, budget in (("small", "Z", 1), ("square", "square", 20_000), ("columns", "columns", 100_000)):
-        digests.add(run(spec_in(store, name, distances), budget))
+        digests.add(run_by_passes(spec_in(store, name, distances), budget).digest)
     assert len(digests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{"max_samples": 30}, {"bootstrap": False}, {"min_samples_leaf": 1}])
 def test_samples_and_full_trees_are_those_of_memory(store: Path, params: dict[str, Any]) -> None:
-    expected = run(spec_in(store, "memory", params=params), None)
-    assert run(spec_in(store, "passes", params=params), 8_000) == expected
+    expected = run_by_passes(spec_in(store, "memory", params=params), None).digest
+    assert run_by_passes(spec_in(store, "passes", params=params), 8_000).digest == expected
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
-def test_a_worker_that_is_killed_costs_no_bit(store: Path) -> None:
-    expected = run(spec_in(store, "memory"), None)
+def test_a_worker_that_is_killed_costs_no_bit(store: Path, cluster: OnDask) -> None:
+    expected = run_by_passes(spec_in(store, "memory"), None).digest
     (store / "record").mkdir()
-    with local_cluster(2) as cluster, faulty(cluster, Faults(store / "record", tree=3, point="after_growth")):
-        assert run(spec_in(store, "passes"), 20_000, cluster) == expected
+    with faulty(cluster, Faults(store / "record", tree=3, point="after_growth")):
+        assert run_by_passes(spec_in(store, "passes"), 20_000, cluster).digest == expected
     assert (store / "record" / "died").exists()
 
 
-def large_arrays(folder: Path) -> None:
+def large_distances(folder: Path) -> None:
     """The metadata of arrays that are not stored."""
     for name, shape in (("X", (LARGE.n_rows, 20)), ("Z", (LARGE.n_rows, LARGE.n_rows))):
         create_array(f"{folder}/data.zarr", name, shape, np.dtype(np.float32), 100)
 
 
 def test_passes_are_chosen_where_the_matrix_does_not_fit(tmp_path: Path) -> None:
-    large_arrays(tmp_path)
+    large_distances(tmp_path)
     params = {"n_estimators": 10, "min_samples_leaf": 20}
     seen = preview(spec_in(tmp_path, "forest", memory_limit="1.5GiB", max_bytes=7 << 30, params=params))
     assert seen.plan.rows_budget is not None
@@ -110,12 +104,11 @@ def test_passes_are_chosen_where_the_matrix_does_not_fit(tmp_path: Path) -> None
 
 def test_leaves_that_do_not_fit_are_foreseen(tmp_path: Path) -> None:
     """All pairs of leaves of one full tree have more bytes than the worker."""
-    large_arrays(tmp_path)
+    large_distances(tmp_path)
     full = {"n_estimators": 1, "min_samples_leaf": 1}
     seen = preview(spec_in(tmp_path, "forest", memory_limit="1.5GiB", max_bytes=7 << 30, params=full))
     assert seen.plan.rows_budget is None
-    cure = "or let trees grow by passes: set a larger `min_samples_leaf` or a `max_depth`"
-    with pytest.raises(MemoryLimitError, match=f"{cure}$"):
+    with pytest.raises(MemoryLimitError, match=naming("1,536 MiB", "passes", "`min_samples_leaf`", "`max_depth`")):
         check_memory(seen.least_bytes, seen.memory_limit, seen.cure)
 
 
@@ -145,13 +138,13 @@ def test_unobserved_distances_are_refused_before_anything_grows(store: Path, mon
     Z[3, 4] = Z[4, 3] = np.nan
     monkeypatch.setattr("distforest.jobs.preview.projected_bytes", lambda *_: 1 << 40)
     monkeypatch.setattr("distforest.jobs.preview.check_memory", lambda *_: None)
-    with pytest.raises(InputError, match="square: trees grow by passes over distances that are all observed"):
+    with pytest.raises(InputError, match=naming("data.zarr/square", "NaN", "`run.memory_limit`")):
         check_and_stage(spec_in(store, "forest", "square", memory_limit="2GiB"), f"{store}/job")
 
 
 def test_cells_are_not_judged_by_passes(tmp_path: Path) -> None:
-    large_arrays(tmp_path)
+    large_distances(tmp_path)
     spec = spec_in(tmp_path, "forest", memory_limit="1.5GiB", max_bytes=7 << 30).to_dict()
     grid = {"min_samples_leaf": [20, 40]}
-    with pytest.raises(MemoryLimitError, match="cells are not judged by passes"):
+    with pytest.raises(MemoryLimitError, match=naming("1,536 MiB", "cells")):
         stage_grid(TuneSpec.from_dict({**spec, "job": "tune", "grid": grid}), f"{tmp_path}/job")

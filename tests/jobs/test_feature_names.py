@@ -14,17 +14,17 @@ from click.testing import CliRunner
 
 from distforest import RFD, SMERF, load
 from distforest.command_line import cli
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Fitted, Options, fit
+from distforest.jobs.train import Fitted
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest
-from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import run
+from tests.messages import naming
 
 ROWS = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
 LABELS = ["xy"[k % 2] for k in range(30)]
@@ -65,8 +65,7 @@ def grown(home: Path, method: str = "smerf", rows: str = "rows", output: str = "
     text = json.dumps(inputs).replace("rows.zarr/X", f"{rows}.zarr/X")
     table = {"format": 1, "method": method, "seed": 3, "output": f"{home}/{output}.zarr", "input": json.loads(text)}
     spec = Spec.from_dict({**table, "params": {"n_estimators": 4, **PARAMS.get(method, {})}})
-    job = Folder(f"{home}/{output}.job")
-    return fit(stage_inputs(spec, job.address), spec.output, job, Here(), Options())
+    return run(spec)
 
 
 def test_files_give_their_names_and_dtypes_to_arrays(home: Path) -> None:
@@ -84,6 +83,7 @@ def test_arrays_of_numpy_give_their_dtype(tmp_path: Path) -> None:
     assert open_array(str(tmp_path / "a.zarr/X")).attrs["feature_dtypes"] == [">i2"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", INPUTS)
 def test_a_forest_of_a_job_knows_the_names_of_its_features(method: str, home: Path) -> None:
     done, plain = grown(home, method), grown(home, method, "plain", "p")
@@ -97,6 +97,7 @@ def test_a_forest_of_a_job_knows_the_names_of_its_features(method: str, home: Pa
     np.testing.assert_array_equal(loaded.distance(str(home / "turned.zarr/X")), known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", INPUTS)
 def test_queries_are_put_in_order_by_their_names(method: str, home: Path) -> None:
     forest, output = grown(home, method).address, f"{home}/answers.zarr"
@@ -113,16 +114,16 @@ def test_queries_are_put_in_order_by_their_names(method: str, home: Path) -> Non
     known = answered(rows, rows)
     for queries, reference in ((rows, turned), (turned, rows), (plain, turned)):
         np.testing.assert_array_equal(answered(queries, reference), known)
-    with pytest.warns(UserWarning, match="more.zarr/X: the forest does not read 1 column: 'age'"):
+    with pytest.warns(DistforestWarning, match=naming("more.zarr/X", "1 column", "'age'")):
         np.testing.assert_array_equal(answered(more, rows), known)
-    told = r"less.zarr/X: the forest's features were expected, found none named 'width'; add what is missing"
     for asked in (Question(forest, less, "distance"), Question(forest, rows, "distance", reference=less)):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=naming("less.zarr/X", "'width'")):
             score(asked, f"{home}/none.zarr", Here())
         assert not Path(f"{home}/none.zarr").exists()
     score(Question(grown(home, method, "plain", "p").address, turned, "distance"), output, Here(), overwrite=True)
 
 
+@pytest.mark.slow
 def test_a_job_with_other_names_is_another_job(home: Path) -> None:
     first = grown(home)
     assert grown(home).n_grown == 0
@@ -130,14 +131,14 @@ def test_a_job_with_other_names_is_another_job(home: Path) -> None:
     renamed = {**attributes, "feature_names": ["a", "b", "c"]}
     path = home / "rows.zarr/X/zarr.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "attributes": renamed}))
-    with pytest.raises(InputError, match="is a forest of another job"):
+    with pytest.raises(InputError, match=naming(f"{home}/f.zarr", "another job")):
         grown(home)
     assert grown(home, output="g").digest == first.digest
 
 
 def test_names_that_are_no_names_are_refused_before_anything_is_grown(home: Path) -> None:
     write_array(str(home / "bad.zarr"), "X", ROWS.shape, ROWS.dtype, [ROWS], {"feature_names": "abc"})
-    with pytest.raises(InputError, match=r"bad.zarr/X: attributes feature_names .*found str; mend or remove them"):
+    with pytest.raises(InputError, match=naming("bad.zarr/X", "feature_names", "3 columns", " str")):
         grown(home, rows="bad")
 
 
@@ -147,6 +148,7 @@ def inspected(forest: str) -> tuple[dict[str, str], dict[str, Any]]:
     return {line[:10].strip(): line[12:] for line in runs[0].stdout.splitlines()}, json.loads(runs[1].stdout)
 
 
+@pytest.mark.slow
 def test_inspect_tells_the_names(home: Path) -> None:
     lines, found = inspected(grown(home).address)
     assert lines["names"] == "width (float), height (double), depth (float)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 from collections import Counter
@@ -19,21 +20,23 @@ from click.testing import CliRunner
 
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load
 from distforest.command_line.cli import main
-from distforest.errors import InputError, JobError, SpecError
+from distforest.errors import DistforestWarning, InputError, JobError, SpecError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.callback import Callback
 from distforest.jobs.cluster import Here, Progress
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.preview import preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Fitted, Options, fit
+from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.lazy.source import LazySource, opened_ledger
 from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import run
 from tests.jobs.test_lockstep import DISTANCES, IDS, N, X, Y
+from tests.messages import naming
 from tests.sources.lazy.test_source import Counted
 
 
@@ -111,11 +114,7 @@ def job(place: str, name: str, **similarity: Any) -> Spec:
     )
 
 
-def run_job(spec: Spec) -> Fitted:
-    folder = Folder(f"{spec.output}.job")
-    return fit(stage_inputs(spec, folder.address), spec.output, folder, Here(2), Options())
-
-
+@pytest.mark.slow
 def test_a_job_asks_a_function_by_its_name(place: str) -> None:
     expected = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
     named, of_rows = f"{__name__}:apart", f"{__name__}:apart_by_rows"
@@ -124,38 +123,39 @@ def test_a_job_asks_a_function_by_its_name(place: str) -> None:
         job(place, "rows", function=of_rows, objects=f"{place}/iris.zarr/X"),
         job(place, "worker", function=named, share="worker"),
     ]
-    done = [run_job(spec) for spec in jobs]
+    done = [run(spec) for spec in jobs]
     assert done[0].digest == done[2].digest == expected.digest_
     assert done[1].digest == expected.digest_  # float32 rows: the distances are the same numbers
     assert done[1].evaluations < done[0].evaluations <= done[2].evaluations  # of equal rows one is asked about
     assert [one.closed for one in done] == [0, 0, 0]
     assert Path(f"{jobs[0].output}.ledger").exists()
     assert not Path(f"{jobs[2].output}.ledger").exists()
-    assert run_job(jobs[0]).evaluations == done[0].evaluations  # sealed already
+    assert run(jobs[0]).evaluations == done[0].evaluations  # sealed already
     told = preview(jobs[1])
     assert [(seen.name, seen.shape) for seen in told.inputs][1] == ("input.similarity.objects", X.shape)
     assert preview(jobs[0]).n_rows == N
 
 
 def test_distances_below_0_are_told_of_a_function_in_python_and_in_a_job(place: str) -> None:
-    told = r"marked returned [\d,]+ distances below 0, the least -9999 for pair .*: return None where there is none"
+    told = naming(f"{__name__}:marked", "below 0", -9999, "None")
     lazy = Lazy(marked, kind="distance")
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(DistforestWarning, match=told):
         SimForestClassifier(lazy, n_estimators=2, random_state=0).fit(np.arange(len(Y)), Y)
-    with pytest.warns(UserWarning, match=told):
-        run_job(job(place, "marked", function=f"{__name__}:marked"))
+    with pytest.warns(DistforestWarning, match=told):
+        run(job(place, "marked", function=f"{__name__}:marked"))
 
 
 def test_distances_in_the_place_of_similarities_are_told_of_a_function_in_python_and_in_a_job(place: str) -> None:
-    told = r"apart: most objects are less similar to themselves than to any other, as distances are; if it returns"
-    with pytest.warns(UserWarning, match=told):
+    told = naming(f"{__name__}:apart", "Lazy(..., kind='distance')", "measure = 'distance'")
+    with pytest.warns(DistforestWarning, match=told):
         SimForestClassifier(Lazy(apart), n_estimators=2, random_state=0).fit(np.arange(len(Y)), Y)
-    with pytest.warns(UserWarning, match=told):
-        run_job(job(place, "unlike", function=f"{__name__}:apart", measure="similarity"))
+    with pytest.warns(DistforestWarning, match=told):
+        run(job(place, "unlike", function=f"{__name__}:apart", measure="similarity"))
 
 
+@pytest.mark.slow
 def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
-    done = run_job(job(place, "poor", budget=700))
+    done = run(job(place, "poor", budget=700))
     assert done.evaluations <= 700
     assert done.closed > 0
     origin = read_manifest(done.address)["provenance"]["similarity"]
@@ -163,10 +163,11 @@ def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
     assert origin["function"] == f"{__name__}:apart"
 
 
+@pytest.mark.slow
 def test_a_larger_budget_goes_on_from_a_smaller_one(place: str) -> None:
     ledger = f"{place}/shared.ledger"
-    poor = run_job(job(place, "poor", budget=700, ledger=ledger))
-    rich = run_job(job(place, "rich", budget=2500, ledger=ledger))
+    poor = run(job(place, "poor", budget=700, ledger=ledger))
+    rich = run(job(place, "rich", budget=2500, ledger=ledger))
     callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
     with opened_ledger(callback.lazy()) as known:
         assert known is not None
@@ -174,23 +175,24 @@ def test_a_larger_budget_goes_on_from_a_smaller_one(place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("similarity", "message"),
+    ("similarity", "named"),
     [
-        ({"function": "no_module_of_this_name:f"}, "'module:function' that can be imported"),
-        ({"function": f"{__name__}:nothing"}, "has no attribute 'nothing'"),
-        ({"function": f"{__name__}:DISTANCES"}, "is a ndarray"),
-        ({"share": "worker", "budget": 5}, "share='worker' cannot go with budget"),
+        ({"function": "no_module_of_this_name:f"}, ("'module:function'", "'no_module_of_this_name:f'")),
+        ({"function": f"{__name__}:nothing"}, (f"'{__name__}:nothing'", "AttributeError")),
+        ({"function": f"{__name__}:DISTANCES"}, (f"'{__name__}:DISTANCES'", "ndarray")),
+        ({"share": "worker", "budget": 5}, ("share='worker'", "budget=5")),
     ],
 )
 def test_a_function_that_cannot_be_asked_is_refused_before_work_starts(
-    place: str, similarity: dict[str, Any], message: str
+    place: str, similarity: dict[str, Any], named: tuple[str, ...]
 ) -> None:
-    with pytest.raises(InputError, match=message):
-        run_job(job(place, "refused", **similarity))
+    with pytest.raises(InputError, match=naming(*named)):
+        run(job(place, "refused", **similarity))
 
 
+@pytest.mark.slow
 def test_scoring_by_name_and_loaded_forests_agree(place: str) -> None:
-    address = run_job(job(place, "all")).address
+    address = run(job(place, "all")).address
     whole = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
     write_array(f"{place}/iris.zarr", "ids", (40,), IDS.dtype, [IDS[:40]])
     ledger = f"{place}/scoring.ledger"
@@ -199,15 +201,15 @@ def test_scoring_by_name_and_loaded_forests_agree(place: str) -> None:
     score(question, f"{place}/answers.zarr", Here(2))
     np.testing.assert_array_equal(open_array(f"{place}/answers.zarr/proba")[...], whole.predict_proba(DISTANCES[:40]))
     function = Counted(DISTANCES)
-    with pytest.warns(UserWarning, match="not the one that the forest was trained with"):
+    with pytest.warns(DistforestWarning, match=naming(f"'{__name__}:apart'", ":Counted'")):
         loaded = load(address, Lazy(function, kind="distance"), IDS)
     found = loaded.predict(IDS[:40])
     np.testing.assert_array_equal(found, whole.predict(DISTANCES[:40]))
     assert 0 < function.asked.total() < 40 * N
     np.testing.assert_array_equal(load(address).predict(DISTANCES[:40]), whole.predict(DISTANCES[:40]))
-    with pytest.raises(InputError, match="the forest has learned from other objects"):
+    with pytest.raises(InputError, match=naming("other objects", "`training`")):
         load(address, Lazy(apart, kind="distance"), IDS[::-1]).predict(IDS[:3])
-    with pytest.raises(InputError, match="goes with X, the training objects"):
+    with pytest.raises(InputError, match=naming("similarity=Lazy(...)", "X")):
         load(address, Lazy(apart, kind="distance"))
 
 
@@ -223,6 +225,8 @@ def asking(name: str, **options: Any) -> Callback:
     return Callback.of(f"{__name__}:{name}", {"kind": "distance", **options})
 
 
+ANOTHER = naming(f"'{__name__}:apart'", f"'{__name__}:counted'")
+"""The function that a forest was trained with, and the one that is asked."""
 SOME = np.concatenate([IDS[30:90], IDS[40:50]])
 """Objects to ask about, some of them twice."""
 PAIRS = np.random.default_rng(2).integers(20, 40, (60, 2))
@@ -233,7 +237,7 @@ ANSWERS = ["distance", "pairs", "neighbors", "predict", "apply"]
 @pytest.fixture
 def sealed(place: str) -> str:
     """The address of a forest that asked for its similarities."""
-    return run_job(job(place, "sealed")).address
+    return run(job(place, "sealed")).address
 
 
 def answers_of(question: Question, output: str, **options: Any) -> dict[str, np.ndarray]:
@@ -241,6 +245,7 @@ def answers_of(question: Question, output: str, **options: Any) -> dict[str, np.
     return {name: np.asarray(open_array(f"{output}/{name}")[...]) for name in found.shapes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("remembers", [False, True])
 def test_no_task_asks_for_what_another_has_asked(
@@ -258,7 +263,7 @@ def test_no_task_asks_for_what_another_has_asked(
     lazily = replace(lazily, reference=write(place, "others", IDS[35:130]) if whole.reference else None)
     COUNTED.asked.clear()
     seen: list[Progress] = []
-    with pytest.warns(UserWarning, match="not the one that the forest was trained with"):
+    with pytest.warns(DistforestWarning, match=ANOTHER):
         found = answers_of(lazily, f"{place}/found.zarr", watch=seen.append)
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name], values)
@@ -270,11 +275,12 @@ def test_no_task_asks_for_what_another_has_asked(
     assert set(routed) == {20 if answer == "pairs" else 70 + 95 * bool(whole.reference)}
     assert [path.name for path in Path(place).iterdir() if "partial" in path.name or "nodes" in path.name] == []
     if remembers:
-        with pytest.warns(UserWarning, match="not the one"):
+        with pytest.warns(DistforestWarning, match=ANOTHER):
             answers_of(lazily, f"{place}/again.zarr")
         assert COUNTED.asked.total() == len(asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truth", ["labels", "targets"])
 def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 1000)
@@ -282,7 +288,7 @@ def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypa
     spec = job(place, "voting")
     params = {"n_estimators": 8, "n_landmarks": 0.1, "voting": "nearest", "min_samples_leaf": 8}
     input_ = replace(spec.input, addresses={truth: spec.input.addresses["labels"]})
-    sealed = run_job(replace(spec, input=input_, params={**spec.params, **params, "bootstrap": True}))
+    sealed = run(replace(spec, input=input_, params={**spec.params, **params, "bootstrap": True}))
     estimator = SimForestClassifier if truth == "labels" else SimForestRegressor
     whole = estimator(kind="distance", random_state=0, **params).fit(DISTANCES, Y)
     assert sealed.digest == whole.digest_
@@ -291,7 +297,7 @@ def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypa
     for answer in ("proba", "predict") if truth == "labels" else ("predict",):
         expected = answers_of(Question(sealed.address, matrix, answer), f"{place}/{answer}.zarr")
         callback = asking("counted", ledger=f"{place}/scoring.ledger")
-        with pytest.warns(UserWarning, match="not the one that the forest was trained with"):
+        with pytest.warns(DistforestWarning, match=ANOTHER):
             found = answers_of(Question(sealed.address, ids, answer, callback=callback), f"{place}/lazy-{answer}.zarr")
         name = "proba" if answer == "proba" else "prediction"
         np.testing.assert_array_equal(found[name], expected[name])
@@ -305,10 +311,10 @@ def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypa
 def test_the_preview_names_landmarks_and_votes_that_cannot_be(place: str) -> None:
     spec = job(place, "refused")
     more = replace(spec, params={**spec.params, "n_landmarks": N + 1})
-    with pytest.raises(SpecError, match=r"params\.n_landmarks: n_landmarks=151 asks for more landmarks"):
+    with pytest.raises(SpecError, match=naming("params.n_landmarks", N + 1, N)):
         preview(more)
     out_of_bag = replace(spec, params={**spec.params, "voting": "nearest", "oob_score": True})
-    with pytest.raises(SpecError, match="params: voting='nearest' does not go with oob_score=True"):
+    with pytest.raises(SpecError, match=naming("params", "voting='nearest'", "oob_score=True")):
         preview(out_of_bag)
 
 
@@ -316,14 +322,14 @@ def test_a_question_that_fails_leaves_nothing(place: str, sealed: str) -> None:
     queries = write(place, "ids", SOME)
     before = set(Path(place).iterdir())
     others = write(place, "reversed", IDS[::-1].copy())
-    for question, error, message in (
+    for question, error, named in (
         (Question(sealed, queries, "predict", callback=asking("broken", retries=0)), JobError, "no credit for"),
-        (Question(sealed, queries, "predict", callback=asking("apart"), training=others), InputError, "other objects"),
+        (Question(sealed, queries, "predict", callback=asking("apart"), training=others), InputError, "`training`"),
         (Question(sealed, queries, "predict", callback=asking("apart", kind="similarity")), InputError, "distance"),
     ):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            with pytest.raises(error, match=message):
+            warnings.simplefilter("ignore", DistforestWarning)
+            with pytest.raises(error, match=named):
                 score(question, f"{place}/answers.zarr", Here(2))
         assert set(Path(place).iterdir()) == before
 
@@ -331,10 +337,10 @@ def test_a_question_that_fails_leaves_nothing(place: str, sealed: str) -> None:
 @pytest.mark.parametrize("answer", ["neighbors", "distance"])
 def test_training_rows_that_were_not_routed_are_refused_before_anything_is_asked(answer: str, place: str) -> None:
     spec = job(place, "drawn")
-    address = run_job(replace(spec, params={**spec.params, "bootstrap": True})).address
+    address = run(replace(spec, params={**spec.params, "bootstrap": True})).address
     COUNTED.asked.clear()
     question = Question(address, write(place, "ids", SOME), answer, callback=asking("counted"))
-    with pytest.raises(InputError, match="rows out of bag were not routed"):
+    with pytest.raises(InputError, match="oob_score=True"):
         score(question, f"{place}/answers.zarr", Here(2))
     assert not COUNTED.asked
 
@@ -343,14 +349,17 @@ def test_no_pair_is_nothing_to_ask(place: str, sealed: str) -> None:
     COUNTED.asked.clear()
     pairs = write(place, "none", np.empty((0, 2), np.int64))
     question = Question(sealed, write(place, "ids", SOME), "pairs", pairs=pairs, callback=asking("counted"))
-    with pytest.warns(UserWarning, match="not the one"):
+    with pytest.warns(DistforestWarning, match=ANOTHER):
         found = answers_of(question, f"{place}/answers.zarr")
     assert found["distance"].shape == (0,)
     assert not COUNTED.asked
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
-def test_workers_ask_while_one_writes_the_ledger(place: str, sealed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_ask_while_one_writes_the_ledger(
+    place: str, sealed: str, cluster: OnDask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 30)
     COUNTED.asked.clear()
     callback = asking("counted", ledger=f"{place}/scoring.ledger", batch_size=100)
@@ -358,10 +367,7 @@ def test_workers_ask_while_one_writes_the_ledger(place: str, sealed: str, monkey
     expected = answers_of(
         Question(sealed, write(place, "matrix", DISTANCES[SOME]), "predict"), f"{place}/expected.zarr"
     )
-    with (
-        local_cluster(workers=2, folder=Path(place) / "dask") as cluster,
-        pytest.warns(UserWarning, match="not the one"),
-    ):
+    with pytest.warns(DistforestWarning, match=ANOTHER):
         found = answers_of(question, f"{place}/found.zarr", cluster=cluster)
     assert not COUNTED.asked  # in this process
     np.testing.assert_array_equal(found["prediction"], expected["prediction"])
@@ -370,6 +376,7 @@ def test_workers_ask_while_one_writes_the_ledger(place: str, sealed: str, monkey
         assert known.count() > 100
 
 
+@pytest.mark.slow
 def test_the_command_scores_with_a_ledger_where_it_is_told_to(
     place: str, sealed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,7 +393,7 @@ def test_the_command_scores_with_a_ledger_where_it_is_told_to(
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 0, done.stderr
     assert given == [2]
-    assert "route 70/70 rows, 100 %" in done.stderr
+    assert "route 70/70" in done.stderr
     assert Path(f"{place}/scoring.ledger").exists()
 
 
@@ -398,6 +405,7 @@ def write_texts(place: str, name: str, texts: list[str]) -> str:
     return f"{place}/{name}"
 
 
+@pytest.mark.slow
 def test_strings_of_any_length_are_objects_of_a_job_and_of_a_question(place: str) -> None:
     texts = [f"object {number}" for number in IDS]
     objects = write_texts(place, "texts", texts)
@@ -406,7 +414,7 @@ def test_strings_of_any_length_are_objects_of_a_job_and_of_a_question(place: str
         job(place, "texts-of-all", function=named, objects=objects),
         job(place, "texts-of-each", function=named, objects=objects, share="worker"),
     ]
-    done, plain = [run_job(spec) for spec in jobs], run_job(job(place, "numbers"))
+    done, plain = [run(spec) for spec in jobs], run(job(place, "numbers"))
     assert {one.digest for one in done} == {plain.digest}
     assert read_manifest(done[0].address)["provenance"]["inputs"]["matrix"]["address"] == objects
     queries = write_texts(place, "some texts", [texts[number] for number in SOME])
@@ -421,11 +429,11 @@ def test_objects_that_no_memory_map_holds_are_refused(place: str) -> None:
         array = zarr.create_array(f"{place}/bytes", shape=(N,), dtype="variable_length_bytes")
     array[:] = np.array([b"%d" % number for number in IDS], object)
     nul = write_texts(place, "nul", [f"object {number}\0" for number in IDS])
-    for address, found in ((f"{place}/bytes", "b'0'"), (nul, r"'object 0\\x00'")):
+    for address, found in ((f"{place}/bytes", "b'0'"), (nul, r"'object 0\x00'")):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", zarr.errors.UnstableSpecificationWarning)
-            with pytest.raises(InputError, match=f"{address}: objects must be numbers, or strings .*; found {found}"):
-                run_job(job(place, "refused", function=f"{__name__}:lettered", objects=address))
+            with pytest.raises(InputError, match=naming(address, found)):
+                run(job(place, "refused", function=f"{__name__}:lettered", objects=address))
 
 
 # --- one function, everywhere -----------------------------------------------------------------------------
@@ -437,17 +445,18 @@ def test_another_version_of_the_function_is_refused_where_it_would_be_asked(plac
     inputs = stage_inputs(spec, folder.address)
     assert inputs.callback is not None
     changed = replace(inputs, callback=replace(inputs.callback, sha256="0" * 64))
-    with pytest.raises(InputError, match=f"{__name__}:apart: another version of the function is installed here"):
+    with pytest.raises(InputError, match=naming(f"{__name__}:apart", "version")):
         fit(changed, spec.output, folder, Here(1), Options())
     assert inputs.callback.lazy().function is apart
 
 
+@pytest.mark.slow
 def test_a_state_without_content_goes_without_a_ledger(place: str) -> None:
     named = f"{__name__}:LOCKED"
-    done = run_job(job(place, "each", function=named, share="worker"))
-    assert done.digest == run_job(job(place, "plain")).digest
-    with pytest.raises(InputError, match=r"found lock in 'self\.lock'"):
-        run_job(job(place, "all", function=named))
+    done = run(job(place, "each", function=named, share="worker"))
+    assert done.digest == run(job(place, "plain")).digest
+    with pytest.raises(InputError, match=naming("lock", "'self.lock'")):
+        run(job(place, "all", function=named))
 
 
 def test_the_preview_names_all_faults_of_a_function_with_the_others(place: str) -> None:
@@ -456,18 +465,15 @@ def test_the_preview_names_all_faults_of_a_function_with_the_others(place: str) 
         preview(unknown)
     first, second = caught.value.faults
     assert first.startswith("input.similarity.objects: ")
-    assert second.startswith("input.similarity: a similarity is 'module:function' that can be imported")
+    assert second.startswith("input.similarity: ")
+    assert "'no_module_of_this_name:f'" in second
     poor = job(place, "poor", share="worker", budget=5, ledger=f"{place}/ledger")
     with pytest.raises(SpecError) as caught:
         preview(poor)
-    assert [fault.split(",")[0] for fault in caught.value.faults] == [
-        "input.similarity: share='worker' cannot go with budget",
-        "input.similarity: share='worker' cannot go with ledger",
-    ]
+    for fault, other in zip(caught.value.faults, ("budget=", "ledger="), strict=True):
+        assert re.match(rf"input\.similarity: .*share='worker'.*\b{other}", fault)
     elsewhere = replace(job(place, "elsewhere"), output="memory://forest.zarr")
-    with pytest.raises(
-        SpecError, match=r"input\.similarity: the ledger must be a local file, and memory://forest.zarr"
-    ):
+    with pytest.raises(SpecError, match=naming("input.similarity", "ledger", "memory://forest.zarr")):
         preview(elsewhere)
 
 

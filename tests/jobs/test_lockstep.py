@@ -17,11 +17,12 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
 
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
-from distforest.errors import InputError, JobError
+from distforest.errors import DistforestWarning, InputError, JobError
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.worker_start import DASK_SETTINGS
 from distforest.sources.lazy.source import opened_ledger
 from tests.forked_workers import run_forked
+from tests.messages import naming
 from tests.sources.lazy.asked_apart import kills_its_worker
 from tests.sources.lazy.test_source import Counted
 
@@ -44,7 +45,7 @@ CASES: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any]]] = {
     "no loops": (GRAPH, {}, {}),
     "no loops told": (GRAPH + np.diag(np.full(N, np.nan)), {}, {}),
 }
-FEW_TREES = pytest.mark.filterwarnings("ignore:the budget of .* pairs was spent on:UserWarning")
+FEW_TREES = pytest.mark.filterwarnings("ignore:.*budget.* trees:distforest.errors.DistforestWarning")
 SAMPLES: list[dict[str, Any]] = [
     {"oob_score": True},
     {"bootstrap": False},
@@ -52,6 +53,7 @@ SAMPLES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor])
 @pytest.mark.parametrize("sample", SAMPLES)
 @pytest.mark.parametrize("case", CASES)
@@ -71,6 +73,7 @@ def test_the_forest_is_that_of_the_whole_matrix(case: str, sample: dict[str, Any
         assert forest.oob_score_ == expected.oob_score_
 
 
+@pytest.mark.slow
 @FEW_TREES
 @pytest.mark.parametrize("budget", [400, None])
 def test_distances_are_told_where_similarities_are_expected_and_similarities_never(budget: int | None) -> None:
@@ -78,9 +81,9 @@ def test_distances_are_told_where_similarities_are_expected_and_similarities_nev
         lazy = Lazy(Counted(values), budget=budget, **options)
         SimForestClassifier(lazy, n_estimators=4, random_state=0).fit(IDS, Y)
 
-    with pytest.warns(UserWarning, match="as distances are; if it returns distances, give Lazy"):
+    with pytest.warns(DistforestWarning, match=naming(":Counted", "Lazy(..., kind='distance')")):
         fit(DISTANCES)
-    with pytest.warns(UserWarning, match="as distances are; if it returns distances, give Lazy"):
+    with pytest.warns(DistforestWarning, match=naming(":Counted", "Lazy(..., kind='distance')")):
         fit(DISTANCES, symmetric=False)
     fit(DISTANCES, kind="distance")
     centred = X - X.mean(axis=0)
@@ -98,13 +101,14 @@ def test_rows_out_of_bag_cost_nothing_unless_they_are_asked_about() -> None:
         expected = np.where(whole.in_bag > 0, array, -1) if name == "leaves" else array
         np.testing.assert_array_equal(cheap.forest_.arrays()[name], expected)
     assert dear.kneighbors(n_neighbors=2)[1].shape == (N, 2)
-    with pytest.raises(InputError, match="fit with oob_score=True, or with all rows in every tree"):
+    with pytest.raises(InputError, match=naming("oob_score=True", "bootstrap=False", "max_samples=None")):
         cheap.kneighbors(n_neighbors=2)
 
 
 VOTES: list[dict[str, Any]] = [{"n_landmarks": 0.18}, {"voting": "nearest"}, {"n_landmarks": 9, "voting": "nearest"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor])
 @pytest.mark.parametrize("votes", VOTES)
 @pytest.mark.parametrize("case", CASES)
@@ -120,12 +124,13 @@ def test_landmarks_and_votes_are_those_of_the_whole_matrix(case: str, votes: dic
     assert set(function.asked.values()) == {1}  # one for the path and for the vote
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairing", ["kept", "fresh"])
 @pytest.mark.parametrize("kind", ["similarity", "distance"])
 def test_objects_that_are_the_same_are_not_compared_again_and_again(kind: str, pairing: str) -> None:
     same = np.ones((N, N)) if kind == "similarity" else np.zeros((N, N))
     lazy = Lazy(Counted(same), kind=kind)
-    with pytest.warns(UserWarning, match="no tree has a split"):
+    with pytest.warns(DistforestWarning, match="no tree"):
         forest = SimForestClassifier(lazy, n_estimators=5, pairing=pairing, random_state=0).fit(IDS, Y)
     # A root tries four pairs for each of four candidates, four times; a similarity to oneself is asked for, too.
     assert forest.n_evaluations_ <= 5 * 4**3 + (N if kind == "similarity" else 0)
@@ -147,6 +152,7 @@ def test_the_pairs_of_landmarks_are_all_that_is_asked_for() -> None:
         assert forest.kneighbors(n_neighbors=2)[1].shape == (N, 2)
 
 
+@pytest.mark.slow
 @FEW_TREES
 def test_a_budget_for_all_pairs_of_landmarks_closes_nothing() -> None:
     lazy = Lazy(Counted(DISTANCES), kind="distance", budget=9 * (2 * N - 10) // 2)
@@ -166,7 +172,7 @@ def test_a_budget_closes_what_it_cannot_pay_for() -> None:
         function.asked.clear()
         lazy = Lazy(function, kind="distance", budget=budget)
         forest = SimForestClassifier(lazy, n_estimators=8, random_state=0)
-        with pytest.warns(UserWarning, match="the budget was spent, which closed 8") if budget < 8 else nullcontext():
+        with pytest.warns(DistforestWarning, match=naming("budget", 8)) if budget < 8 else nullcontext():
             forest.fit(IDS, Y)
         assert forest.n_evaluations_ == function.asked.total() <= budget
         seen.append((forest.n_evaluations_, forest.n_closed_, forest.score(IDS, Y)))
@@ -212,19 +218,19 @@ def test_a_budget_knows_that_averaged_columns_cost_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lazy", "training", "message"),
+    ("lazy", "training", "named"),
     [
-        (Lazy(Counted(DISTANCES), kind="distance"), IDS[:10], "has learned from 60 objects, found 10"),
-        (Lazy(Counted(DISTANCES), kind="distance"), np.tile(IDS[:60], 2), "has learned from 60 objects, found 120"),
-        (Lazy(Counted(DISTANCES)), IDS[:60], r"reads distance; Lazy\(kind='similarity'\) does not give that"),
+        (Lazy(Counted(DISTANCES), kind="distance"), IDS[:10], (60, 10)),
+        (Lazy(Counted(DISTANCES), kind="distance"), np.tile(IDS[:60], 2), (60, 120)),
+        (Lazy(Counted(DISTANCES)), IDS[:60], ("distance", "Lazy(kind='similarity')")),
     ],
 )
 def test_a_forest_of_a_matrix_is_asked_about_as_many_objects(
-    lazy: Lazy, training: np.ndarray, message: str, tmp_path: Path
+    lazy: Lazy, training: np.ndarray, named: tuple[object, ...], tmp_path: Path
 ) -> None:
     whole = SimForestClassifier(kind="distance", n_estimators=3, random_state=0).fit(DISTANCES[:60, :60], Y[:60])
     whole.save(tmp_path / "whole.zarr")
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=naming(*named)):
         load(tmp_path / "whole.zarr", lazy, training)
     found = load(tmp_path / "whole.zarr", Lazy(Counted(DISTANCES), kind="distance"), IDS[:60])
     np.testing.assert_array_equal(found.predict(IDS[60:]), whole.predict(DISTANCES[60:, :60]))
@@ -233,7 +239,7 @@ def test_a_forest_of_a_matrix_is_asked_about_as_many_objects(
 def test_another_symmetry_is_refused(tmp_path: Path) -> None:
     one_way = SimForestClassifier(Lazy(Counted(SIMILARITIES), symmetric=False), n_estimators=3, random_state=0)
     one_way.fit(IDS[:40], Y[:40]).save(tmp_path / "one_way.zarr")
-    with pytest.raises(InputError, match="trained with symmetric=False, found True"):
+    with pytest.raises(InputError, match=naming("symmetric=False", True)):
         load(tmp_path / "one_way.zarr", Lazy(Counted(SIMILARITIES)), IDS[:40])
 
 
@@ -307,6 +313,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "told").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fatal", [1, 12])
 def test_a_process_that_is_killed_between_a_return_and_the_commit_loses_one_batch(
     fatal: int, plain: str, tmp_path: Path
@@ -333,7 +340,7 @@ def test_a_failure_that_stays_ends_the_fit_and_keeps_what_was_paid(tmp_path: Pat
     broken = Broken(DISTANCES)
     lazy = Lazy(broken, kind="distance", batch_size=20, retries=0, ledger=tmp_path / "ledger")
     forest = SimForestClassifier(lazy, n_estimators=6, random_state=0)
-    with pytest.raises(JobError, match=r"Broken failed at pairs \(\d+, \d+\) to .*: ConnectionError: no credit"):
+    with pytest.raises(JobError, match=r"Broken .*pairs \(\d+, \d+\) to .*: ConnectionError: no credit"):
         forest.fit(IDS, Y)
     assert not hasattr(forest, "forest_")
     with opened_ledger(lazy) as ledger:
@@ -346,6 +353,7 @@ def workers_of(cluster: OnDask) -> dict[str, int]:
     return cluster.client.run(os.getpid)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_batches_run_on_workers_and_a_killed_process_costs_its_batch(tmp_path: Path) -> None:
     log, dead = tmp_path / "log", tmp_path / "dead"
@@ -367,7 +375,7 @@ def test_batches_run_on_workers_and_a_killed_process_costs_its_batch(tmp_path: P
         before = workers_of(cluster)
         forest = SimForestClassifier(lazy, client=cluster.client, **params).fit(IDS, Y)
         broken = Lazy(lambda left, _right: np.full(len(left), np.inf), kind="distance", retries=0)
-        with pytest.raises(JobError, match=r"failed at pair .*returned inf, wanted a finite number"):
+        with pytest.raises(JobError, match=r"<lambda> .*pair \(\d+, \d+\).*\binf\b"):
             SimForestClassifier(broken, client=cluster.client, **params).fit(IDS, Y)
         assert workers_of(cluster) == before
     assert dead.exists()
@@ -377,13 +385,14 @@ def test_batches_run_on_workers_and_a_killed_process_costs_its_batch(tmp_path: P
     assert len(asked) == forest.n_evaluations_
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_fit_whose_last_worker_died_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.on_dask.WORKER_PATIENCE", 1.0)
     monkeypatch.setitem(DASK_SETTINGS, "distributed.scheduler.allowed-failures", 1)  # each death costs seconds
     with (
         local_cluster(workers=1, folder=tmp_path / "dask") as cluster,
-        pytest.raises(JobError, match=r"has had no workers for|was lost with its worker"),
+        pytest.raises(JobError, match=r"no workers|worker .*tcp:"),
     ):
         SimForestClassifier(Lazy(kills_its_worker, kind="distance"), client=cluster.client).fit(IDS[:20], Y[:20])
 
@@ -393,7 +402,7 @@ def test_an_opened_forest_without_its_function_says_how_words_are_compared(tmp_p
     words, lazy = ["ballad", "ballet", "wallet", "sum", "sun", "run"] * 4, Lazy(apart, kind="distance")
     forest = SimForestClassifier(lazy, n_estimators=5, random_state=0).fit(words, [len(word) > 3 for word in words])
     forest.save(str(tmp_path / "f.zarr"))
-    with pytest.raises(InputError, match=r"has none to compare 'pallet' by; load\(address, similarity=Lazy"):
+    with pytest.raises(InputError, match=naming("X: ", "'pallet'", "load(address, similarity=Lazy")):
         load(tmp_path / "f.zarr").predict(["pallet", "fun"])
     opened = load(tmp_path / "f.zarr", similarity=lazy, X=words)
     assert opened.predict(["pallet", "fun"]).tolist() == forest.predict(["pallet", "fun"]).tolist()

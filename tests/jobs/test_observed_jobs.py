@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 from distforest import SMERF, ObservedDistances
-from distforest.errors import JobError, SpecError
+from distforest.errors import MemoryLimitError, SpecError
 from distforest.jobs.cluster import Here
 from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.spec import Spec
@@ -17,6 +17,7 @@ from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
 from distforest.sources.sparse_store import write_sparse
 from distforest.stores.folder import Folder
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,11 +68,11 @@ def test_observed_distances_take_the_memory_of_a_dense_matrix(place: Path) -> No
 
 
 def test_observed_distances_that_do_not_fit_are_refused_before_they_are_staged(place: Path) -> None:
-    with pytest.raises(JobError, match="memory"):
+    with pytest.raises(MemoryLimitError, match="291 MiB"):
         check_and_stage(job(place, "apart.zarr"), f"{place}/f.zarr.job", memory_limit=291 << 20)
     assert not (place / "scratch").exists() or not list((place / "scratch").glob("*.npy"))
 
 
 def test_a_sparse_matrix_must_say_what_is_not_stored(place: Path) -> None:
-    with pytest.raises(SpecError, match="observed distances"):
+    with pytest.raises(SpecError, match=naming("input.distances", "apart.zarr", "observed distances")):
         preview(job(place, "apart.zarr", "dense"))

@@ -1,6 +1,7 @@
 """The preview tells from metadata what the staged job will find."""
 
 import platform
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,8 @@ from distforest.jobs.train import size_of
 from distforest.sources.arrays import write_array
 from distforest.sources.files.ids import TEXT_ENCODING, packed_names
 from distforest.sources.scratch import ScratchFolder
+from tests.jobs.iris_jobs import write_arrays
+from tests.messages import naming
 
 
 @pytest.fixture
@@ -40,8 +43,7 @@ def data(tmp_path):
         "complex": points.astype(np.complex128),
         "cube": np.zeros((24, 2, 2)),
     }
-    for name, values in arrays.items():
-        write_array(f"{tmp_path}/d.zarr", name, values.shape, values.dtype, [values])
+    write_arrays(f"{tmp_path}/d.zarr", **arrays)
     return f"{tmp_path}/d.zarr"
 
 
@@ -123,69 +125,54 @@ def test_every_fault_is_named_by_its_place(data, method, inputs, params, places)
 )
 def test_labels_of_two_dimensions_are_refused_by_metadata(data, inputs):
     write_array(data, "column", (24, 1), np.dtype("i8"), [np.zeros((24, 1), "i8")])
-    with pytest.raises(SpecError, match=r"^input\.labels: .* shape \(n_rows,\), found shape \(24, [12]\)$"):
+    with pytest.raises(SpecError, match=r"^input\.labels: .* \(n_rows,\), .* \(24, [12]\)$"):
         preview(spec_of(data, "simforest", inputs))
 
 
 @pytest.mark.parametrize(
-    ("method", "inputs", "fault"),
+    ("method", "inputs", "place"),
     [
-        (
-            "smerf",
-            {"features": "ids", "distances": {"kind": "labels", "values": "y"}},
-            "input.features: .*/ids: numbers",
-        ),
-        (
-            "smerf",
-            {"features": "X", "distances": {"kind": "embedding", "values": "ids"}},
-            "input.distances: .*: numbers",
-        ),
-        ("urerf", {"features": "ids"}, "input.features: .*/ids: numbers"),
-        ("rfd", {"features": "ids", "labels": "y"}, "input.features: .*/ids: numbers"),
-        (
-            "simforest",
-            {"labels": "y", "similarity": {"kind": "rbf", "features": "ids"}},
-            "input.similarity: .*: numbers",
-        ),
+        ("smerf", {"features": "ids", "distances": {"kind": "labels", "values": "y"}}, "input.features: "),
+        ("smerf", {"features": "X", "distances": {"kind": "embedding", "values": "ids"}}, "input.distances: "),
+        ("urerf", {"features": "ids"}, "input.features: "),
+        ("rfd", {"features": "ids", "labels": "y"}, "input.features: "),
+        ("simforest", {"labels": "y", "similarity": {"kind": "rbf", "features": "ids"}}, "input.similarity: "),
     ],
 )
-def test_names_of_rows_as_bytes_are_no_features(data, tmp_path, method, inputs, fault):
+def test_names_of_rows_as_bytes_are_no_features(data, tmp_path, method, inputs, place):
     names, attributes = packed_names([f"row {row}" for row in range(24)], 6), {TEXT_ENCODING: "utf-8"}
     write_array(data, "ids", names.shape, names.dtype, [names], attributes=attributes)
     spec = spec_of(data, method, inputs)
-    fault += " were expected, found the names of rows as bytes of text; name another array, such as X beside it"
+    told = naming(f"{data}/ids: ", "names", "X")
     for check in (preview, lambda spec: [check_and_stage(spec, f"{tmp_path}/job")]):
-        with pytest.raises(SpecError, match=fault):
+        with pytest.raises(SpecError, match=naming(place, f"{data}/ids: ", "names", "X")):
             check(spec)
     assert len(faults_of_metadata(spec)) == 1
-    with pytest.raises(InputError, match="ids: numbers were expected, found the names of rows"):
+    with pytest.raises(InputError, match=told):
         URerF(2).fit(f"{data}/ids")
     forest, rows = str(tmp_path / "f.zarr"), np.random.default_rng(0).normal(size=(24, 6))
     URerF(2, min_samples_split=4, random_state=0).fit(rows).save(forest)
-    with pytest.raises(InputError, match="ids: numbers were expected, found the names of rows"):
+    with pytest.raises(InputError, match=told):
         outline(Question(forest, f"{data}/ids", "apply"))
 
 
 @pytest.mark.parametrize(
-    ("inputs", "fault"),
+    ("distances", "found"),
     [
-        ({"distances": {"kind": "targets", "values": "complex"}}, "numbers were expected, found dtype complex128"),
-        ({"distances": {"kind": "embedding", "values": "complex"}}, "numbers were expected, found dtype complex128"),
-        ({"distances": {"kind": "targets", "values": "E"}}, "one target for each row was expected, .*an embedding"),
-        (
-            {"distances": {"kind": "targets", "metric": "absolute", "values": "E"}},
-            "one target for each row was expected",
-        ),
+        ({"kind": "targets", "values": "complex"}, "complex128"),
+        ({"kind": "embedding", "values": "complex"}, "complex128"),
+        ({"kind": "targets", "values": "E"}, (24, 2)),
+        ({"kind": "targets", "metric": "absolute", "values": "E"}, (24, 2)),
     ],
 )
-def test_amounts_that_are_none_are_refused_by_metadata(data, inputs, fault):
-    with pytest.raises(SpecError, match=rf"input\.distances: {data}/\w+: {fault}"):
-        preview(spec_of(data, "smerf", {"features": "X", **inputs}))
+def test_amounts_that_are_none_are_refused_by_metadata(data, distances, found):
+    with pytest.raises(SpecError, match=naming(f"input.distances: {data}/{distances['values']}: ", found)):
+        preview(spec_of(data, "smerf", {"features": "X", "distances": distances}))
 
 
 def test_labels_under_distances_are_named_by_their_key(data):
     inputs = {"features": "X", "distances": {"kind": "labels", "values": "E"}}
-    with pytest.raises(SpecError, match=r"^input\.distances: .* found shape \(24, 2\)$"):
+    with pytest.raises(SpecError, match=naming(f"input.distances: {data}/E: ", (24, 2))):
         preview(spec_of(data, "smerf", inputs))
 
 
@@ -203,12 +190,13 @@ def test_an_array_that_its_group_lacks_is_a_fault_that_names_what_is_there(data)
     mistyped = spec_of(data, "smerf", {"features": "X", "distances": "z"})
     assert absent_inputs(mistyped) == []
     inside = "A, E, S, X, Z, complex, cube, short, t, w, wide, y"
-    told = f"{data}/z: a Zarr array was expected, found none; {data} holds {inside}"
-    assert [fault.partition(": ")[2] for fault in faults_of_metadata(mistyped)] == [told]
-    with pytest.raises(SpecError, match=r"^input\.distances: .* holds A, E, "):
+    told = naming(f"input.distances: {data}/z: ", f"{data} ", inside)
+    [fault] = faults_of_metadata(mistyped)
+    assert re.match(told, fault)
+    with pytest.raises(SpecError, match=told):
         preview(mistyped)
     [fault] = faults_of_metadata(spec_of(data, "smerf", {"features": "X", "distances": "X/z"}))
-    assert fault.endswith(f"{data}/X holds no array")
+    assert re.match(naming(f"input.distances: {data}/X/z: ", f"{data}/X "), fault)
 
 
 # --- room in the scratch folder ---------------------------------------------------------------------------
@@ -235,11 +223,9 @@ def test_what_does_not_fit_is_told_before_anything_is_staged(data, tmp_path, mon
     free = [needed]
     monkeypatch.setattr(ScratchFolder, "free", property(lambda _: free[0]))
     free[0] -= 1
-    with pytest.raises(JobError) as caught:
+    told = naming(f"{needed:,} bytes", f"{tmp_path}/s ", platform.node(), f"{needed - 1:,} ", "`run.scratch`")
+    with pytest.raises(JobError, match=told):
         check_and_stage(spec, f"{tmp_path}/job")
-    told = str(caught.value)
-    assert told.startswith(f"{needed:,} bytes are needed in {tmp_path}/s on {platform.node()} before trees can grow")
-    assert f"{needed - 1:,} are free; make room there, or name another folder (`run.scratch`" in told
     assert not (tmp_path / "job").exists()
     assert [path for path in (tmp_path / "s").iterdir() if path.name != ".limit"] == []
     free[0] += 1
@@ -248,7 +234,7 @@ def test_what_does_not_fit_is_told_before_anything_is_staged(data, tmp_path, mon
 
 def test_a_limit_below_what_a_job_stages_is_told_before(data, tmp_path):
     run = {"scratch": f"{tmp_path}/s", "scratch_limit": 3000}
-    with pytest.raises(JobError, match=r"and 0 of the 3,000 that may be there .* in use; set a larger limit"):
+    with pytest.raises(JobError, match=naming(f"{tmp_path}/s ", "0 of the 3,000", "`run.scratch_limit`")):
         check_and_stage(spec_of(data, "smerf", {"features": "X", "distances": "Z"}, {}, run), f"{tmp_path}/job")
     assert [path.name for path in (tmp_path / "s").iterdir()] == [".limit"]
 
@@ -261,8 +247,8 @@ def test_what_goes_by_the_limit_counts_as_free(data, tmp_path, monkeypatch):
     idle.write_bytes(bytes(150_000))
     monkeypatch.setattr(ScratchFolder, "free", property(lambda _: 50_000))
     scratch.check_room(80_000)
-    with pytest.raises(JobError, match=r"^80,001 bytes are needed"):
+    with pytest.raises(JobError, match="80,001 "):
         scratch.check_room(80_000, 1)
-    with pytest.raises(JobError, match="50,000 are free"):
+    with pytest.raises(JobError, match="50,000 "):
         replace(scratch, limit=None).check_room(80_000)
     assert idle.exists()

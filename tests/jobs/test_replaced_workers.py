@@ -13,6 +13,8 @@ from distributed.comm import CommClosedError
 from distforest.jobs.on_dask import local_cluster
 from tests.service.processes import until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.cluster
 def test_a_worker_that_dies_is_replaced_and_never_given_up() -> None:

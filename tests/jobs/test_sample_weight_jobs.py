@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,13 @@ from distforest import (
 )
 from distforest.errors import ArtifactError, InputError, SpecError
 from distforest.forest.sealed.artifact import open_forest, read_manifest
-from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.on_dask import local_cluster
-from distforest.jobs.preview import check_and_stage, preview
+from distforest.jobs.cluster import Here
+from distforest.jobs.on_dask import OnDask
+from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Fitted, Options, fit
-from distforest.sources.arrays import write_array
-from distforest.stores.folder import Folder
+from tests.jobs.iris_jobs import checked_run, write_arrays
+from tests.messages import naming
 
 X, Y = load_iris(return_X_y=True)
 X, Y = X[::3], Y[::3]
@@ -52,8 +50,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     bad["unknown"] = np.where(PARTS > 1.0, np.nan, PARTS)
     bad["flags"] = (PARTS > 1.0).astype(np.complex128)
     pairs = {"pairs": PAIRS, "similar": SIMILAR}
-    for name, values in {"X": X, "y": Y, "Z": Z, "whole": WHOLE, "parts": PARTS, **pairs, **bad}.items():
-        write_array(store, name, values.shape, values.dtype, [values])
+    write_arrays(store, X=X, y=Y, Z=Z, whole=WHOLE, parts=PARTS, **pairs, **bad)
     return store
 
 
@@ -100,16 +97,12 @@ def spec_of(store: str, home: Path, case: str, weights: str | None) -> Spec:
     return Spec.from_dict({**table, "params": params, "run": {"scratch": f"{home}/scratch"}})
 
 
-def run(spec: Spec, cluster: Cluster) -> Fitted:
-    folder = Folder(f"{spec.output}.job")
-    return fit(check_and_stage(spec, folder.address), spec.output, folder, cluster, Options(batch=2))
-
-
-@pytest.mark.filterwarnings("ignore:sample_weight. fractional")
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:sample_weight:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("weights", ["whole", "parts"])
 @pytest.mark.parametrize("case", JOBS)
 def test_a_job_grows_the_forest_of_the_estimator(store: str, tmp_path: Path, case: str, weights: str) -> None:
-    done = run(spec_of(store, tmp_path, case, weights), Here(2))
+    done = checked_run(spec_of(store, tmp_path, case, weights), Here(2))
     own = FITS[case]({"whole": WHOLE, "parts": PARTS}[weights])
     assert done.digest == own.digest_
     sealed = open_forest(done.address)
@@ -129,36 +122,34 @@ def test_jobs_with_other_weights_are_other_jobs(store: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("weights", "named"),
     [
-        ("short", "input: rows of the same items were expected, found 50 at"),
-        ("wide", "one value for each row was expected, shape (n_rows,), found shape (50, 2)"),
-        ("flags", "numbers were expected, found dtype complex128"),
-        ("absent", "input.sample_weight:"),
+        ("short", ("input: ", " 50 ", " 5 ")),
+        ("wide", ("input.sample_weight: ", (50, 2))),
+        ("flags", ("input.sample_weight: ", "complex128")),
+        ("absent", ("input.sample_weight: ",)),
     ],
 )
-def test_metadata_show_weights_that_do_not_fit(store: str, tmp_path: Path, weights: str, message: str) -> None:
-    with pytest.raises(SpecError, match=re.escape(message)):
+def test_metadata_show_weights_that_do_not_fit(
+    store: str, tmp_path: Path, weights: str, named: tuple[object, ...]
+) -> None:
+    with pytest.raises(SpecError, match=naming(f"{store}/{weights}", *named)):
         preview(spec_of(store, tmp_path, "classes", weights))
 
 
 @pytest.mark.parametrize("case", ["points", "linked"])
 def test_metadata_show_that_weights_are_not_those_of_the_points(store: str, tmp_path: Path, case: str) -> None:
-    with pytest.raises(SpecError, match="input: a weight for each of 50 points was expected, found 5 at"):
+    with pytest.raises(SpecError, match=naming("input: ", "50 points", " 5 ", f"{store}/short")):
         preview(spec_of(store, tmp_path, case, "short"))
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ("zero", "sample_weight: a positive weight was expected, found only weights of zero"),
-        ("negative", "sample_weight: numbers that are not negative were expected, found -"),
-        ("unknown", "sample_weight: numbers that are finite were expected, found nan in row"),
-    ],
+    ("weights", "found"),
+    [("zero", "zero"), ("negative", "-0.5 in row 3"), ("unknown", "nan in row 0")],
 )
-def test_weights_of_bad_values_are_refused(store: str, tmp_path: Path, weights: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        run(spec_of(store, tmp_path, "classes", weights), Here(1))
+def test_weights_of_bad_values_are_refused(store: str, tmp_path: Path, weights: str, found: str) -> None:
+    with pytest.raises(InputError, match=naming("sample_weight: ", found)):
+        checked_run(spec_of(store, tmp_path, "classes", weights), Here(1))
     assert not Path(f"{tmp_path}/classes.zarr").exists()
 
 
@@ -181,19 +172,19 @@ def test_a_damaged_weight_is_refused(tmp_path: Path) -> None:
     forest = FITS["distances"](WHOLE)
     forest.save(f"{tmp_path}/a.zarr")
     sealed = open_forest(f"{tmp_path}/a.zarr")
-    for weights, message in (
-        (np.zeros(len(X), np.int32), "not all 0"),
-        (-sealed.sample_weight, "not negative"),
-        (sealed.sample_weight[1:], "sample_weight: expected int32 of shape"),
-        (np.roll(sealed.sample_weight, 1), "a tree has drawn a row of weight 0"),
+    for weights, found in (
+        (np.zeros(len(X), np.int32), "all 0"),
+        (-sealed.sample_weight, "negative"),
+        (sealed.sample_weight[1:], (49,)),
+        (np.roll(sealed.sample_weight, 1), "weight 0"),
     ):
-        with pytest.raises(ArtifactError, match=message):
+        with pytest.raises(ArtifactError, match=naming("sample_weight: ", found)):
             replace(sealed, sample_weight=weights).check()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.filterwarnings("ignore:sample_weight. fractional")
-def test_workers_grow_the_same(store: str, tmp_path: Path) -> None:
-    with local_cluster(2) as cluster:
-        for case in ("distances", "screened"):
-            assert run(spec_of(store, tmp_path, case, "parts"), cluster).digest == FITS[case](PARTS).digest_
+@pytest.mark.filterwarnings("ignore:sample_weight:distforest.errors.DistforestWarning")
+def test_workers_grow_the_same(store: str, tmp_path: Path, cluster: OnDask) -> None:
+    for case in ("distances", "screened"):
+        assert checked_run(spec_of(store, tmp_path, case, "parts"), cluster).digest == FITS[case](PARTS).digest_

@@ -15,11 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 from distforest import RFD, SMERF, SimForestClassifier, load, read_ids
-from distforest.command_line import cli
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.jobs.cluster import Here
 from distforest.jobs.question import Question
 from distforest.jobs.score import Scored, score
@@ -29,6 +27,8 @@ from distforest.sources.files.ids import names_of_rows
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.queries import QueryOptions
 from distforest.sources.files.table_files import TextOptions
+from tests.messages import naming
+from tests.service.command_line import run
 
 RNG = np.random.default_rng(0)
 COLOURS = np.array(["red", "green", "blue"])
@@ -83,6 +83,7 @@ def answered(
     return score_table(question, output, Here(2), file, overwrite=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["new.csv", "new.csv.gz", "new.tsv", "new.parquet", "new.feather", "folder"])
 def test_a_file_is_answered_as_what_it_is_ingested_to(source: str, home: Path) -> None:
     for answer, array in (("predict", "prediction"), ("proba", "proba"), ("apply", "nodes"), ("distance", "distance")):
@@ -101,6 +102,7 @@ def read(path: str) -> pd.DataFrame:
     return pd.read_feather(path) if path.endswith(".arrow") else pd.read_csv(path, sep=None, engine="python")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["out.csv", "out.csv.gz", "out.tsv", "out.parquet", "out.arrow"])
 def test_answers_become_a_table(output: str, home: Path) -> None:
     del home
@@ -116,6 +118,7 @@ def test_answers_become_a_table(output: str, home: Path) -> None:
     np.testing.assert_array_equal(pd.to_numeric(found["size"]), NEW["size"])
 
 
+@pytest.mark.slow
 def test_each_answer_that_fits_has_its_columns(home: Path) -> None:
     del home
     assert list(read(_table("new.csv", "proba"))) == ["row", "proba_fern", "proba_moss"]
@@ -127,7 +130,7 @@ def test_each_answer_that_fits_has_its_columns(home: Path) -> None:
     assert len(list(read(_table("new.zarr/X", "apply")))) == 7
     assert next(iter(read("out.parquet"))) == "name"  # which the Zarr group knows
     for answer in ("distance", "proximity"):
-        with pytest.raises(InputError, match=f"out.parquet: answers with a few columns .*found '{answer}', a matrix"):
+        with pytest.raises(InputError, match=naming("out.parquet: ", f"'{answer}'", "out.zarr")):
             _table("new.csv", answer)
 
 
@@ -136,6 +139,7 @@ def _table(queries: str, answer: str, **more: Any) -> str:
     return "out.parquet"
 
 
+@pytest.mark.slow
 def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
     numbers = np.array([[0, 1], [3, 3], [39, 2]])
     write_array("pairs.zarr", "pairs", numbers.shape, numbers.dtype, [numbers])
@@ -152,53 +156,47 @@ def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
     found = read("out.parquet")
     assert found[["left_name", "right_name"]].to_numpy().tolist() == named.to_numpy().tolist()
     np.testing.assert_array_equal(found["distance"], known)
-    for text, told in (
-        ("0,1\n2,3\n", "a first row that names the two columns was expected, found the pair 0, 1"),
-        ("a,b\n0,40\n", r"row 0 \(line 2\): numbers of rows, 0 to 39, were expected, found '40'"),
-        ("a\n0\n", "two columns with numbers of rows, 0 to 39, were expected, found 1"),
-        ("a,b\n0,b1\n", "found 'b1', of new.csv; pairs are of rows that are scored; if they have names, give `id`"),
+    for text, named in (
+        ("0,1\n2,3\n", ("first row", "0, 1")),
+        ("a,b\n0,40\n", ("row 0 (line 2)", "0 to 39", "'40'", "new.csv")),
+        ("a\n0\n", ("0 to 39", " 1")),
+        ("a,b\n0,b1\n", ("row 0 (line 2)", "'b1'", "new.csv", "`id`")),
     ):
         (home / "bad.csv").write_text(text)
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=naming("bad.csv: ", *named)):
             _table("new.csv", "pairs", pairs="bad.csv")
 
 
+@pytest.mark.slow
 def test_pairs_may_have_further_columns_which_are_told(home: Path) -> None:
     """A table of measured pairs, i,j,distance, asks for the same pairs; an index that pandas wrote is no side."""
     numbers = np.array([[0, 1], [3, 3], [39, 2]])
     pd.DataFrame(numbers, columns=["a", "b"]).assign(c=1, d=2).to_csv(home / "measured.csv")
-    with pytest.warns(UserWarning, match="measured.csv: 'a' and 'b' are read as pairs, and not 'c', 'd'"):
+    with pytest.warns(DistforestWarning, match=naming("measured.csv: ", "'a' and 'b'", "'c', 'd'")):
         found = read(_table("new.csv", "pairs", pairs="measured.csv"))
     np.testing.assert_array_equal(found[["left_row", "right_row"]], numbers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("index", "suffix", "told"),
+    ("index", "suffix", "named"),
     [
-        (pd.Index(range(3), name="id"), "parquet", None),
-        (None, "csv", None),
-        (
-            pd.Index(["p", "q", "r"], name="id"),
-            "parquet",
-            "the index, 'id' of the data frame, is not read, .*`id='id'`",
-        ),
-        (pd.Index(["p", "q", "r"]), "csv", "the index, the first column, is not read, and answers number .*`id=''`"),
-        (
-            pd.MultiIndex.from_arrays([[1, 1, 2], [4, 5, 6]], names=["a", "b"]),
-            "parquet",
-            "'a', 'b' .* one of these columns",
-        ),
+        (pd.Index(range(3), name="id"), "parquet", ()),
+        (None, "csv", ()),
+        (pd.Index(["p", "q", "r"], name="id"), "parquet", ("'id' ", "`id='id'`")),
+        (pd.Index(["p", "q", "r"]), "csv", ("first column", "`id=''`")),
+        (pd.MultiIndex.from_arrays([[1, 1, 2], [4, 5, 6]], names=["a", "b"]), "parquet", ("'a', 'b'",)),
     ],
 )
 def test_an_index_that_answers_do_not_keep_is_told(
-    index: pd.Index | None, suffix: str, told: str | None, home: Path, recwarn: pytest.WarningsRecorder
+    index: pd.Index | None, suffix: str, named: tuple[str, ...], home: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     rows = NEW[:3].reset_index(drop=True) if index is None else NEW[:3].set_index(index)
     getattr(rows, f"to_{suffix}")(home / f"indexed.{suffix}")
     _table(f"indexed.{suffix}", "predict")
-    found = [str(own.message) for own in recwarn if "the index" in str(own.message)]
-    assert len(found) == (told is not None)
-    assert told is None or re.search(told, found[0])
+    found = [str(own.message) for own in recwarn if "index" in str(own.message)]
+    assert len(found) == bool(named)
+    assert all(re.search(naming(*named), one) for one in found)
 
 
 HEAD = "size,colour,seen,ok"
@@ -206,33 +204,30 @@ GOOD = "1.5,red,2024-02-01,true"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "named"),
     [
-        ("", "a csv file with rows was expected, found an empty file"),
-        (f"{HEAD}\n", "rows were expected, found none below the first"),
-        ("size,colour,ok\n1.5,red,true\n", "found none named 'seen'; add what is missing$"),
-        (
-            f"size,Colour,seen,ok\n{GOOD}\n",
-            "named 'colour'; add what is missing; 'Colour' may be 'colour' in another spelling",
-        ),
-        (f"{HEAD},size\n{GOOD},2\n", "different column names were expected, found 'size' twice"),
-        (f"{HEAD}\n{GOOD}\n1x,red,2024-02-01,true\n", r"row 1 \(line 3\), column 'size': a number was expected"),
-        (f"{HEAD}\n{GOOD}\ninf,red,2024-02-01,true\n", r"row 1 \(line 3\), column 'size': a finite float32 number"),
-        (f"{HEAD}\n1,red,2024-02-31,true\n", r"row 0 \(line 2\), column 'seen': a date was expected"),
-        (f"{HEAD}\n1,red,2024-02-01,perhaps\n", r"column 'ok': true or false was expected, found 'perhaps'"),
-        (f"{GOOD}\n{GOOD}\n", "columns named 'size', .* were expected, found a table without a header"),
+        ("", ("empty",)),
+        (f"{HEAD}\n", (HEAD, "header=False")),
+        ("size,colour,ok\n1.5,red,true\n", ("'seen'",)),
+        (f"size,Colour,seen,ok\n{GOOD}\n", ("'colour'", "'Colour'")),
+        (f"{HEAD},size\n{GOOD},2\n", ("'size'", "twice")),
+        (f"{HEAD}\n{GOOD}\n1x,red,2024-02-01,true\n", ("row 1 (line 3)", "'size'", "'1x'")),
+        (f"{HEAD}\n{GOOD}\ninf,red,2024-02-01,true\n", ("row 1 (line 3)", "'size'", " inf")),
+        (f"{HEAD}\n1,red,2024-02-31,true\n", ("row 0 (line 2)", "'seen'", "'2024-02-31'", "`date_format=")),
+        (f"{HEAD}\n1,red,2024-02-01,perhaps\n", ("row 0 (line 2)", "'ok'", "'perhaps'")),
+        (f"{GOOD}\n{GOOD}\n", ("'size', 'colour', 'seen', 'ok'", "header=True")),
     ],
 )
-def test_awkward_files_are_refused_and_leave_nothing(text: str, told: str, home: Path) -> None:
+def test_awkward_files_are_refused_and_leave_nothing(text: str, named: tuple[str, ...], home: Path) -> None:
     (home / "bad.csv").write_text(text)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=naming("bad.csv: ", *named)):
         answered("bad.csv", "bad.out.csv", options=QueryOptions())
     assert not [path.name for path in home.iterdir() if path.name.startswith("bad.out")]
 
 
 def test_a_table_without_rows_is_refused(home: Path) -> None:
     NEW[:0].to_parquet(home / "none.parquet")
-    with pytest.raises(InputError, match=r"none.parquet: rows were expected, found none"):
+    with pytest.raises(InputError, match=naming("none.parquet: ", "rows")):
         answered("none.parquet", "out.csv")
 
 
@@ -241,10 +236,9 @@ def test_what_is_odd_is_told_and_read_right(home: Path) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         answered("odd.csv", "odd.out.csv", "apply", QueryOptions())
-    assert [str(own.message) for own in told] == [
-        "odd.csv: the forest does not read 1 column: 'note'",
-        "odd.csv: 1 row has a category that the forest has not seen, in column 'colour'; it counts as missing",
-    ]
+    assert [own.category for own in told] == 2 * [DistforestWarning]
+    for own, named in zip(told, (("1 column", "'note'"), ("1 row", "'colour'")), strict=True):
+        assert re.search(naming("odd.csv: ", *named), str(own.message))
     (home / "plain.csv").write_text(f"{HEAD}\n,,2024-02-01,1\n1,red,,0\n")
     answered("plain.csv", "plain.out.csv", "apply", QueryOptions())
     pd.testing.assert_frame_equal(read("odd.out.csv"), read("plain.out.csv"))
@@ -264,8 +258,8 @@ def test_words_of_other_countries(home: Path) -> None:
     answered("german.csv", "column.out.csv", "apply", QueryOptions(text=by_column))
     pd.testing.assert_frame_equal(read("column.out.csv"), read("plain.out.csv"))
     for form in (None, "sen=%d.%m.%Y"):
-        cure = "date column 'sen' was expected" if form else r"how dates are written, .* `date_format='seen=%d.%m.%Y'`"
-        with pytest.raises(InputError, match=cure):
+        named = ("'sen'", "'seen'?") if form else ("'seen'", "'01.02.2024'", "`date_format='seen=%d.%m.%Y'`")
+        with pytest.raises(InputError, match=naming("german.csv: ", *named)):
             answered("german.csv", "none.csv", "apply", QueryOptions(text=replace(options, date_format=form)))
 
 
@@ -275,11 +269,9 @@ def test_a_forest_without_names_reads_columns_in_their_order(home: Path) -> None
     table = pd.DataFrame(values[:9], columns=["a", "b", "c"]).assign(name=range(9))
     table.to_csv(home / "t.csv", index=False)
     question = Question("plain.zarr", "t.csv", "apply")
-    with pytest.raises(InputError, match="3 features were expected, by the order of the columns, found 4"):
+    with pytest.raises(InputError, match=naming("t.csv: ", "3 features", "4 ('a', 'b', 'c', 'name')", "`drop`")):
         score_table(question, "o.csv", Here(), QueryOptions())
-    with pytest.warns(
-        UserWarning, match="the forest knows no names, so columns are read in their order: 'a', 'b', 'c'"
-    ):
+    with pytest.warns(DistforestWarning, match=naming("t.csv: ", "'a', 'b', 'c'")):
         score_table(question, "o.csv", Here(), QueryOptions(id="name"))
     lines = ["1 " + " ".join(f"{k + 1}:{value!r}" for k, value in enumerate(row[:2].tolist())) for row in values[:9]]
     (home / "t.libsvm").write_text("\n".join(lines))
@@ -300,40 +292,36 @@ def test_a_forest_of_a_built_in_similarity_finds_the_neighbours_of_rows_with_hol
     assert read("o.csv")["neighbor_0"].tolist() == near[:, 0].tolist()
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(cli.main, ["score", "f.zarr", *arguments])
-    return done.exit_code, done.stdout, done.stderr
-
-
+@pytest.mark.slow
 def test_the_command_scores_files(home: Path) -> None:
-    code, out, err = run("new.csv", "out.parquet", "--answer", "predict", "--id", "name", "--keep", "ok", "--json")
+    of_names = "score", "f.zarr", "new.csv", "out.parquet", "--answer", "predict", "--id", "name"
+    code, out, err = run(*of_names, "--keep", "ok", "--json")
     assert (code, json.loads(out)["columns"]) == (0, ["name", "ok", "prediction"]), err
     assert pq.read_table("out.parquet").schema.names == ["name", "ok", "prediction"]
-    code, out, _ = run("new.csv", "out.parquet", "--answer", "predict", "--id", "name", "--overwrite")
+    code, out, _ = run(*of_names, "--overwrite")
     assert (code, out.splitlines()[2]) == (0, "table   40 rows, name, prediction")
-    assert run("new.csv", "out.parquet", "--answer", "predict")[2] == (
-        "error: out.parquet: a new name was expected, found a file; choose another, or allow --overwrite\n"
-    )
+    assert re.fullmatch(r"error: out\.parquet: .*--overwrite\n", run(*of_names)[2])
     (home / "titled.csv").write_text(f"Plants\n\n{Path('new.csv').read_text()}")
-    asked = "titled.csv", "titled.parquet", "--answer", "predict", "--id", "name"
-    assert "is a title, give --skip-rows 2" in run(*asked)[2]
+    asked = "score", "f.zarr", "titled.csv", "titled.parquet", "--answer", "predict", "--id", "name"
+    assert "--skip-rows 2" in run(*asked)[2]
     assert run(*asked, "--skip-rows", "2")[0] == 0
     assert pq.read_table("titled.parquet") == pq.read_table("out.parquet")
-    assert "--id is for a file, found it with the address new.zarr/X" in run("new.zarr/X", "o.csv", "--id", "name")[2]
-    assert "queries is 'new.csv'" in run("new.csv", str(home / "new.csv"), "--answer", "predict")[2]
-    assert "--keep is for a table" in run("new.csv", "o.zarr", "--keep", "ok")[2]
+    assert re.search(naming("--id ", "new.zarr/X"), run("score", "f.zarr", "new.zarr/X", "o.csv", "--id", "name")[2])
+    assert "queries is 'new.csv'" in run("score", "f.zarr", "new.csv", home / "new.csv", "--answer", "predict")[2]
+    assert "--keep " in run("score", "f.zarr", "new.csv", "o.zarr", "--keep", "ok")[2]
     with gzip.open("x.csv.gz", "wt") as file:
         file.write(NEW.to_csv(index=False))
-    assert run("x.csv.gz", "x.csv", "--answer", "apply", "--drop", "name")[0] == 0
+    assert run("score", "f.zarr", "x.csv.gz", "x.csv", "--answer", "apply", "--drop", "name")[0] == 0
 
 
 def test_a_kept_column_may_not_be_called_like_an_answer(home: Path) -> None:
     pq.write_table(pa.Table.from_pandas(NEW.assign(prediction=1)), home / "p.parquet")
-    with pytest.raises(InputError, match="a table of different columns was expected, found 'prediction' twice"):
+    with pytest.raises(InputError, match=naming("'prediction'", "twice")):
         answered("p.parquet", "out.csv", options=QueryOptions(id="name", keep=("prediction",)))
     assert not Path("out.csv").exists()
 
 
+@pytest.mark.slow
 def test_booleans_of_a_data_frame_are_read_in_a_file(home: Path) -> None:
     table = OLD[["size", "ok"]].fillna(0)
     SMERF(3, random_state=0).fit(table, LABELS).save(home / "bool.zarr")
@@ -354,9 +342,7 @@ def test_what_a_killed_scoring_has_left_is_no_obstacle(home: Path) -> None:
 def test_what_no_format_holds_is_refused_and_leaves_nothing(home: Path) -> None:
     table = pa.Table.from_pandas(NEW).append_column("list", pa.array([[1, 2]] * len(NEW)))
     pq.write_table(table, home / "list.parquet")
-    with pytest.raises(
-        InputError, match=r"answers.csv: columns that a csv file holds were expected \(.*\); keep others"
-    ):
+    with pytest.raises(InputError, match=naming(".csv: ", "list<element: int64>")):
         answered("list.parquet", "l.csv", options=QueryOptions(id="name", keep=("list",)))
     assert not list(home.glob("l.csv*"))
     answered("list.parquet", "l.parquet", options=QueryOptions(id="name", keep=("list",)))
@@ -366,10 +352,10 @@ def test_what_no_format_holds_is_refused_and_leaves_nothing(home: Path) -> None:
 def test_answers_in_zarr_are_replaced_only_if_that_is_allowed(home: Path) -> None:
     del home
     answered("new.csv", "z.zarr")
-    with pytest.raises(InputError, match=r"z\.zarr: a new name was expected, found answers about a forest; choose"):
+    with pytest.raises(InputError, match=naming("z.zarr: ", "`run.overwrite`")):
         score_table(Question("f.zarr", "new.csv", "predict"), "z.zarr", Here(), QueryOptions(id="name"))
     answered("new.csv", "z.zarr", "apply")
-    with pytest.raises(InputError, match=r"f.zarr'.*choose another output"):
+    with pytest.raises(InputError, match=naming("output", "'f.zarr'")):
         answered("new.csv", "f.zarr")
 
 
@@ -378,7 +364,8 @@ def test_targets_and_embeddings_have_a_column_each() -> None:
     assert list(flat_columns("prediction", np.zeros((2, 2)), None)) == ["prediction_0", "prediction_1"]
 
 
-@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_neighbours_have_the_names_of_the_training_rows(home: Path) -> None:
     """Whatever the forest reads: categories and holes, similarities of features, points of pairs, clusters."""
     old = OLD.assign(name=[f"old {k}" for k in range(200)], kind=LABELS)
@@ -412,7 +399,7 @@ def test_neighbours_have_the_names_of_the_training_rows(home: Path) -> None:
         assert list(named["name"]) == list(NEW["name"])
 
 
-@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_names_of_other_rows_are_refused(home: Path) -> None:
     """A table that was sorted or written anew would name the wrong neighbours without a word."""
     OLD.sort_values("size").to_csv(home / "sorted.csv", index=False)
@@ -422,40 +409,37 @@ def test_names_of_other_rows_are_refused(home: Path) -> None:
     OLD.sort_values("size").assign(kind=["fern", "moss"] * 100).to_csv(home / "labelled.csv", index=False)
     ingest("labelled.csv", "labelled.zarr", id="name", label="kind")
     before = sorted(path.name for path in home.iterdir())
-    for address, told in (
-        (
-            "sorted.zarr",
-            r"sorted.zarr/X: the rows of the training, in their order, .* row 0 is another; name what f.zarr",
-        ),
-        ("labelled.zarr/y", r"labelled.zarr/X: the rows of the training, in their order, .* row 0 is another"),
-        ("short.zarr/X", r"short.zarr/X: the 200 rows of the training were expected, found 150"),
-        ("sorted.csv", r"sorted.csv: the group that `distforest ingest` has made of the .* found a file"),
-        ("old.zarr", r"old.zarr/X: rows with names beside them were expected, found none; ingest .* give `id`"),
+    for address, named in (
+        ("sorted.zarr", ("sorted.zarr/X: ", "row 0", "f.zarr")),
+        ("labelled.zarr/y", ("labelled.zarr/X: ", "row 0", "f.zarr")),
+        ("short.zarr/X", ("short.zarr/X: ", "200 rows", 150, "f.zarr")),
+        ("sorted.csv", ("sorted.csv: ", "`distforest ingest`")),
+        ("old.zarr", ("old.zarr/X: ", "`id`")),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=naming(*named)):
             answered("new.csv", "out.csv", "neighbors", training_ids=address)
-    with pytest.raises(InputError, match=r"in a table, such as out.csv, found the Zarr group out.zarr"):
+    with pytest.raises(InputError, match=naming("`training_ids`", "out.csv", "out.zarr")):
         answered("new.csv", "out.zarr", "neighbors", training_ids="sorted.zarr")
-    with pytest.raises(InputError, match="`training_ids` goes with the answer 'neighbors', found it with 'predict'"):
+    with pytest.raises(InputError, match=naming("`training_ids`", "'neighbors'", "'predict'")):
         answered("new.csv", "out.csv", "predict", training_ids="old.zarr")
     assert sorted(path.name for path in home.iterdir()) == before
 
 
-@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_the_command_names_neighbours(home: Path) -> None:
     OLD.to_csv(home / "named.csv", index=False)
     ingest("named.csv", "named.zarr", id="name")
     asked = ["score", "f.zarr", "new.csv", "out.csv", "--answer", "neighbors", "--n-neighbors", "1", "--id", "name"]
-    result = CliRunner().invoke(cli.main, [*asked, "--training-ids", "named.zarr"])
-    assert result.exit_code == 0, result.output
+    code, _, err = run(*asked, "--training-ids", "named.zarr")
+    assert code == 0, err
     assert list(read("out.csv")) == ["name", "neighbor_0", "distance_0"]
     assert set(read("out.csv")["neighbor_0"]) <= set(OLD["name"])
     asked[3] = "out.zarr"
-    result = CliRunner().invoke(cli.main, [*asked, "--training-ids", "named.zarr"])
-    assert (result.exit_code, "--training-ids names the neighbours in a table" in result.output) == (2, True)
+    code, _, err = run(*asked, "--training-ids", "named.zarr")
+    assert (code, "--training-ids " in err) == (2, True)
 
 
-@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_whole_numbers_as_names_stay_numbers(home: Path) -> None:
     OLD.assign(name=np.arange(200) + 1000).to_csv(home / "named.csv", index=False)
     ingest("named.csv", "named.zarr", id="name")
@@ -464,13 +448,11 @@ def test_whole_numbers_as_names_stay_numbers(home: Path) -> None:
     assert read("out.parquet")["neighbor_0"].between(1000, 1199).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*no training row lacked:UserWarning")
+@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_no_table_is_written_into_arrays(home: Path) -> None:
     NEW.to_csv(home / "x.csv", index=False)
     ingest("x.csv", "x.zarr", id="name")
     for output in ("x.zarr/p.csv", "x.zarr/X/p.parquet", "f.zarr/p.csv"):
-        with pytest.raises(
-            InputError, match=rf"{output}: .*outside groups and arrays of Zarr|output: must not be, hold or lie in"
-        ):
+        with pytest.raises(InputError, match=rf"^{output}: .*{home}|^output\b.*'{output}'.*'f\.zarr'"):
             answered("new.csv", output)
     assert not list(home.glob("*.zarr/**/p.*"))

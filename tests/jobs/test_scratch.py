@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ from distforest.sources import array_files
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import write_array
 from distforest.sources.scratch import lock_of
-from tests.jobs.iris_jobs import N_TREES, X, Y, Z, run, spec_in
+from tests.jobs.iris_jobs import N_TREES, X, Y, Z, run, write_arrays
+from tests.messages import naming
 
 SPEC = """
 format = 1
@@ -52,11 +53,6 @@ workers = 1
 def afresh() -> None:
     """This process has nothing open of another test."""
     inputs.forget_job("")
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Spec:
-    return spec_in(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +98,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_files, "COPIED_BYTES", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["matrix", "truth"])
 def test_a_small_file_that_is_overwritten_does_no_harm(spec: Spec, reference: str, name: str) -> None:
     path, sound = staged_file(spec, name), staged_file(spec, name).read_bytes()
@@ -109,6 +106,7 @@ def test_a_small_file_that_is_overwritten_does_no_harm(spec: Spec, reference: st
     assert staged_file(spec, name).read_bytes() == sound
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", ["matrix", "truth"])
 def test_a_staged_file_that_is_overwritten_while_trees_grow_never_makes_another_forest(
@@ -124,7 +122,7 @@ def test_a_staged_file_that_is_overwritten_while_trees_grow_never_makes_another_
         return arrays
 
     monkeypatch.setattr(Problem, "grow", damaged)
-    with pytest.raises(JobError, match=f"{path} on .* was written to while it was read.* start the job again"):
+    with pytest.raises(JobError, match=naming(path, "written")):
         run(spec, Here(1))
     assert not Path(spec.output).exists()
     done = run(spec, Here(1))
@@ -133,6 +131,7 @@ def test_a_staged_file_that_is_overwritten_while_trees_grow_never_makes_another_
     assert open_forest(done.address).digest == reference
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("deed", [Path.unlink, os.utime, lambda path: path.chmod(0o400)])
 def test_what_leaves_a_staged_file_sound_ends_no_job(
@@ -149,6 +148,7 @@ def test_a_job_that_reads_what_another_stages_again_is_not_disturbed(spec: Spec,
     assert (done.digest, done.n_grown) == (reference, N_TREES)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 def test_damage_that_no_task_could_see_is_found_before_the_seal_and_no_tree_is_kept(
     spec: Spec, reference: str, monkeypatch: pytest.MonkeyPatch
@@ -156,7 +156,7 @@ def test_damage_that_no_task_could_see_is_found_before_the_seal_and_no_tree_is_k
     path = staged_file(spec, "truth")
     monkeypatch.setattr(Mapped, "check_untouched", lambda _: None)  # the file system does not know of the damage
     monkeypatch.setattr(Mapped, "is_untouched", True)
-    with pytest.raises(DamageError, match=f"{path} on .* does not hold what it held when it was opened"):
+    with pytest.raises(DamageError, match=str(path)):
         run(spec, Here(1), on_answer=once(lambda: overwrite(path)))
     assert not Path(spec.output).exists()
     monkeypatch.undo()
@@ -177,7 +177,7 @@ def test_what_a_merge_copies_is_held_too(spec: Spec, reference: str, monkeypatch
         if progress.name == "merge":
             monkeypatch.setattr(merge, "opened_shard", opening)
 
-    with pytest.raises(JobError, match=f"{path} on .* was written to"):
+    with pytest.raises(JobError, match=naming(path, "written")):
         run(spec, Here(1), watch=told)
     monkeypatch.undo()
     assert not (Path(f"{spec.output}.job") / "forest.zarr").exists()
@@ -198,7 +198,7 @@ def test_what_a_screen_reads_is_held_too(spec: Spec, monkeypatch: pytest.MonkeyP
         return ranks(*given)
 
     monkeypatch.setattr(screening, "ranks", ranking)
-    with pytest.raises(JobError, match=f"{path} on .* was written to"):
+    with pytest.raises(JobError, match=naming(path, "written")):
         run(screened, Here(1))
 
 
@@ -212,6 +212,7 @@ def apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.asarray(Z[left, right])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("large")
 def test_what_a_lockstep_reads_is_held_too(spec: Spec, tmp_path: Path) -> None:
     write_array(f"{tmp_path}/iris.zarr", "y", Y.shape, Y.dtype, [Y])
@@ -220,19 +221,14 @@ def test_what_a_lockstep_reads_is_held_too(spec: Spec, tmp_path: Path) -> None:
     asked = Spec.from_dict({**spec.to_dict(), "method": "simforest", "input": addresses, "params": {"n_estimators": 3}})
     path = staged_file(asked, "matrix")
     STRUCK.append(lambda: overwrite(path))
-    with pytest.raises(JobError, match=f"{path} on .* was written to"):
+    with pytest.raises(JobError, match=naming(path, "written")):
         run(asked, Here(1))
     again = run(asked, Here(1))
     undisturbed = run(replace(asked, output=f"{tmp_path}/undisturbed.zarr"), Here(1))
     assert again.digest == undisturbed.digest
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[OnDask]:
-    with local_cluster(2) as cluster:
-        yield cluster
-
-
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("deed", [overwrite, lambda path: os.truncate(path, 300)])
 def test_workers_whose_file_is_damaged_or_cut_off_make_no_other_forest(
@@ -260,6 +256,7 @@ def stage_in(place: str) -> None:
     os.environ["DISTFOREST_SCRATCH"] = place
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_worker_without_room_fails_the_job_with_the_reason_and_lives(
     cluster: OnDask, spec: Spec, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -271,8 +268,7 @@ def test_a_worker_without_room_fails_the_job_with_the_reason_and_lives(
     of_each = Spec.from_dict({**spec.to_dict(), "input": addresses, "run": {}})
     cluster.client.run(stage_in, str(small_disk))
     workers = cluster.client.run(os.getpid)
-    told = rf"^4,8\d\d,\d{{3}} bytes are needed in {small_disk} on .* before trees can grow, 4,194,304 are free; make"
-    with pytest.raises(JobError, match=told):
+    with pytest.raises(JobError, match=rf"^4,8\d\d,\d{{3}} .*{small_disk} .*4,194,304 .*`run\.scratch`"):
         run(of_each, cluster)
     assert cluster.client.run(os.getpid) == workers
     assert list(small_disk.iterdir()) == []
@@ -280,11 +276,11 @@ def test_a_worker_without_room_fails_the_job_with_the_reason_and_lives(
     assert run(of_each, cluster).n_grown == N_TREES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["run.scratch", "TMPDIR", "DISTFOREST_SCRATCH"])
 def test_a_fit_without_room_ends_with_one_line_and_leaves_nothing(small_disk: Path, tmp_path: Path, where: str) -> None:
     wide = np.random.default_rng(0).normal(size=(150, 8000))
-    for name, values in (("X", wide), ("y", Y)):
-        write_array(f"{tmp_path}/wide.zarr", name, values.shape, values.dtype, [values])
+    write_arrays(f"{tmp_path}/wide.zarr", X=wide, y=Y)
     more = f'scratch = "{small_disk}"' if where == "run.scratch" else ""
     (tmp_path / "job.toml").write_text(SPEC.format(more=more))
     environment = {name: value for name, value in os.environ.items() if name != "DISTFOREST_SCRATCH"}
@@ -300,10 +296,7 @@ def test_a_fit_without_room_ends_with_one_line_and_leaves_nothing(small_disk: Pa
     )
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
-    assert re.match(
-        rf"error: 4,9\d\d,\d{{3}} bytes are needed in {small_disk}.* before trees can grow, 4,194,304 are", line
-    )
-    assert "are free; make room there, or name another folder (`run.scratch`, or" in line
+    assert re.match(rf"error: 4,9\d\d,\d{{3}} .*{small_disk}.* 4,194,304 .*`run\.scratch`", line)
     assert not [path for path in small_disk.rglob("*") if path.is_file()]
     assert not (tmp_path / "f.zarr").exists()
 
@@ -327,20 +320,20 @@ def test_a_worker_needs_no_room_for_a_file_that_its_neighbour_is_staging(spec: S
         place.staged(staged.sha256).unlink()
     n_bytes, lock = known.truth.n_bytes, lock_of(place.staged(known.truth.sha256))
     with lock.open("w") as neighbour, place.new_file(b"", n_bytes, "to stage the truth"):
-        with pytest.raises(JobError, match=f"{n_bytes:,} of the .* are in use"):
+        with pytest.raises(JobError, match=naming(f"{n_bytes:,} of the ", place.path, "`run.scratch_limit`")):
             known.check_room()
         fcntl.flock(neighbour, fcntl.LOCK_EX)
         known.check_room()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_what_the_workers_have_mapped_of_jobs_that_have_ended_may_go(
     cluster: OnDask, spec: Spec, reference: str, tmp_path: Path
 ) -> None:
     """A limit for one job at a time: what a job has staged is in use as long as it runs, and no longer."""
     cluster.client.run(setattr, array_files, "COPIED_BYTES", 0)
-    for name, values in (("X2", X[::-1]), ("Z2", np.ascontiguousarray(Z[::-1, ::-1]))):
-        write_array(f"{tmp_path}/iris.zarr", name, values.shape, values.dtype, [values])
+    write_arrays(f"{tmp_path}/iris.zarr", X2=X[::-1], Z2=np.ascontiguousarray(Z[::-1, ::-1]))
     addresses = {"features": f"{tmp_path}/iris.zarr/X2", "distances": f"{tmp_path}/iris.zarr/Z2"}
     turned = {**spec.to_dict(), "output": f"{tmp_path}/turned.zarr", "input": addresses}
     first, second = (with_limit(job, preview(spec).scratch.staged) for job in (spec, Spec.from_dict(turned)))
@@ -354,7 +347,7 @@ def test_what_the_workers_have_mapped_of_jobs_that_have_ended_may_go(
 
     assert run(first, cluster, on_answer=once(lambda: beside(None))).digest == reference
     [told] = refused
-    assert "that may be there (`run.scratch_limit`) are in use; wait until other jobs have ended, or set" in told
+    assert "`run.scratch_limit`" in told
     assert run(second, cluster).n_grown == N_TREES
     assert [path.exists() for path in staged] == [False, True]
 
@@ -374,8 +367,7 @@ def test_who_leads_a_job_lets_go_of_its_inputs_too(cluster: OnDask) -> None:
 def test_workers_without_room_for_their_own_files_are_refused_in_words(small_disk: Path) -> None:
     with (small_disk / "filler").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, 4 << 20)
-    told = r"workers could not be started on this machine: .*No space left on device"
-    with pytest.raises(JobError, match=told):
+    with pytest.raises(JobError, match=naming("workers", "Errno 28")):
         local_cluster(1, folder=small_disk).__enter__()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +21,7 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.jobs import screening
 from distforest.jobs.cluster import Here, Progress, Work
-from distforest.jobs.on_dask import OnDask, local_cluster
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.screening import InMemory, screen, screened_data
 from tests import samples
 
@@ -76,19 +75,13 @@ def test_blocks_and_threads_do_not_change_the_screen(
     assert bits(screen(InMemory(table()), SEED, Here(threads))) == expected
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[OnDask]:
-    """One cluster of two processes for both screens."""
-    with local_cluster(2) as cluster:
-        yield cluster
-
-
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_processes_do_not_change_the_screen(
-    processes: OnDask, expected: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+    cluster: OnDask, expected: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_blocks(monkeypatch, 4)
-    assert bits(screen(InMemory(table()), SEED, processes)) == expected
+    assert bits(screen(InMemory(table()), SEED, cluster)) == expected
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 13])

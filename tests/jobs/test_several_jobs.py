@@ -23,9 +23,9 @@ from distforest.jobs.schema import job_schema
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.jobs.train import Options, fit
-from distforest.sources.arrays import open_array, write_array
-from distforest.stores.folder import Folder
+from distforest.sources.arrays import open_array
+from tests.jobs.iris_jobs import checked_run, write_arrays
+from tests.messages import naming
 
 X, Y = (array[::3] for array in load_iris(return_X_y=True))
 CITY = np.abs(X[:, None] - X).sum(axis=2)
@@ -62,8 +62,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Features, distances and labels, and distances that do not fit."""
     store = str(tmp_path_factory.mktemp("store") / "iris.zarr")
     arrays = {"X": X, "y": Y, "city": CITY, "euclid": EUCLID, "short": CITY[:9, :9], "both": np.hstack([CITY, EUCLID])}
-    for name, values in arrays.items():
-        write_array(store, name, values.shape, values.dtype, [values])
+    write_arrays(store, **arrays)
     return store
 
 
@@ -89,11 +88,10 @@ def fitted(store: str, similarity: list[dict[str, Any]], folder: Path, **params:
     """The address of the forest that a job has grown."""
     table = table_of(store, similarity, f"{folder}/forest.zarr", **params)
     spec = Spec.from_dict({**table, "run": {"scratch": f"{folder}/s"}})
-    place = Folder(f"{spec.output}.job")
-    fit(check_and_stage(spec, place.address), spec.output, place, Here(1), Options(batch=2))
-    return spec.output
+    return checked_run(spec, Here(1)).address
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["matrices", "built_in"])
 def test_a_job_grows_the_forest_of_the_estimator(store: str, name: str, tmp_path: Path) -> None:
     similarity = MATRICES if name == "matrices" else BUILT_IN
@@ -110,7 +108,7 @@ def test_a_job_grows_the_forest_of_the_estimator(store: str, name: str, tmp_path
     said = np.asarray(open_array(f"{tmp_path}/said.zarr/proba")[:])
     np.testing.assert_array_equal(said, forest.predict_proba([CITY, EUCLID] if name == "matrices" else X))
     if name == "matrices":
-        with pytest.raises(InputError, match="X has 50 features, but the forest is expecting 100"):
+        with pytest.raises(InputError, match=naming("X ", "50 features", "100 features")):
             score(Question(output, f"{store}/city", answer="proba"), f"{tmp_path}/other.zarr", Here(1))
         manifest = read_manifest(output)
         assert manifest["provenance"]["inputs"]["matrix"]["address"] == f"{store}/city, {store}/euclid"
@@ -132,35 +130,36 @@ def test_a_spec_of_several_is_read_written_and_moved(store: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("similarity", "told"),
+    ("similarity", "named"),
     [
-        ([], "input.similarity.*a list of 2 to 100 of them, found 0"),
-        (MATRICES[:1], "found 1"),
-        ([MATRICES[0], BUILT_IN[0]], "a list of matrices and functions, or of similarities of the same features"),
-        ([BUILT_IN[0], {"kind": "linear", "features": "Z"}], "found several arrays of features"),
-        ([BUILT_IN[0], {"kind": "lazy", "function": "a:b"}], "or of similarities of the same features, found both"),
-        ([MATRICES[0], {"kind": "feature_subsets", "features": "X"}], r"similarity.1.kind.*'feature_subsets'"),
+        ([], (": ", "2 to 100", " 0")),
+        (MATRICES[:1], (": ", "2 to 100", " 1")),
+        ([MATRICES[0], BUILT_IN[0]], (": ", "both")),
+        ([BUILT_IN[0], {"kind": "linear", "features": "Z"}], (": ", "several arrays")),
+        ([BUILT_IN[0], {"kind": "lazy", "function": "a:b"}], (": ", "both")),
+        ([MATRICES[0], {"kind": "feature_subsets", "features": "X"}], (".1.kind: ", "'feature_subsets'")),
         (
             [{"kind": "lazy", "function": "a:b"}, {"kind": "lazy", "function": "a:c", "share": "worker"}],
-            "functions of one 'share', found 'all' and 'worker'",
+            (": ", "'share'", "'all' and 'worker'"),
         ),
-        ([{"kind": "lazy", "function": "a:b", "ledger": "l"}] * 2, "a ledger for each function, found 'l' twice"),
-        ([MATRICES[0], {**MATRICES[1], "weight": 0}], r"similarity.1.weight"),
+        ([{"kind": "lazy", "function": "a:b", "ledger": "l"}] * 2, (": ", "ledger", "'l' twice")),
+        ([MATRICES[0], {**MATRICES[1], "weight": 0}], (".1.weight: ", "> 0")),
     ],
 )
 def test_a_list_that_is_no_list_of_similarities_is_refused(
-    store: str, similarity: list[dict[str, Any]], told: str
+    store: str, similarity: list[dict[str, Any]], named: tuple[str, ...]
 ) -> None:
-    with pytest.raises(SpecError, match=told):
+    place, *found = named
+    with pytest.raises(SpecError, match=naming(f"input.similarity{place}", *found)):
         Spec.from_dict(table_of(store, similarity))
 
 
 def test_matrices_of_other_objects_are_refused(store: str, tmp_path: Path) -> None:
     short = [MATRICES[0], {**MATRICES[1], "matrix": "short"}]
     spec = Spec.from_dict({**table_of(store, short), "run": {"scratch": f"{tmp_path}/s"}})
-    with pytest.raises(InputError, match="rows of the same items were expected"):
+    with pytest.raises(InputError, match=naming("input: ", " 50 ", f"{store}/city", " 9 ", f"{store}/short")):
         check_and_stage(spec, f"{tmp_path}/job")
-    with pytest.raises(InputError, match=r"matrices of one shape, found \(9, 9\) and \(50, 50\)"):
+    with pytest.raises(InputError, match=naming("input.similarity: ", (9, 9), (50, 50))):
         stage_inputs(spec, f"{tmp_path}/job")
 
 
@@ -170,6 +169,7 @@ def functions(**options: Any) -> list[dict[str, Any]]:
     return [MATRICES[0], asked]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", ["all", "worker"])
 def test_a_list_of_a_matrix_and_functions_grows_the_forest_of_the_matrices(
     store: str, share: str, tmp_path: Path
@@ -191,6 +191,7 @@ def test_a_list_of_a_matrix_and_functions_grows_the_forest_of_the_matrices(
     assert ledgers == ({"forest.zarr.1.ledger", "forest.zarr.2.ledger"} if share == "all" else set())
 
 
+@pytest.mark.slow
 def test_what_was_asked_before_a_fault_is_not_asked_again(store: str, tmp_path: Path) -> None:
     ASKED.clear()
     listed = functions(function=f"{__name__}:weak", retries=0, batch_size=40)
@@ -223,5 +224,5 @@ def test_functions_of_a_list_are_named_to_whoever_allows_them(store: str) -> Non
     assert functions_of(moved(spec, lambda address: f"/far{address}")) == functions_of(spec)
     assert Draft202012Validator(job_schema()).is_valid(table_of(store, functions()))
     missing = Spec.from_dict(table_of(store, functions(function=f"{__name__}:nothing")))
-    with pytest.raises(SpecError, match=r"input.similarity.1: .*nothing"):
+    with pytest.raises(SpecError, match=naming("input.similarity.1: ", f"{__name__}:nothing")):
         check_and_stage(missing, f"{store}.job")

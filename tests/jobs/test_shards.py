@@ -61,6 +61,7 @@ def test_arrays_come_back_as_they_were(path: Path) -> None:
             np.testing.assert_array_equal(found[name], array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bit", range(8))
 def test_a_flipped_bit_never_gives_another_receipt(path: Path, shard: bytes, bit: int) -> None:
     n_found = 0
@@ -72,6 +73,7 @@ def test_a_flipped_bit_never_gives_another_receipt(path: Path, shard: bytes, bit
     assert 0 < n_found < len(shard) / 2  # dates and the like do not matter
 
 
+@pytest.mark.slow
 def test_a_torn_shard_has_no_receipt(path: Path, shard: bytes) -> None:
     for length in range(len(shard)):
         path.write_bytes(shard[:length])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from distforest.errors import InputError, SpecError
 from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS
 from distforest.jobs.reader import SPEC_BYTES
 from distforest.jobs.spec import Input, Relation, Run, Spec
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -191,181 +193,117 @@ def test_an_output_may_lie_beside_inputs_whose_names_begin_like_it() -> None:
 
 # --- what is refused --------------------------------------------------------------------------------------
 
-KINDS = "'dense', 'labels', 'targets', 'embedding', 'graph', 'observed', 'lazy'"
-WHOLE = "must be an integer from 1 to 2^63 - 1, found"
-SIZE = "must be a size such as '4GiB', or a number of bytes from 1"
+METHODS = ("'smerf'", "'simforest'", "'urerf'", "'rfd'", "'treerank'")
+KINDS = ("'dense'", "'labels'", "'targets'", "'embedding'", "'graph'", "'observed'", "'lazy'")
 OF_SMERF = "'features', 'feature_weights', 'sample_weight', 'distances'"
-ARRAY = "must be the address (path or URL) of an array, found"
+
+
+def check_told(faults: tuple[str, ...], *expected: tuple[object, ...]) -> None:
+    """Each fault begins with its place, in the order of the file, and names what is wrong there."""
+    assert [fault.split(": ")[0] for fault in faults] == [place for place, *_ in expected]
+    for fault, (_, *named) in zip(faults, expected, strict=True):
+        assert re.search(naming(*named), fault.partition(": ")[2])
 
 
 @pytest.mark.parametrize(
-    ("table", "fault"),
+    ("table", "named"),
     [
-        ({**SMERF, "format": "1"}, "format: must be the number 1, found '1'"),
-        ({**SMERF, "format": True}, "format: must be the number 1, found True"),
-        ({**SMERF, "format": 2}, "format: format 2 is not known to this version, which reads format 1"),
-        (
-            {**SMERF, "method": "smref"},
-            "method: must be 'smerf' or 'simforest' or 'urerf' or 'rfd' or 'treerank', found 'smref'",
-        ),
-        (
-            {**SMERF, "method": ["smerf"]},
-            "method: must be 'smerf' or 'simforest' or 'urerf' or 'rfd' or 'treerank', found ['smerf']",
-        ),
-        ({**SMERF, "seed": -1}, "seed: must be an integer from 0 to 2^63 - 1, found -1"),
-        ({**SMERF, "seed": 2**63}, "seed: must be an integer from 0 to 2^63 - 1, found 9223372036854775808"),
-        ({**SMERF, "seed": True}, "seed: must be an integer from 0 to 2^63 - 1, found True"),
-        ({**SMERF, "seed": 1.0}, "seed: must be an integer from 0 to 2^63 - 1, found 1.0"),
-        (
-            {**SMERF, "output": "forest"},
-            "output: must be an address (path or URL) that ends in .zarr, found 'forest'",
-        ),
-        (
-            {**SMERF, "output": None},
-            "output: must be an address (path or URL) that ends in .zarr, found None",
-        ),
-        (
-            {**SMERF, "output": "./d.zarr"},
-            "output: must not be, hold or lie in an input, found './d.zarr' and 'd.zarr/X', 'd.zarr/Z'",
-        ),
+        ({**SMERF, "format": "1"}, ("format", "'1'")),
+        ({**SMERF, "format": True}, ("format", True)),
+        ({**SMERF, "format": 2}, ("format", "format 2", "format 1")),
+        ({**SMERF, "method": "smref"}, ("method", *METHODS, "'smref'")),
+        ({**SMERF, "method": ["smerf"]}, ("method", *METHODS, ["smerf"])),
+        ({**SMERF, "seed": -1}, ("seed", -1)),
+        ({**SMERF, "seed": 2**63}, ("seed", 2**63)),
+        ({**SMERF, "seed": True}, ("seed", True)),
+        ({**SMERF, "seed": 1.0}, ("seed", 1.0)),
+        ({**SMERF, "output": "forest"}, ("output", ".zarr", "'forest'")),
+        ({**SMERF, "output": None}, ("output", ".zarr", None)),
+        ({**SMERF, "output": "./d.zarr"}, ("output", "'./d.zarr'", "'d.zarr/X', 'd.zarr/Z'")),
         (
             {**with_input(SMERF, features="a/../d.zarr/"), "output": "d.zarr"},
-            "output: must not be, hold or lie in an input, found 'd.zarr' and 'a/../d.zarr/', 'd.zarr/Z'",
+            ("output", "'d.zarr'", "'a/../d.zarr/', 'd.zarr/Z'"),
         ),
-        ({**SMERF, "outputs": "f.zarr"}, "outputs: unknown key 'outputs'; did you mean 'output'?"),
-        (
-            {**SMERF, "run": {"zz": 1}},
-            "run.zz: unknown key 'zz'; known here are 'workers', 'threads_per_worker', ",
-        ),
-        ({**SMERF, 7: 1}, "7: unknown key 7; known here are 'format', 'method', 'seed', 'output', 'input', "),
-        (
-            {**SMERF, "input": "X"},
-            f"input: must be a table of {OF_SMERF}, found 'X'",
-        ),
-        ({**SMERF, "params": 3}, "params: must be a table of parameters, found 3"),
-        ({**SMERF, "run": []}, "run: must be a table of 'workers', "),
-        (with_input(SMERF, features=""), f"input.features: {ARRAY} ''"),
-        (with_input(SMERF, features=" \t"), f"input.features: {ARRAY} ' \\t'"),
-        (with_input(SMERF, features="a\x00b"), f"input.features: {ARRAY} 'a\\x00b'"),
-        (with_input(SMERF, features="\ud800"), f"input.features: {ARRAY} '\\ud800'"),
-        (with_input(SMERF, features=["X"]), f"input.features: {ARRAY} ['X']"),
-        (with_input(SMERF, feature="X"), "input.feature: unknown key 'feature'; did you mean 'features'?"),
-        (
-            with_input(SMERF, labels="y"),
-            "input.labels: unknown key 'labels'; give distances = { kind = 'labels', values = ADDRESS }",
-        ),
-        (with_input(SMERF, distances=""), f"input.distances.matrix: {ARRAY} ''"),
-        (
-            with_input(SMERF, distances=4),
-            f"input.distances: must be an address, or a table with a kind of {KINDS}, found 4",
-        ),
-        (
-            with_input(SMERF, distances={}),
-            f"input.distances.kind: is missing; it must be {KINDS.replace(', ', ' or ')}",
-        ),
+        ({**SMERF, "outputs": "f.zarr"}, ("outputs", "'output'")),
+        ({**SMERF, "run": {"zz": 1}}, ("run.zz", "'workers', 'threads_per_worker', ")),
+        ({**SMERF, 7: 1}, ("7", "'format', 'method', 'seed', 'output', 'input', ")),
+        ({**SMERF, "input": "X"}, ("input", OF_SMERF, "'X'")),
+        ({**SMERF, "params": 3}, ("params", 3)),
+        ({**SMERF, "run": []}, ("run", "'workers', ", [])),
+        (with_input(SMERF, features=""), ("input.features", "''")),
+        (with_input(SMERF, features=" \t"), ("input.features", r"' \t'")),
+        (with_input(SMERF, features="a\x00b"), ("input.features", r"'a\x00b'")),
+        (with_input(SMERF, features="\ud800"), ("input.features", r"'\ud800'")),
+        (with_input(SMERF, features=["X"]), ("input.features", ["X"])),
+        (with_input(SMERF, feature="X"), ("input.feature", "'features'")),
+        (with_input(SMERF, labels="y"), ("input.labels", "distances = { kind = 'labels', values = ADDRESS }")),
+        (with_input(SMERF, distances=""), ("input.distances.matrix", "''")),
+        (with_input(SMERF, distances=4), ("input.distances", *KINDS, 4)),
+        (with_input(SMERF, distances={}), ("input.distances.kind", *KINDS)),
         (
             with_input(SMERF, distances={"kind": "label", "values": "y"}),
-            f"input.distances.kind: must be {KINDS.replace(', ', ' or ')}, found 'label'",
+            ("input.distances.kind", *KINDS, "'label'"),
         ),
         (
             with_input(SMERF, distances={"kind": "lazy", "function": "m:f", "budget": -9}),
-            "input.distances.budget: must be an integer from 0 to 2^63 - 1, found -9",
+            ("input.distances.budget", -9),
         ),
-        (
-            with_input(SIMFOREST, similarity={"kind": "lazy"}),
-            "input.similarity.function: is missing; it must be 'module:function', or the name of an entry point",
-        ),
+        (with_input(SIMFOREST, similarity={"kind": "lazy"}), ("input.similarity.function", "'module:function'")),
         (
             with_input(SIMFOREST, similarity={"kind": "lazy", "function": "m:f", "share": "some"}),
-            "input.similarity.share: must be 'all' or 'worker', found 'some'",
+            ("input.similarity.share", "'all'", "'worker'", "'some'"),
         ),
         (
             with_input(SIMFOREST, similarity={"kind": "lazy", "function": "m:f", "budget": -1}),
-            "input.similarity.budget: must be an integer from 0 to 2^63 - 1, found -1",
+            ("input.similarity.budget", -1),
         ),
-        (
-            with_input(SMERF, distances={"kind": "graph"}),
-            "input.distances.adjacency: is missing; it must be the address (path or URL) of an array",
-        ),
+        (with_input(SMERF, distances={"kind": "graph"}), ("input.distances.adjacency", "missing")),
         (
             with_input(SMERF, distances={"kind": "dense", "matrix": "Z", "matrices": 1}),
-            "input.distances.matrices: unknown key 'matrices'; did you mean 'matrix'?",
+            ("input.distances.matrices", "'matrix'"),
         ),
         (
             with_input(SIMFOREST, similarity={"kind": "dense", "matrix": "S", "measure": "score"}),
-            "input.similarity.measure: must be 'similarity' or 'distance', found 'score'",
+            ("input.similarity.measure", "'similarity'", "'distance'", "'score'"),
         ),
         *(
             (
                 with_input(SIMFOREST, similarity={"kind": "rbf", "features": "X", "gamma": gamma}),
-                f"input.similarity.gamma: must be a finite real number > 0, found {gamma!r}",
+                ("input.similarity.gamma", "> 0", repr(gamma)),
             )
             for gamma in (0, -1.5, float("inf"), float("nan"), True, "1")
         ),
-        (
-            with_input(SIMFOREST, targets="t"),
-            "input: must have exactly one of 'labels', 'targets', found 'labels' and 'targets'",
-        ),
-        (
-            {**SIMFOREST, "input": {"similarity": "S"}},
-            "input: must have exactly one of 'labels', 'targets', found none",
-        ),
-        (
-            {**SMERF, "params": {"max_dept": 3}},
-            "params.max_dept: unknown parameter 'max_dept'; did you mean 'max_depth'?",
-        ),
-        (
-            {**SMERF, "params": {"random_state": 0}},
-            "params.random_state: unknown parameter 'random_state'; give seed = INTEGER before the tables",
-        ),
-        ({**SMERF, "params": {"n_pairs": 3}}, "params.n_pairs: unknown parameter 'n_pairs'"),
-        (
-            {**SMERF, "params": {"n_estimators": True}},
-            "params.n_estimators: must be an integer in [1, 1000000], found True",
-        ),
-        (
-            {**SMERF, "params": {"n_estimators": [5]}},
-            "params.n_estimators: must be an integer in [1, 1000000], found [5]",
-        ),
-        (
-            {**SMERF, "params": {"bootstrap": date(2020, 1, 2)}},
-            "params.bootstrap: must be true or false, found datetime.date(2020, 1, 2)",
-        ),
-        ({**SMERF, "params": {3: 1}}, "params.3: unknown parameter '3'"),
-        (
-            {**SMERF, "params": {"max_depth": 2**70}},
-            "params.max_depth: must be an integer >= 1 or 'none', found an integer of 71 bits",
-        ),
-        ({**SMERF, "run": {"workers": 0}}, f"run.workers: {WHOLE} 0"),
-        ({**SMERF, "run": {"workers": True}}, f"run.workers: {WHOLE} True"),
-        ({**SMERF, "run": {"threads_per_worker": None}}, f"run.threads_per_worker: {WHOLE} None"),
-        ({**SMERF, "run": {"batch": "all"}}, f"run.batch: {WHOLE} 'all'"),
-        ({**SMERF, "run": {"retries": -1}}, "run.retries: must be an integer from 0 to 2^63 - 1, found -1"),
-        ({**SMERF, "run": {"overwrite": 1}}, "run.overwrite: must be true or false, found 1"),
-        ({**SMERF, "run": {"scratch": ""}}, "run.scratch: must be the path of a directory, found ''"),
-        (
-            {**SMERF, "run": {"scheduler": 8786}},
-            "run.scheduler: must be the address of a Dask scheduler such as ",
-        ),
+        (with_input(SIMFOREST, targets="t"), ("input", "'labels', 'targets'", "'labels' and 'targets'")),
+        ({**SIMFOREST, "input": {"similarity": "S"}}, ("input", "'labels', 'targets'", "none")),
+        ({**SMERF, "params": {"max_dept": 3}}, ("params.max_dept", "'max_depth'")),
+        ({**SMERF, "params": {"random_state": 0}}, ("params.random_state", "seed = INTEGER")),
+        ({**SMERF, "params": {"n_pairs": 3}}, ("params.n_pairs", "'n_pairs'")),
+        ({**SMERF, "params": {"n_estimators": True}}, ("params.n_estimators", "[1, 1000000]", True)),
+        ({**SMERF, "params": {"n_estimators": [5]}}, ("params.n_estimators", "[1, 1000000]", [5])),
+        ({**SMERF, "params": {"bootstrap": date(2020, 1, 2)}}, ("params.bootstrap", "datetime.date(2020, 1, 2)")),
+        ({**SMERF, "params": {3: 1}}, ("params.3", "'3'")),
+        ({**SMERF, "params": {"max_depth": 2**70}}, ("params.max_depth", ">= 1", "'none'", "71 bits")),
+        ({**SMERF, "run": {"workers": 0}}, ("run.workers", " 0")),
+        ({**SMERF, "run": {"workers": True}}, ("run.workers", True)),
+        ({**SMERF, "run": {"threads_per_worker": None}}, ("run.threads_per_worker", None)),
+        ({**SMERF, "run": {"batch": "all"}}, ("run.batch", "'all'")),
+        ({**SMERF, "run": {"retries": -1}}, ("run.retries", -1)),
+        ({**SMERF, "run": {"overwrite": 1}}, ("run.overwrite", 1)),
+        ({**SMERF, "run": {"scratch": ""}}, ("run.scratch", "''")),
+        ({**SMERF, "run": {"scheduler": 8786}}, ("run.scheduler", "'tcp://", " 8786")),
         *(
-            (
-                {**SMERF, "run": {"memory_limit": size}},
-                f"run.memory_limit: {SIZE}, found {size!r}",
-            )
+            ({**SMERF, "run": {"memory_limit": size}}, ("run.memory_limit", "'4GiB'", f" {size!r}"))
             for size in ("", "GiB", "4 giraffes", "-4GiB", "0", "1e999", "nan", 0, True, 4.5)
         ),
     ],
 )
-def test_one_fault_is_told_and_only_that_one(table: dict[str, Any], fault: str) -> None:
-    faults = refusal(table)
-    assert len(faults) == 1
-    assert faults[0].startswith(fault)
+def test_one_fault_is_told_and_only_that_one(table: dict[str, Any], named: tuple[object, ...]) -> None:
+    check_told(refusal(table), named)
 
 
 @pytest.mark.parametrize("table", [None, 3, "smerf", [SMERF]])
 def test_a_spec_is_a_table(table: object) -> None:
-    (fault,) = refusal(table)
-    assert fault.startswith("spec: must be a table of 'format', 'method', ")
+    check_told(refusal(table), ("spec", "'format', 'method', "))
 
 
 def test_all_that_is_missing_is_told_at_once() -> None:
@@ -385,8 +323,7 @@ def test_an_unknown_method_does_not_hide_the_rest() -> None:
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:
-    assert toml_refusal(
-        """\
+    text = """\
 format = 1
 method = 'smerf'
 "outputs" = "f.zarr"
@@ -405,16 +342,17 @@ distances = 5
 '''
 distances = { kind = "labels", values = "" }
 """
-    ) == (
-        "output: is missing; it must be an address (path or URL) that ends in .zarr",
-        "outputs (line 3): unknown key 'outputs'; did you mean 'output'?",
-        f"run.workers (line 4): {WHOLE} True",
-        "params.max_dept (line 7): unknown parameter 'max_dept'; did you mean 'max_depth'?",
-        "params.min_samples_leaf (line 8): must be an integer >= 1, found 0",
-        "params.max_samples (line 9): must be an integer >= 1 or a real number in (0, 1] or 'none', found [1]",
-        "input.features (line 13): is missing; it must be the address (path or URL) of an array",
-        f"input.note (line 14): unknown key 'note'; known here are {OF_SMERF}",
-        f"input.distances.values (line 17): {ARRAY} ''",
+    check_told(
+        toml_refusal(text),
+        ("output", ".zarr"),
+        ("outputs (line 3)", "'output'"),
+        ("run.workers (line 4)", True),
+        ("params.max_dept (line 7)", "'max_depth'"),
+        ("params.min_samples_leaf (line 8)", ">= 1", " 0"),
+        ("params.max_samples (line 9)", ">= 1", "(0, 1]", "'none'", [1]),
+        ("input.features (line 13)", "missing"),
+        ("input.note (line 14)", OF_SMERF),
+        ("input.distances.values (line 17)", "''"),
     )
 
 
@@ -435,13 +373,14 @@ n_pairs = 4
 [run]
 max_depth = 3
 """
-    assert toml_refusal(text) == (
-        "n_estimators (line 5): unknown key 'n_estimators'; it belongs in [params]",
-        f"input.similarity (line 9): unknown key 'similarity'; known here are {OF_SMERF}",
-        "params.seed (line 11): unknown parameter 'seed'; it stands before the tables",
-        "params.workers (line 12): unknown parameter 'workers'; it belongs in [run]",
-        "params.n_pairs (line 13): unknown parameter 'n_pairs'",
-        "run.max_depth (line 15): unknown key 'max_depth'; it belongs in [params]",
+    check_told(
+        toml_refusal(text),
+        ("n_estimators (line 5)", "[params]"),
+        ("input.similarity (line 9)", OF_SMERF),
+        ("params.seed (line 11)", "before"),
+        ("params.workers (line 12)", "[run]"),
+        ("params.n_pairs (line 13)", "'n_pairs'"),
+        ("run.max_depth (line 15)", "[params]"),
     )
 
 
@@ -453,46 +392,32 @@ output = "~/a.zarr"
 features = "~/a.zarr/X"
 distances = "b.zarr/Z"
 """
-    only = "only a shell reads ~ as the home folder, so write that out"
-    assert toml_refusal(text) == (
-        f"output (line 3): must be an address (path or URL) that ends in .zarr, found '~/a.zarr'; {only}",
-        f"input.features (line 5): {ARRAY} '~/a.zarr/X'; {only}",
+    check_told(
+        toml_refusal(text),
+        ("output (line 3)", "'~/a.zarr'", "shell"),
+        ("input.features (line 5)", "'~/a.zarr/X'", "shell"),
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "named"),
     [
-        (
-            "format = 1\nmethod smerf\n",
-            "spec (line 2): is not TOML: Expected '=' after a key in a key/value pair (colu",
-        ),
-        ("format = 1\nformat = 1\n", "spec (line 2): is not TOML: Cannot overwrite a value"),
-        (
-            "format = 1\n[params]\nmax_depth = None\n",
-            "spec (line 3): is not TOML: Invalid value (column 13); TOML has no None: leave the key out, or write",
-        ),
-        ("format = 1\n\nmethod = 'sme", 'spec (line 3): is not TOML: Expected "\'" (at end of document)'),
-        ("format = 1\nx = " + "[" * 100_000, "spec: is not TOML that can be read: maximum recursion"),
-        ("format = 1\n\n" + "a." * 500_000, "spec (line 3): has a key of more than 8 parts"),
-        ("a = " + "{a = " * 9, "spec (line 1): has a key of more than 8 parts"),
-        (
-            "one two three four five six seven eight nine",
-            "spec (line 1): is not TOML: Expected '=' after a key",
-        ),
-        ("#" * (SPEC_BYTES + 1), "spec: must be a text of at most 1048576 bytes (1 MiB), found more"),
-        ("#" + "é" * (SPEC_BYTES // 2), "spec: must be a text of at most 1048576 bytes (1 MiB), found more"),
-        ("# a\n# \ud800", "spec (line 2): must be UTF-8, found byte 0xed"),
-        (
-            "format = 9\nmethod = 3",
-            "format (line 1): format 9 is not known to this version, which reads format 1",
-        ),
+        ("format = 1\nmethod smerf\n", ("spec (line 2)", "TOML", "'='")),
+        ("format = 1\nformat = 1\n", ("spec (line 2)", "TOML", "column 11")),
+        ("format = 1\n[params]\nmax_depth = None\n", ("spec (line 3)", "TOML", "None", '"none"')),
+        ("format = 1\n\nmethod = 'sme", ("spec (line 3)", "TOML", "end of document")),
+        ("format = 1\nx = " + "[" * 100_000, ("spec", "TOML", "recursion")),
+        ("format = 1\n\n" + "a." * 500_000, ("spec (line 3)", "8 parts")),
+        ("a = " + "{a = " * 9, ("spec (line 1)", "8 parts")),
+        ("one two three four five six seven eight nine", ("spec (line 1)", "TOML", "'='")),
+        ("#" * (SPEC_BYTES + 1), ("spec", SPEC_BYTES)),
+        ("#" + "é" * (SPEC_BYTES // 2), ("spec", SPEC_BYTES)),
+        ("# a\n# \ud800", ("spec (line 2)", "UTF-8", "0xed")),
+        ("format = 9\nmethod = 3", ("format (line 1)", "format 9", "format 1")),
     ],
 )
-def test_a_text_that_cannot_be_read(text: str, fault: str) -> None:
-    faults = toml_refusal(text)
-    assert len(faults) == 1
-    assert faults[0].startswith(fault)
+def test_a_text_that_cannot_be_read(text: str, named: tuple[object, ...]) -> None:
+    check_told(toml_refusal(text), named)
 
 
 @pytest.mark.parametrize("digits", ["0x" + "f" * 5000, "9" * 5000])
@@ -505,9 +430,8 @@ def test_an_endless_integer_is_refused(digits: str) -> None:
 
 def test_a_crowd_of_unknown_keys_is_one_fault() -> None:
     crowd = {f"max_depth_{i}": 1 for i in range(101)}
-    assert refusal({**SMERF, "params": crowd}) == ("params: must be a table of parameters, found one of 101 keys",)
-    (fault,) = refusal({**SMERF, "run": crowd})
-    assert fault.endswith("found one of 101 keys")
+    check_told(refusal({**SMERF, "params": crowd}), ("params", "101 keys"))
+    check_told(refusal({**SMERF, "run": crowd}), ("run", "101 keys"))
 
 
 def test_a_fault_is_never_long() -> None:
@@ -522,12 +446,10 @@ def test_a_fault_is_never_long() -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    (fault,) = toml_refusal(tmp_path / "absent.toml")
-    assert fault.startswith("spec: file ")
-    assert "No such file" in fault
+    check_told(toml_refusal(tmp_path / "absent.toml"), ("spec", tmp_path / "absent.toml", "Errno 2"))
     big = tmp_path / "big.toml"
     big.write_bytes(b"#" * (SPEC_BYTES + 1))
-    assert toml_refusal(big) == ("spec: must be a text of at most 1048576 bytes (1 MiB), found more",)
+    check_told(toml_refusal(big), ("spec", SPEC_BYTES))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ def as_toml(table: dict[str, Any], inline: bool) -> str:
     return "\n".join([*plain, *headed])
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(valid_tables())
 def test_every_valid_spec_survives_its_dict_and_its_json(table: dict[str, Any]) -> None:
@@ -149,6 +151,7 @@ def test_every_valid_spec_survives_its_dict_and_its_json(table: dict[str, Any]) 
     assert Spec.from_json(spec.to_json()).to_json() == spec.to_json()
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(valid_tables(nulls=False), st.booleans())
 def test_every_valid_spec_survives_toml(table: dict[str, Any], inline: bool) -> None:
@@ -170,6 +173,7 @@ def sound(faults: tuple[str, ...]) -> bool:
     return all(": " in fault and "\n" not in fault for fault in faults)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.data())
 def test_nothing_but_a_spec_error_comes_of_a_spoilt_dict(data: st.DataObject) -> None:
@@ -182,6 +186,7 @@ def test_nothing_but_a_spec_error_comes_of_a_spoilt_dict(data: st.DataObject) ->
     assert sound(told(Spec.from_dict, table))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(NAMES | st.text(max_size=8), JSON_VALUES, max_size=6) | JSON_VALUES)
 def test_nothing_but_a_spec_error_comes_of_any_dict(table: object) -> None:

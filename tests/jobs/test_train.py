@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import logging
 import queue
+import re
 import signal
 import sys
 import threading
@@ -46,6 +47,7 @@ from distforest.jobs.train import GrowTask, Options, fit, fit_here
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
 from tests.jobs.faults import POINTS, Faults, faulty, growths
+from tests.messages import naming
 
 N_TREES = 50
 
@@ -102,17 +104,19 @@ def reference(store: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return fit_here(staged.problem()).digest
 
 
-def run(inputs: Inputs, folder: Path, cluster: object, **options: object) -> train.Fitted:
+def fit_staged(inputs: Inputs, folder: Path, cluster: object, **options: object) -> train.Fitted:
     job = Folder(str(folder / "job"))
     return fit(inputs, str(folder / "forest.zarr"), job, cluster, Options(**options))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["X", "X_by_ten", "X_by_seven"])
 def test_chunking_does_not_change_the_forest(store: Path, tmp_path: Path, reference: str, features: str) -> None:
     staged = stage_inputs(spec_of(store, tmp_path / "scratch", features=features), str(tmp_path / "job"))
-    assert run(staged, tmp_path, Here(1)).digest == reference
+    assert fit_staged(staged, tmp_path, Here(1)).digest == reference
 
 
+@pytest.mark.slow
 def test_a_job_tells_of_trees_without_a_cut(
     store: Path, tmp_path: Path, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,22 +126,24 @@ def test_a_job_tells_of_trees_without_a_cut(
     staged = stage_inputs(spec_of(store, tmp_path / "scratch", min_samples_leaf=76), str(tmp_path / "job"))
     monkeypatch.setattr(train, "merge", fails)
     with pytest.raises(JobError, match="the store is full"):
-        run(staged, tmp_path, Here(2), batch=7)
+        fit_staged(staged, tmp_path, Here(2), batch=7)
     monkeypatch.undo()
-    told = "no tree has a split, so every distance is the same"
-    why = "a tree draws 150 rows, too few for two sides of min_samples_leaf=76 (lower it)"
-    fitted = run(staged, tmp_path, Here(2))
-    assert (fitted.n_grown, fitted.warnings) == (0, (f"{told}: {why}",))  # by the receipts of shards that are there
-    assert run(staged, tmp_path, Here(2)).warnings == (told,)  # sealed already
-    assert run(inputs, tmp_path, Here(2), overwrite=True).warnings == ()
+    fitted = fit_staged(staged, tmp_path, Here(2))
+    [told] = fitted.warnings
+    assert re.search(naming("150 rows", "min_samples_leaf=76"), told)
+    assert fitted.n_grown == 0  # it is told by the receipts of shards that are there
+    [again] = fit_staged(staged, tmp_path, Here(2)).warnings  # sealed already
+    assert told.startswith(f"{again}:")
+    assert fit_staged(inputs, tmp_path, Here(2), overwrite=True).warnings == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 7, 50])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_and_batches_do_not_change_the_forest(
     inputs: Inputs, tmp_path: Path, reference: str, threads: int, batch: int
 ) -> None:
-    fitted = run(inputs, tmp_path, Here(threads), batch=batch)
+    fitted = fit_staged(inputs, tmp_path, Here(threads), batch=batch)
     assert (fitted.digest, fitted.n_grown) == (reference, N_TREES)
     assert open_forest(fitted.address).digest == reference
     assert not (tmp_path / "job").exists()
@@ -170,7 +176,7 @@ def test_a_sign_to_stop_that_comes_while_shards_are_merged_leaves_no_forest(
 
     monkeypatch.setattr(merge, "check_written", late)
     with pytest.raises(CancelledJobError):
-        run(inputs, tmp_path, Here(1), stop=job.address)
+        fit_staged(inputs, tmp_path, Here(1), stop=job.address)
     assert not (tmp_path / "forest.zarr").exists()
 
 
@@ -189,7 +195,7 @@ def test_processes_do_not_change_the_forest(
     cluster.client.cluster.scale(workers)
     cluster.client.wait_for_workers(workers, timeout=60)
     assert cluster.slots == workers
-    assert run(inputs, tmp_path, cluster, batch=batch).digest == reference
+    assert fit_staged(inputs, tmp_path, cluster, batch=batch).digest == reference
 
 
 @pytest.mark.cluster
@@ -211,6 +217,7 @@ def told_of_slow_folders() -> list[str]:
     return [str(warning.message) for warning in told]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("error")
 def test_a_cluster_starts_without_a_word_on_a_machine_that_is_busy(
@@ -245,6 +252,7 @@ def heard_of_a_worker() -> list[str]:
     return [record.getMessage() for record in records if logging.getLogger("distributed.worker").filter(record)]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_what_the_job_tells_in_the_end_or_nobody_can_mend_is_no_news(cluster: OnDask) -> None:
     heard = list(cluster.client.run(heard_of_a_worker).values())
@@ -258,10 +266,11 @@ def test_what_the_job_tells_in_the_end_or_nobody_can_mend_is_no_news(cluster: On
 def test_a_closed_client_is_refused(cluster: OnDask) -> None:
     with Client(cluster.client.scheduler.address, set_as_default=False) as client:
         pass
-    with pytest.raises(JobError, match="the Dask client is closed"):
+    with pytest.raises(JobError, match="closed"):
         _ = OnDask(client).slots
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask tries for half a minute to reach it, and then says that a pool of connections is closing."""
@@ -269,10 +278,11 @@ def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch)
     with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler:
         client = Client(scheduler.scheduler_address, set_as_default=False)
         address = scheduler.scheduler_address
-    with client, pytest.raises(ConnectionError, match=f"Dask scheduler at {address} was lost: .* with a new client"):
+    with client, pytest.raises(ConnectionError, match=address):
         _ = OnDask(client).slots
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_scheduler_that_is_lost_is_told_without_a_traceback_of_dask(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -281,7 +291,7 @@ def test_a_scheduler_that_is_lost_is_told_without_a_traceback_of_dask(
     with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler:
         connection = on_dask.connected(scheduler.scheduler_address)
         cluster = connection.__enter__()
-    with pytest.raises(ConnectionError, match="was lost") as caught:
+    with pytest.raises(ConnectionError, match=scheduler.scheduler_address) as caught:
         _ = cluster.slots
     connection.__exit__(None, None, None)
     assert caught.type is ConnectionError
@@ -295,27 +305,29 @@ def test_who_runs_out_of_memory_is_told_of_batches_where_there_are_any(cluster: 
     event = {"worker": worker.address, "rss": 1000 << 20}
     cluster.client.sync(scheduler.log_event, topic="worker-restart-memory", msg=event)
     lost = Fetched(error=KilledWorker("key", worker, 3))
-    told = "was lost with its worker 4 times, .* it held 1,000 MiB of 1,024 MiB; raise the .* limit"
-    with pytest.raises(JobError, match=rf"^score: rows 0 to 9 {told} \(run.memory_limit\)$"):
+    named = naming("score: rows 0 to 9 ", worker.address, "4 times", "1,000 MiB of 1,024 MiB", "run.memory_limit")
+    with pytest.raises(JobError, match=named) as caught:
         cluster._answer(lost, "rows 0 to 9", Work("score"))
+    assert "run.batch" not in str(caught.value)
     why = cluster._answer(lost, "tree 3", Work("grow", keep_going=True)).why
-    assert why.endswith("(run.memory_limit) or lower run.batch")
+    assert re.search(r"run\.memory_limit.*run\.batch$", why)
 
 
 def write_into(place: str) -> None:
     Folder(place).write("x", b"")
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_worker_that_cannot_write_is_named_with_the_file(cluster: OnDask, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "folder"
     [worker] = set(cluster.threads_now()) if cluster.n_workers == 1 else [r"\S+"]
-    told = rf"^write: {place} failed 1 time, the last time with NotADirectoryError: .*'{place}' on worker {worker}$"
-    with pytest.raises(JobError, match=told):
+    with pytest.raises(JobError, match=rf"^write: {place} .*1 time.*NotADirectoryError: .*'{place}'.* {worker}$"):
         cluster.each(write_into, [str(place)], Work("write", retries=0))
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_an_adaptive_cluster_without_workers_starts_some() -> None:
     with (
@@ -334,12 +346,10 @@ def test_a_cluster_that_never_had_workers_is_not_said_to_have_lost_them(monkeypa
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler,
         Client(scheduler, set_as_default=False) as client,
-        pytest.raises(
-            JobError, match=r"has no workers, and none has come in 0 s; start some \(`dask worker ADDRESS`\)"
-        ),
+        pytest.raises(JobError, match=naming("no workers", "0 s", "`dask worker ADDRESS`")),
     ):
         _ = OnDask(client).slots
-    with pytest.raises(JobError, match="has had no workers for 31 s: those that it had have died or left"):
+    with pytest.raises(JobError, match=naming("no workers", "31 s", "died")):
         on_dask.give_up(0, 31.0)
 
 
@@ -368,7 +378,7 @@ def test_a_run_whose_workers_are_all_paused_says_so_and_goes_on(monkeypatch: pyt
         client.sync(set_status, Status.paused)
         assert OnDask(client).each(abs, [-1], Work("absolute")) == [1]
     assert len(told) == 1
-    assert told[0].startswith("nothing runs: Dask has paused all workers")
+    assert "paused" in told[0]
 
 
 @pytest.mark.cluster
@@ -380,7 +390,7 @@ def test_a_client_whose_loop_would_wait_for_itself_is_refused(cluster: OnDask) -
             ask = lambda: OnDask(client).slots  # noqa: E731
             return await asyncio.to_thread(ask) if in_a_thread else ask()
 
-    with pytest.raises(JobError, match=r"is asynchronous .* made without `asynchronous=True`"):
+    with pytest.raises(JobError, match="`asynchronous=True`"):
         asyncio.run(here(in_a_thread=False))
     assert asyncio.run(here(in_a_thread=True)) == cluster.slots
 
@@ -393,8 +403,7 @@ def test_workers_without_the_package_are_told_before_they_get_a_task(
     workers = set(cluster.threads_now())
     with Client(cluster.client.scheduler.address, set_as_default=False) as client:
         monkeypatch.setattr(able_workers, "NEEDED", "distforest.absent")
-        told = r"worker tcp://\S+ cannot import distforest \(ModuleNotFoundError: .*absent.*\); install"
-        with pytest.raises(JobError, match=told):
+        with pytest.raises(JobError, match=r"worker tcp://\S+ .*distforest .*ModuleNotFoundError: .*absent"):
             OnDask(client).each(abs, [-1], Work("absolute"))
         monkeypatch.undo()
         assert OnDask(client).each(abs, [-1, 2], Work("absolute")) == [1, 2]
@@ -411,13 +420,12 @@ def test_workers_that_do_not_see_the_output_are_told_before_anything_is_lost(
     """A job would succeed whose forest's chunks lie on another host; here each process has files in memory."""
     monkeypatch.setattr(shared_folders, "PAUSES", (0.0,))
     output = f"memory://unshared/{job}.zarr"
-    told = rf"worker \S+ (\(and \d other workers?\) )?does not see {output}\S+, which .* \(there is no such file\)"
     question = Question("memory://unshared/forest.zarr", "memory://unshared/X", "distance")
     run = {
         "fit": partial(fit, inputs, output, Folder(f"{output}.job"), cluster, Options()),
         "score": partial(score, question, output, cluster),
     }
-    with pytest.raises(JobError, match=told):
+    with pytest.raises(JobError, match=rf"worker tcp://\S+ .*{output}\S+, "):
         run[job]()
     assert not Folder("memory://unshared").names()
 
@@ -489,13 +497,14 @@ def test_a_killed_worker_costs_its_own_task_and_changes_nothing(
     cluster.client.cluster.scale(3)
     cluster.client.wait_for_workers(3, timeout=60)
     with faulty(cluster, Faults(record, tree=13, point=point)):
-        fitted = run(inputs, tmp_path, cluster, batch=5)
+        fitted = fit_staged(inputs, tmp_path, cluster, batch=5)
     assert (record / "died").exists()
     assert fitted.digest == reference
     twice = set(range(10, 15)) if point == "after_growth" else set()  # grown, but not committed, before the kill
     assert growths(record) == {tree: 2 if tree in twice else 1 for tree in range(N_TREES)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["smerf", "labels", "simforest"])
 def test_an_interrupted_job_is_completed_by_running_it_again(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
@@ -512,18 +521,18 @@ def test_an_interrupted_job_is_completed_by_running_it_again(
 
     monkeypatch.setattr(Problem, "grow", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(staged, tmp_path, Here(1), batch=7)
+        fit_staged(staged, tmp_path, Here(1), batch=7)
     assert not (tmp_path / "forest.zarr").exists()
     grown.clear()
     monkeypatch.setattr(Problem, "grow", lambda self, trees: grown.append(trees.tolist()) or grow(self, trees))
-    fitted = run(staged, tmp_path, Here(1), batch=4)
+    fitted = fit_staged(staged, tmp_path, Here(1), batch=4)
     assert fitted.digest == undisturbed
     assert sorted(tree for batch in grown for tree in batch) == list(range(21, N_TREES))
     assert fitted.n_grown == N_TREES - 21
 
 
 def test_a_damaged_shard_is_grown_again(inputs: Inputs, tmp_path: Path, reference: str) -> None:
-    run(inputs, tmp_path, Here(1), batch=10, keep_shards=True)
+    fit_staged(inputs, tmp_path, Here(1), batch=10, keep_shards=True)
     shards = next((tmp_path / "job").glob("shards-*"))
     first, second, third, *_ = sorted(shards.iterdir())
     first.write_bytes(first.read_bytes()[:-200])
@@ -548,27 +557,28 @@ def test_a_merge_that_was_interrupted_is_done_again(
 
     monkeypatch.setattr(merge, "merge_rows", failing)
     with pytest.raises(KeyboardInterrupt):
-        run(inputs, tmp_path, Here(1))
+        fit_staged(inputs, tmp_path, Here(1))
     assert not (tmp_path / "forest.zarr").exists()
     monkeypatch.setattr(merge, "merge_rows", merge_rows)
-    fitted = run(inputs, tmp_path, Here(2))
+    fitted = fit_staged(inputs, tmp_path, Here(2))
     assert (fitted.digest, fitted.n_grown) == (reference, 0)
 
 
+@pytest.mark.slow
 def test_a_small_chunk_and_a_small_merge_task_change_the_layout_alone(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("forest.forest", "jobs.merge"):
         monkeypatch.setattr(f"distforest.{module}.SEALED_CHUNK_BYTES", 1 << 10)
     monkeypatch.setattr("distforest.jobs.plan.MERGE_BYTES", 1 << 11)
-    fitted = run(inputs, tmp_path, Here(2), batch=7)
+    fitted = fit_staged(inputs, tmp_path, Here(2), batch=7)
     assert fitted.digest == fit_here(inputs.problem()).digest
     assert open_forest(fitted.address).digest == fitted.digest
 
 
 def test_leaf_tables_are_kept_where_they_are_smaller_and_say_the_same(store: Path, tmp_path: Path) -> None:
     shallow = stage_inputs(spec_of(store, tmp_path / "scratch", max_depth=2), str(tmp_path / "job"))
-    fitted = run(shallow, tmp_path, Here(1))
+    fitted = fit_staged(shallow, tmp_path, Here(1))
     tables = open_forest(fitted.address)
     assert tables.meaning.leaf == KeepsLeafDistances()
     problem = shallow.problem()
@@ -583,18 +593,19 @@ def test_leaf_tables_are_kept_where_they_are_smaller_and_say_the_same(store: Pat
 def test_a_finished_job_is_not_done_again_and_another_is_not_overwritten(
     store: Path, inputs: Inputs, tmp_path: Path, reference: str
 ) -> None:
-    run(inputs, tmp_path, Here(1))
-    assert run(inputs, tmp_path, Here(1)) == train.Fitted(
+    fit_staged(inputs, tmp_path, Here(1))
+    assert fit_staged(inputs, tmp_path, Here(1)) == train.Fitted(
         str(tmp_path / "forest.zarr"), reference, N_TREES, 0, 0.0, 0.0, 0, 0
     )
     other = dataclasses.replace(inputs, seed=12)
-    with pytest.raises(InputError, match="forest of another job"):
-        run(other, tmp_path, Here(1))
+    with pytest.raises(InputError, match=naming(tmp_path / "forest.zarr", "another job")):
+        fit_staged(other, tmp_path, Here(1))
     assert open_forest(str(tmp_path / "forest.zarr")).digest == reference
-    replaced = run(other, tmp_path, Here(1), overwrite=True)
+    replaced = fit_staged(other, tmp_path, Here(1), overwrite=True)
     assert open_forest(str(tmp_path / "forest.zarr")).digest == replaced.digest != reference
 
 
+@pytest.mark.slow
 def test_a_job_folder_and_an_output_may_lie_in_two_file_systems(
     inputs: Inputs, tmp_path: Path, elsewhere: Path, reference: str
 ) -> None:
@@ -624,11 +635,11 @@ def test_workers_of_another_version_of_the_growth_are_refused(
         (of_an_earlier_version, (1, train.GROWTH)),
     ):
         monkeypatch.setattr(train, "grow_shard", other)
-        with pytest.raises(JobError, match="by version {} of the growth, the job by version {}".format(*versions)):
-            run(inputs, tmp_path, Here(1))
+        with pytest.raises(JobError, match="version {} .*version {}:".format(*versions)):
+            fit_staged(inputs, tmp_path, Here(1))
         assert not (tmp_path / "forest.zarr").exists()
     monkeypatch.undo()
-    assert run(inputs, tmp_path, Here(1)).digest == reference
+    assert fit_staged(inputs, tmp_path, Here(1)).digest == reference
 
 
 def test_trees_of_another_version_of_the_growth_are_grown_anew(
@@ -638,11 +649,11 @@ def test_trees_of_another_version_of_the_growth_are_grown_anew(
     forget_job("")  # what is held open is known by its fingerprint, too
     monkeypatch.setattr("distforest.jobs.inputs.GROWTH", train.GROWTH - 1)
     assert inputs.fingerprint != fingerprint
-    run(inputs, tmp_path, Here(1), keep_shards=True)
+    fit_staged(inputs, tmp_path, Here(1), keep_shards=True)
     (tmp_path / "forest.zarr").rename(tmp_path / "older.zarr")
     forget_job("")
     monkeypatch.undo()
-    fitted = run(inputs, tmp_path, Here(1))
+    fitted = fit_staged(inputs, tmp_path, Here(1))
     assert (fitted.digest, fitted.n_grown) == (reference, N_TREES)
 
 
@@ -650,8 +661,8 @@ def test_something_else_at_the_output_is_not_touched(inputs: Inputs, tmp_path: P
     (tmp_path / "forest.zarr").mkdir()
     (tmp_path / "forest.zarr" / "precious").write_text("mine")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="found a folder with precious, which is never replaced"):
-            run(inputs, tmp_path, Here(1), overwrite=overwrite)
+        with pytest.raises(InputError, match=naming(tmp_path / "forest.zarr", "precious")):
+            fit_staged(inputs, tmp_path, Here(1), overwrite=overwrite)
     assert (tmp_path / "forest.zarr" / "precious").read_text() == "mine"
 
 
@@ -659,10 +670,11 @@ def test_a_job_that_does_not_fit_is_refused_before_it_starts(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Problem, "grow", lambda *_: pytest.fail("a tree was grown"))
-    with pytest.raises(MemoryLimitError, match=r"would need about \d+ MiB and has 100 MiB"):
-        run(inputs, tmp_path, Here(1, memory_limit=100 << 20))
+    with pytest.raises(MemoryLimitError, match=naming("100 MiB", "`run.memory_limit`")):
+        fit_staged(inputs, tmp_path, Here(1, memory_limit=100 << 20))
 
 
+@pytest.mark.slow
 def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> None:
     calls: list[str] = []
 
@@ -678,7 +690,7 @@ def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> 
 
     assert Here(2).each(flaky, ["a", "b"], Work("test")) == ["A", "B"]
     assert sorted(calls) == ["a"] * 3 + ["b"] * 3
-    with pytest.raises(JobError, match="failed 2 times, the last time with OSError"):
+    with pytest.raises(JobError, match=naming("test: a ", "2 times", "OSError")):
         Here(1).each(lambda _: (_ for _ in ()).throw(OSError("disk")), ["a"], Work("test", retries=1))
     calls.clear()
     with pytest.raises(InputError, match="no"):
@@ -688,7 +700,7 @@ def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> 
 
 def test_progress_counts_trees(inputs: Inputs, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    run(inputs, tmp_path, Here(1), batch=10, watch=lambda p: seen.append((p.name, p.done, p.total)))
+    fit_staged(inputs, tmp_path, Here(1), batch=10, watch=lambda p: seen.append((p.name, p.done, p.total)))
     assert [done for name, done, _ in seen if name == "grow"] == [0, 10, 20, 30, 40, 50]
     assert {total for name, _, total in seen if name == "grow"} == {50}
     assert [name for name, *_ in seen][-1] == "merge"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +21,7 @@ from distforest.jobs import versions
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.merge import LayoutTask, lay_out
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.on_dask import OnDask
 from distforest.jobs.screening import BlockTask, OnHosts, screen_block
 from distforest.jobs.shards import Receipt, grown_by, told_of_versions
 from distforest.jobs.spec import Spec
@@ -33,12 +32,7 @@ from distforest.service.leading import LeadTask, lead
 from distforest.sources.staging import Staged
 from distforest.stores.claims import Claim
 from distforest.stores.folder import Folder
-from tests.jobs.iris_jobs import N_TREES, run, spec_in
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Spec:
-    return spec_in(tmp_path)
+from tests.jobs.iris_jobs import N_TREES, run
 
 
 def receipt(first: int, last: int, **versions: str) -> Receipt:
@@ -68,7 +62,7 @@ def work_of(inputs: Inputs, spec: Spec, growth: int, kind: str) -> Any:
 @pytest.mark.parametrize("growth", [1, GROWTH + 1])
 def test_every_task_from_which_trees_follow_holds_the_growth(spec: Spec, kind: str, growth: int) -> None:
     inputs = stage_inputs(spec, f"{spec.output}.job")
-    with pytest.raises(JobError, match=f"by version {GROWTH} of the growth, the job by version {growth}: one forest"):
+    with pytest.raises(JobError, match=f"version {GROWTH} .*version {growth}:"):
         work_of(inputs, spec, growth, kind)
     if kind in {"survey", "grow", "screen"}:
         work_of(inputs, spec, GROWTH, kind)
@@ -79,8 +73,7 @@ def test_inputs_that_another_version_has_staged_are_refused(spec: Spec) -> None:
     inputs = stage_inputs(spec, f"{spec.output}.job")
     assert inputs.growth == GROWTH
     del inputs.__dict__["growth"]
-    told = f"a worker grows trees by version 1 of the growth, the job by version {GROWTH}"
-    with pytest.raises(JobError, match=told):
+    with pytest.raises(JobError, match=f"version 1 .*version {GROWTH}:"):
         fit(inputs, spec.output, Folder(f"{spec.output}.job"), Here(1), Options())
 
 
@@ -92,7 +85,7 @@ def test_a_receipt_of_another_growth_ends_the_job_when_it_comes(spec: Spec, monk
         return replace(grow_shard(task), growth=1)
 
     monkeypatch.setattr("distforest.jobs.train.grow_shard", of_an_earlier_version)
-    with pytest.raises(JobError, match="by version 1 of the growth"):
+    with pytest.raises(JobError, match=f"version 1 .*version {GROWTH}:"):
         run(spec, Here(1), on_answer=lambda _: pytest.fail("it was told of trees that do not belong to it"))
     assert not Path(spec.output).exists()
 
@@ -110,13 +103,13 @@ def test_versions_are_counted_in_trees() -> None:
     ]
     assert told_of_versions(receipts[2:]) == ""  # of one growth, and the same bits
     told = told_of_versions(receipts)
-    assert f"1 with numpy {VERSIONS_HERE['numpy']}, numba 0.1" in told
-    assert "9 with" in told
+    assert re.search(rf"\b1 .*numpy {VERSIONS_HERE['numpy']}, numba 0\.1", told)
+    assert re.search(r"\b9 ", told)
 
 
 def test_trees_of_an_unknown_numba_are_told() -> None:
     told = told_of_versions([receipt(0, 3), Receipt(4, 5, "trees", 0.0, growth=GROWTH)])
-    assert "2 with numpy unknown, numba unknown" in told
+    assert re.search(r"\b2 .*numpy unknown, numba unknown", told)
 
 
 def test_one_set_of_versions_is_told_and_warned_of_by_nobody(spec: Spec) -> None:
@@ -147,7 +140,7 @@ def test_a_run_that_goes_on_with_another_numba_says_so(spec: Spec, monkeypatch: 
     monkeypatch.setitem(versions.VERSIONS_HERE, "numba", "99.0")
     done = run(spec, Here(1))
     (told,) = done.warnings
-    assert re.search(r"not all grown with the same .* numba 99\.0.*run\.overwrite", told)
+    assert re.search(r"numba 99\.0.*run\.overwrite", told)
     found = read_manifest(done.address)["provenance"]["grown_by"]
     assert [(own["trees"], own["numba"]) for own in found] == [(8, "99.0"), (4, version("numba"))]
 
@@ -157,23 +150,19 @@ def of_another_numba() -> None:
     versions.VERSIONS_HERE["numba"] = "99.0"
 
 
-@pytest.fixture
-def two_workers() -> Iterator[Any]:
-    with local_cluster(2) as cluster:
-        yield cluster
-
-
+@pytest.mark.slow
 @pytest.mark.cluster
-def test_workers_of_two_numbas_are_told(two_workers: Any, spec: Spec) -> None:
-    first, *_ = two_workers.client.nthreads()
-    two_workers.client.run(of_another_numba, workers=[first])
-    done = run(replace(spec, params={**spec.params, "n_estimators": 60}), two_workers)
-    assert any("not all grown with the same versions" in told for told in done.warnings)
+def test_workers_of_two_numbas_are_told(cluster: OnDask, spec: Spec) -> None:
+    first, *_ = cluster.client.nthreads()
+    cluster.client.run(of_another_numba, workers=[first])
+    done = run(replace(spec, params={**spec.params, "n_estimators": 60}), cluster)
+    assert any("numba 99.0" in told for told in done.warnings)
     found = open_forest(done.address).provenance["grown_by"]
     assert sum(own["trees"] for own in found) == 60
     assert {own["numba"] for own in found} == {"99.0", VERSIONS_HERE["numba"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [None, "text", [], [3, None], [{"trees": {"a": [1]}}]])
 def test_a_stranger_may_write_anything_there(spec: Spec, told: Any) -> None:
     done = run(spec, Here(1))

@@ -65,6 +65,7 @@ def test_all_displays_are_at_hand():
         displays.PieDisplay  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels", "untaught", "votes", "ranks"])
 def test_importances_are_those_of_the_forest(forests, name):
     names = NAMES if name != "ranks" else ()
@@ -79,6 +80,7 @@ def test_importances_are_those_of_the_forest(forests, name):
     assert overlapping(display.figure_) == []
 
 
+@pytest.mark.slow
 def test_importances_by_permutation_may_be_negative(forests, wines):
     X, y = wines
     display = displays.ImportancesDisplay.from_estimator(forests["labels"], X, y, names=NAMES)
@@ -155,6 +157,7 @@ def test_operating_points_are_those_of_the_definition(seed):
     assert operating_points(similar, distance, at) == naive_points(similar, distance, at)
 
 
+@pytest.mark.slow
 def test_curves_of_pairs_are_judged_by_labels(forests, wines):
     X, y = wines
     display = displays.ROCDisplay.from_estimator(forests["votes"], X, y, at=[0.1])
@@ -175,6 +178,7 @@ def test_curves_of_pairs_are_judged_by_labels(forests, wines):
     assert overlapping(ranks.figure_) == []
 
 
+@pytest.mark.slow
 def test_distances_and_maps_are_those_of_the_forest(forests, wines, tmp_path):
     X, y = wines
     words = np.array(["fern", "moss", "tree"])[y]
@@ -269,6 +273,7 @@ def test_the_words_of_a_tree_send_the_rows_that_its_boxes_count(forests, wines, 
     assert overlapping(display.figure_) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["distances", "untaught", "votes", "ranks", "amounts", "outliers"])
 def test_a_tree_of_every_method_is_drawn(forests, name):
     display = displays.TreeDisplay.from_estimator(forests[name], 1)

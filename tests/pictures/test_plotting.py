@@ -108,6 +108,7 @@ def test_map_has_every_row_once(classes):
     assert [text.get_text() for text in places.get_legend().get_texts()] == ["fern", "moss", "tree"]
 
 
+@pytest.mark.slow
 def test_overview_is_a_png_with_both_titles(links, classes):
     figure, stream = overview(links, classes), io.BytesIO()
     figure.savefig(stream, dpi=60)
@@ -134,6 +135,7 @@ def covered(figure, axes):
     return [name for name, path in paths.items() if path.intersects_bbox(legend, filled=False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accuracy", [[0.6, 0.8, 0.85, 0.9, 0.92], [0.92, 0.9, 0.85, 0.8, 0.6], [0.9] * 5])
 def test_the_legend_of_a_budget_curve_covers_no_line(accuracy):
     budgets = Budgets(np.array([300, 1200, 2500, 4000, 4950]), np.array(accuracy), 4950, "1-NN, all pairs", 0.85)
@@ -150,6 +152,7 @@ def drawn_on(axes):
     return lines, axes.get_xlabel(), axes.get_ylabel(), axes.get_title(), legend
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_every_picture(links, classes, screened):
     for drawn in (
         overview(links, classes),
@@ -211,6 +214,7 @@ def test_weights_without_a_screen_are_drawn_as_shares():
     assert overlapping(figure) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_features", [1, 2, 10_000])
 def test_a_screen_that_found_nothing_is_drawn(n_features):
     figure = feature_weights(Weights(np.full(n_features, 1 / n_features), np.zeros(n_features)))
@@ -246,6 +250,7 @@ def test_the_most_important_of_any_number_of_features_are_drawn(n_features):
     assert overlapping(figure) == []
 
 
+@pytest.mark.slow
 def test_no_text_lies_on_another(links, classes):
     assert overlapping(overview(links, classes)) == []
 
@@ -257,6 +262,7 @@ def overlapping(figure):
     return [(a, b) for (a, left), (b, right) in combinations(boxes, 2) if left.overlaps(right)]
 
 
+@pytest.mark.slow
 def test_every_curve_and_scatter_has_labelled_axes(links, classes):
     for axes in overview(links, classes).findobj(lambda found: hasattr(found, "get_xlabel")):
         if (axes.lines or axes.collections) and not axes.images and axes.get_title():
@@ -341,6 +347,7 @@ def test_what_cannot_be_drawn_is_refused(drawn, named):
         drawn()
 
 
+@pytest.mark.slow
 def test_lists_are_drawn_as_arrays_are(links, classes, screened):
     given = Links(
         *(getattr(links, name).tolist() for name in ("adjacency", "distance", "held_out", "linked", "scored"))

@@ -117,6 +117,7 @@ def test_a_linear_cut_and_further_columns_are_named(points, links):
     assert cut.split(" ≤ ")[0].split(" > ")[0] in {"|d feature 0|", "further column 0"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("region", ["diagonal", "square"])
 def test_a_tree_and_its_curves_are_drawn_without_texts_on_one_another(forests, region):
     figure = ranking(forests[region], 1, 3, NAMES)
@@ -154,6 +155,7 @@ def test_the_drawn_curves_are_those_of_the_trees(forests, log):
     assert min(line.get_linewidth() for line in [mean]) > 2 * max(line.get_linewidth() for line in own)
 
 
+@pytest.mark.slow
 def test_a_tree_and_its_curves_are_drawn_on_given_axes(forests):
     forest, figure = forests["square"], Figure()
     left, right = figure.subplots(1, 2)
@@ -213,6 +215,7 @@ def test_what_cannot_be_drawn_is_refused(forests):
         TreeDisplay.from_estimator(forest, ax=Figure())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [None, "constrained"])
 @pytest.mark.parametrize(("width", "height"), [(12.0, 8.0), (6.4, 4.8), (4.5, 3.5)])
 @pytest.mark.parametrize("region", ["diagonal", "square"])
@@ -233,6 +236,7 @@ def test_a_tree_without_room_is_told(forests):
     assert [own.filename for own in told] == [__file__]
 
 
+@pytest.mark.slow
 def test_inspect_draws_a_sealed_ranking_forest(forests, points, tmp_path):
     forests["square"].save(tmp_path / "ranks.zarr")
     attributes = {"feature_names": SHORT}

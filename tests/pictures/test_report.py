@@ -78,6 +78,7 @@ def is_offline(page, folder):
     return subprocess.run([sys.executable, OFFLINE, folder], capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "truth"),
     [
@@ -108,6 +109,7 @@ def test_a_report_has_all_its_sections(home, tmp_path, name, truth):
     assert "<script" not in page
 
 
+@pytest.mark.slow
 def test_numbers_of_the_report_are_those_of_the_forest(home):
     page, forest = report_page(f"{home}/smerf.zarr", truth=f"{home}/in.zarr/y")
     estimator = load(home / "smerf.zarr")
@@ -226,6 +228,7 @@ def test_what_is_refused(home, tmp_path):
         report_page(str(forest), truth=other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{}, {"max_samples": 0.3}, {"max_depth": 1}], ids=str)
 @pytest.mark.parametrize("method", [SimForestClassifier, SimForestRegressor])
 def test_two_labels_or_targets_of_a_simforest_that_changed_places_are_told(method, params, tmp_path):
@@ -268,6 +271,7 @@ def test_a_truth_that_tells_nothing_of_the_rows_is_refused_in_words(home, tmp_pa
             report_page(f"{home}/{name}.zarr", truth=given)
 
 
+@pytest.mark.slow
 def test_a_report_needs_neither_distributed_nor_matplotlib(home):
     code = (
         "import sys\nfor name in ('distributed', 'matplotlib'): sys.modules[name] = None\n"

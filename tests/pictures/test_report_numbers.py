@@ -109,6 +109,7 @@ def _error(forest, truth, judged):
 NAMES = ["labels", "targets", "embedding", "distances", "nearest", "untaught", "votes", "evidence", "ranks"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_over_the_trees_are_those_of_the_definition(taught, name):
     estimator, truth = taught[name]
@@ -117,6 +118,7 @@ def test_errors_over_the_trees_are_those_of_the_definition(taught, name):
     assert curve.error == pytest.approx(naive_errors(estimator, truth))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels", "untaught", "votes", "ranks"])
 def test_the_curve_out_of_bag_has_the_area_of_all_trees(taught, name):
     estimator, truth = taught[name]

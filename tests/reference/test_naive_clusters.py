@@ -248,6 +248,7 @@ def test_rounds_end_where_a_row_gains_less_than_the_tolerance(monkeypatch: pytes
     assert likelihood - before[0] < 1e-8 * 120 <= before[0] - before[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(rows)
 def test_mclust_reads_weights_as_repeated_rows(pairs: list[tuple[int, int]]) -> None:

@@ -309,6 +309,7 @@ def test_two_classes_on_a_line_are_parted_at_the_root(seed: int) -> None:
     assert [sim.route_row(tree, x * LINE, Rules()) for x in (0.5, 2.4, 2.6, 9.0)] == [low, low, high, high]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_an_inner_product_on_a_line_cuts_as_the_line_does(seed: int) -> None:
     rng = np.random.default_rng(seed)

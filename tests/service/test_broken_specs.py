@@ -349,6 +349,7 @@ BROKEN = st.one_of(
 # --- the tests --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(broken=BROKEN)
 def test_every_broken_spec_is_refused_by_the_name_of_its_key(door: Door, broken: Broken) -> None:
@@ -421,6 +422,7 @@ DAMAGED = [b"", b"{", b"[]", b"5", b"null", b'"x"', b"\xff\xfe", b"{}", b'{"stat
 """What a file may hold that was cut off, or is somebody else's."""
 
 
+@pytest.mark.slow
 def test_a_spec_that_is_found_in_the_job_root_is_checked_before_it_runs(tmp_path: Path) -> None:
     registry = Registry(str(tmp_path))
     for number, (table, _) in enumerate(FORGED):

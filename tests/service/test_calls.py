@@ -232,6 +232,7 @@ def test_a_scheduler_without_the_service():
         assert "--preload distforest.service" in why(Service(fake.address))
 
 
+@pytest.mark.slow
 def test_nobody_listens():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -239,17 +240,20 @@ def test_nobody_listens():
         assert f" {address}: " in why(Service(address, patience=0.5))
 
 
+@pytest.mark.slow
 def test_a_listener_that_says_nothing_is_given_up(deaf):
     start = time.monotonic()
     assert "0.3 s" in why(Service(f"tcp://127.0.0.1:{deaf}", patience=0.3))
     assert time.monotonic() - start < 20  # of no hang, not of speed
 
 
+@pytest.mark.slow
 def test_no_patience_is_longer_than_that_of_all_calls(deaf, monkeypatch):
     monkeypatch.setattr(calls, "CONNECT_SECONDS", 0.3)
     assert "within 0.3 s" in why(Service(f"tcp://127.0.0.1:{deaf}", patience=1000.0))
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(calls, "ANSWER_SECONDS", 0.2)
     with FakeService({"health": ...}) as fake:

@@ -195,6 +195,7 @@ def test_a_store_that_does_not_compare() -> None:
     forget_probe("memory://doctor/root", found.probe)
 
 
+@pytest.mark.slow
 @NEEDS_S3[0]
 @NEEDS_S3[1]
 @pytest.mark.parametrize(("conditions", "compares"), [("kept", True), ("dropped", False), ("unknown", False)])
@@ -271,6 +272,7 @@ def test_a_real_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert "`dask worker ADDRESS`" in sentence
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_scheduler_without_a_service(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path / "cluster", n_workers=0)

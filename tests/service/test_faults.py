@@ -52,6 +52,7 @@ def assert_made(cluster: Cluster, job: str, digest: str) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 def test_a_job_outlives_its_client_from_the_moment_that_it_is_taken_in(
     cluster: Cluster, iris: Iris, digest: str, tmp_path: Path
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_job_outlives_its_client_from_the_moment_that_it_is_taken_in(
     assert (told["lost_workers"], told["attempt"], told["result"]["n_grown"]) == (0, 1, N_TREES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "again"),
     [
@@ -86,6 +88,7 @@ def test_a_killed_worker_costs_its_own_task_and_changes_nothing(
     assert told["lost_workers"] == len(cluster.events(job, "lost")) == 1
 
 
+@pytest.mark.slow
 def test_a_store_that_fails_now_and_then_delays_a_job_and_changes_nothing(
     cluster: Cluster, iris: Iris, digest: str
 ) -> None:
@@ -107,6 +110,7 @@ def test_a_store_that_fails_now_and_then_delays_a_job_and_changes_nothing(
     assert len(struck) > 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_job_with_the_reason_and_room_lets_it_be_finished(
     cluster: Cluster, iris: Iris, digest: str
 ) -> None:
@@ -128,6 +132,7 @@ def test_a_full_disk_ends_the_job_with_the_reason_and_room_lets_it_be_finished(
     assert set(again.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_full_disk_of_the_job_root_itself_is_told_and_survived(cluster: Cluster, iris: Iris, digest: str) -> None:
     held = cluster.faults.arm(Fault("mid_tree", "hold", "brim", VICTIM))
     cluster.submit("brim", iris.spec("brim"))
@@ -143,6 +148,7 @@ def test_a_full_disk_of_the_job_root_itself_is_told_and_survived(cluster: Cluste
     assert_made(cluster, "brim", digest)
 
 
+@pytest.mark.slow
 def test_a_full_scratch_folder_ends_the_job_with_the_reason_and_room_lets_it_be_finished(
     cluster: Cluster, iris: Iris, digest: str, small_disk: Path
 ) -> None:
@@ -173,6 +179,7 @@ def test_two_jobs_at_once_share_the_workers(cluster: Cluster, iris: Iris, digest
     assert cluster.faults.begun("short") == ONCE
 
 
+@pytest.mark.slow
 def test_one_id_is_one_job(cluster: Cluster, iris: Iris, digest: str) -> None:
     text = Spec.from_dict(iris.spec("one")).to_json()
     with ThreadPoolExecutor(4) as pool:
@@ -185,6 +192,7 @@ def test_one_id_is_one_job(cluster: Cluster, iris: Iris, digest: str) -> None:
     assert cluster.faults.begun("one") == ONCE
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_stops_its_trees_keeps_nothing_and_can_be_resumed(
     cluster: Cluster, iris: Iris, digest: str
 ) -> None:
@@ -206,6 +214,7 @@ def test_a_cancelled_job_stops_its_trees_keeps_nothing_and_can_be_resumed(
     assert cluster.faults.begun("stopped") - before == ONCE
 
 
+@pytest.mark.slow
 def test_what_is_about_to_be_committed_when_a_job_is_cancelled_is_not_kept(cluster: Cluster, iris: Iris) -> None:
     held = cluster.faults.arm(Fault("before_commit", "hold", "late", VICTIM))
     cluster.submit("late", iris.spec("late"))
@@ -218,6 +227,7 @@ def test_what_is_about_to_be_committed_when_a_job_is_cancelled_is_not_kept(clust
     until(lambda: not cluster.shards("late"))
 
 
+@pytest.mark.slow
 def test_what_is_staged_when_a_job_is_cancelled_is_not_kept(cluster: Cluster, iris: Iris, digest: str) -> None:
     held = cluster.faults.arm(Fault("before_staging", "hold", "unstaged"))
     cluster.submit("unstaged", iris.spec("unstaged"))
@@ -232,6 +242,7 @@ def test_what_is_staged_when_a_job_is_cancelled_is_not_kept(cluster: Cluster, ir
     assert_made(cluster, "unstaged", digest)
 
 
+@pytest.mark.slow
 def test_a_task_that_loses_its_workers_is_put_aside_and_done_tree_by_tree(
     cluster: Cluster, iris: Iris, digest: str
 ) -> None:
@@ -267,6 +278,7 @@ def test_a_tree_that_always_ends_its_worker_is_named_with_the_reason_and_costs_n
     assert cluster.faults.begun("greedy") - before == {VICTIM: 1}
 
 
+@pytest.mark.slow
 def test_a_job_waits_for_workers_and_goes_on_when_they_are_back(cluster: Cluster, iris: Iris, digest: str) -> None:
     held = cluster.faults.arm(Fault("mid_tree", "hold", "alone", VICTIM))
     cluster.submit("alone", iris.spec("alone"))
@@ -279,6 +291,7 @@ def test_a_job_waits_for_workers_and_goes_on_when_they_are_back(cluster: Cluster
     assert kinds.index("waiting") < kinds.index("running")
 
 
+@pytest.mark.slow
 def test_a_job_whose_leading_worker_dies_is_led_by_another_one(cluster: Cluster, iris: Iris, tmp_path: Path) -> None:
     spec = {
         **iris.spec("led", n_trees=8),

@@ -16,6 +16,7 @@ from tests.service.processes import Cluster, Iris, running, undisturbed, until
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(sys.platform != "linux", reason="faults look into /proc"),
+    pytest.mark.slow,
 ]
 
 SHARES = ["all", "worker"]

@@ -92,6 +92,7 @@ def test_an_output_by_any_other_name_is_the_same(root: str, tmp_path: Path) -> N
     in_a_service(root, use)
 
 
+@pytest.mark.slow
 def test_a_fit_beside_a_service_and_a_service_beside_a_fit_are_refused(root: str, tmp_path: Path) -> None:
     output = f"{tmp_path}/f.zarr"
     write_array(f"{tmp_path}/d.zarr", "X", (4, 2), np.dtype(np.float32), [np.eye(4, 2, dtype=np.float32)])

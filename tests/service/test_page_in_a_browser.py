@@ -12,7 +12,7 @@ import pytest
 from tests.service.browser import MISSING, Browser, browsing
 from tests.service.page_server import PlayedService, Served, job_of, result_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.slow]
 
 HOSTILE = "<img src=x onerror=\"document.title='run'\">"
 LONG = "a-name-of-64-letters-without-any-place-at-which-it-could-be-cut0"

@@ -101,6 +101,7 @@ def test_results_of_a_fit_and_of_a_score() -> None:
 # --- charts -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.integers(1, 700), st.data())
 def test_columns_keep_the_seconds_of_every_tree(n_trees: int, data: st.DataObject) -> None:
     cuts = sorted({0, n_trees, *data.draw(st.lists(st.integers(0, n_trees), max_size=9))})

@@ -208,6 +208,7 @@ STARTS = st.sampled_from(["", "file://", "file:", "local://", "//", "memory://",
 BASES = st.just("data") | st.sampled_from(["database", "alias", ""])
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(start=STARTS, base=BASES, pieces=PIECES)
 def test_no_address_that_is_allowed_leads_out(root: Path, start: str, base: str, pieces: list[str]) -> None:

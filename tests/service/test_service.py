@@ -75,6 +75,7 @@ def refused(answer: dict[str, Any], kind: str) -> Iterator[list[str]]:
     yield answer["error"]["faults"]
 
 
+@pytest.mark.slow
 def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None:
     async def use(service: JobService, ask: Ask) -> None:
         answer = await ask("submit", spec=spec_text("a"), id="a")
@@ -113,6 +114,7 @@ def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None
     assert Registry(root).lease() is None
 
 
+@pytest.mark.slow
 def test_a_resume_answers_what_it_did_however_soon_the_job_begins(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use(service: JobService, ask: Ask) -> None:
         await at_work(service, ask)
@@ -272,6 +274,7 @@ def test_the_end_of_a_run_is_not_undone_by_a_cancel_that_comes_too_late(
     in_a_service(root, use)
 
 
+@pytest.mark.slow
 def test_a_service_whose_lease_was_taken_ends_its_scheduler_and_writes_nothing(
     root: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -323,6 +326,7 @@ def test_a_service_that_closes_as_a_job_is_queued_does_not_go_on(root: str, monk
     in_a_service(root, use)
 
 
+@pytest.mark.slow
 def test_a_service_whose_loop_has_failed_says_so(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use(service: JobService, ask: Ask) -> None:
         def broken(*_: Any) -> None:

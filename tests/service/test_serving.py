@@ -111,6 +111,7 @@ def test_jobs_are_served(home):
     assert [job["state"] for job in json.loads(alone.stdout)["jobs"]] == ["SUCCEEDED"]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("ignored", [False, True])
 def test_the_end_of_its_terminal_ends_a_service_in_good_order(tmp_path, ignored):
@@ -166,6 +167,7 @@ def test_a_service_that_is_ended_closes_before_its_workers_which_are_not_told_as
     assert cluster.closed == ["service", "workers"]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_what_keeps_a_service_from_starting(tmp_path):
     (tmp_path / "file").write_text("")

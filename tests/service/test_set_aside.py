@@ -114,6 +114,7 @@ def asked(scheduler: Scheduler, page: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+@pytest.mark.slow
 def test_who_cannot_be_read_is_left_alone_by_name_and_all_others_run(
     root: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -153,6 +154,7 @@ def test_who_cannot_be_read_is_left_alone_by_name_and_all_others_run(
     assert {path: path.lstat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.slow
 def test_events_that_cannot_be_read_are_told_for_their_job_alone(root: str, tmp_path: Path) -> None:
     registry = Registry(root)
     registry.create("done", spec_text("done"), state_of("done", state="FAILED", ended=2e9))
@@ -173,6 +175,7 @@ def test_events_that_cannot_be_read_are_told_for_their_job_alone(root: str, tmp_
         in_a_service(root, use)
 
 
+@pytest.mark.slow
 def test_of_a_job_that_has_ended_only_its_state_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = Registry(f"{tmp_path}/root")
     for n in range(300):

@@ -42,6 +42,7 @@ def is_refused(own: Slot, content: bytes) -> bool:
 KINDS = [("file", True), ("memory", False), pytest.param("s3", True, marks=NEEDS_S3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "compares"), KINDS, indirect=["folder"])
 def test_of_two_one_writes(folder: Folder, compares: bool) -> None:
     first, second = two(folder)
@@ -63,6 +64,7 @@ def test_of_two_one_writes(folder: Folder, compares: bool) -> None:
     assert folder.read("who.json") == b"anew"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["file", ON_S3], indirect=True)
 def test_what_was_removed_is_not_written_again_without_a_look(folder: Folder) -> None:
     first, second = two(folder)
@@ -77,6 +79,7 @@ def test_what_was_removed_is_not_written_again_without_a_look(folder: Folder) ->
 # --- on S3 ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [ON_S3], indirect=True)
 def test_a_write_whose_answer_was_lost_is_known_for_ones_own(store: ObjectStore, folder: Folder) -> None:
     own, other = two(folder)

@@ -30,7 +30,7 @@ from distforest.sources.arrays import open_array
 from tests.messages import naming
 from tests.service.processes import PATIENCE, Cluster, Iris, running, security
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 class Secured(Cluster):

@@ -12,7 +12,7 @@ from distforest.sources.arrays import write_array
 from tests.messages import naming
 from tests.service.processes import Cluster, Iris, running
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pytest
 
 from distforest.errors import InputError
 from distforest.sources.files.ingest import ingest
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,11 +28,11 @@ def write(tmp_path: Path) -> Callable[[str, str], str]:
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[..., str]:
-    """A function that ingests what must be refused and gives the message; the attempt must leave nothing."""
+    """A function that ingests what must be refused by names, leaving nothing behind, and gives the message."""
 
-    def refused(source: str, **options: object) -> str:
+    def refused(source: str, *parts: object, **options: object) -> str:
         before = sorted(tmp_path.iterdir())
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=naming(*parts)) as caught:
             ingest(source, str(tmp_path / "out.zarr"), **options)  # type: ignore[arg-type]
         assert sorted(tmp_path.iterdir()) == before
         return str(caught.value)

@@ -28,6 +28,7 @@ from distforest.sources.arrays import (
     write_growing,
 )
 from tests import samples
+from tests.messages import naming
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
@@ -52,6 +53,7 @@ def test_a_memory_map_is_not_copied(tmp_path: Path) -> None:
     assert ArraySource.of(mapped).values.tolist() == X.tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     n_rows=st.integers(0, 40),
@@ -109,16 +111,16 @@ def test_a_chunk_of_zeros_is_written_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "message"),
+    ("blocks", "named"),
     [
-        ([np.zeros((2, 2))], "x: blocks of 4 rows in all were announced, found 2"),
-        ([np.zeros((3, 2)), np.zeros((2, 2))], "x: blocks of shape"),
-        ([np.zeros((4, 3))], "x: blocks of shape"),
-        ([], "x: blocks of 4 rows in all were announced, found 0"),
+        ([np.zeros((2, 2))], (4, 2)),
+        ([np.zeros((3, 2)), np.zeros((2, 2))], ("shape",)),
+        ([np.zeros((4, 3))], ("shape", 3)),
+        ([], (4, 0)),
     ],
 )
-def test_blocks_must_add_up(blocks: list[np.ndarray], message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=message):
+def test_blocks_must_add_up(blocks: list[np.ndarray], named: tuple[object, ...], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=naming("x: ", *named)):
         write_array(str(tmp_path / "g.zarr"), "x", (4, 2), np.dtype("float32"), blocks)
 
 
@@ -143,23 +145,20 @@ def test_an_array_has_checksums(tmp_path: Path) -> None:
 
 def test_an_address_without_an_array_says_what_is_there(tmp_path: Path) -> None:
     group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
-    with pytest.raises(InputError, match="found a group with no array; name one of them"):
+    with pytest.raises(InputError, match=naming(tmp_path / "g.zarr", "no array")):
         open_array(str(tmp_path / "g.zarr"))
     for name in ("b", "a"):
         group.create_array(name, shape=(1,), dtype="int32")
-    with pytest.raises(InputError, match="found a group with a, b; name one of them"):
+    with pytest.raises(InputError, match=naming(tmp_path / "g.zarr", "a, b")):
         open_array(str(tmp_path / "g.zarr"))
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "zarr.json").write_text("{")
     (tmp_path / "rows.csv").write_text("1,2\n")
-    with pytest.raises(
-        InputError, match=r"rows.csv: a Zarr array was expected, found a file; `distforest ingest` turns"
-    ):
+    with pytest.raises(InputError, match=naming("rows.csv", "distforest ingest")):
         open_array(f"{tmp_path}/rows.csv")
     for address in (f"{tmp_path}/none.zarr/X", f"{tmp_path}/damaged", "unknown://x/y"):
-        with pytest.raises(InputError, match="a Zarr array was expected, found none") as caught:
+        with pytest.raises(InputError, match=naming(address, "none")):
             open_array(address)
-        assert str(caught.value).startswith(address)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +173,7 @@ def test_pickled_objects_are_refused_unread(tmp_path: Path, coded: dict[str, obj
     stored = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "fill_value": "", "order": "C", **coded}
     (tmp_path / "y").mkdir()
     (tmp_path / "y" / ".zarray").write_text(json.dumps(stored))
-    with pytest.raises(InputError, match="found pickled objects"):
+    with pytest.raises(InputError, match=naming(tmp_path / "y", "pickle")):
         open_array(str(tmp_path / "y"))
 
 
@@ -193,11 +192,11 @@ def test_an_array_grows_with_its_blocks(sizes: tuple[int, ...], tmp_path: Path) 
 
 
 def test_a_folder_that_is_no_array_is_told_as_what_it_is(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a Zarr array was expected, found an empty folder"):
+    with pytest.raises(InputError, match=naming(tmp_path, "empty")):
         open_array(str(tmp_path))
     (tmp_path / "part0.parquet").touch()
-    with pytest.raises(InputError, match=r"found a folder of tables such as part0.parquet; `distforest ingest` turns"):
+    with pytest.raises(InputError, match=naming("part0.parquet", "distforest ingest")):
         open_array(str(tmp_path))
     (tmp_path / "part0.parquet").rename(tmp_path / "notes.txt")
-    with pytest.raises(InputError, match="a Zarr array was expected, found none"):
+    with pytest.raises(InputError, match=naming(tmp_path, "none")):
         open_array(str(tmp_path))

@@ -125,6 +125,7 @@ def test_coordinates_and_projections_are_codes() -> None:
     assert source.project(rows, starts, single).tolist() == project_entries(source, rows, starts, single).tolist()
 
 
+@pytest.mark.slow
 def test_categories_beside_bins_are_read_as_they_are() -> None:
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.normal(size=60), rng.integers(0, 900, 60), rng.normal(size=60)]).astype(np.float32)

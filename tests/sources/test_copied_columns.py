@@ -11,14 +11,15 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
 from distforest import SMERF, URerF
-from distforest.jobs.spec import Spec
+from distforest.errors import DistforestWarning
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.arrays import write_array
 from distforest.sources.copied_columns import told_of_copies
+from tests.messages import naming
+from tests.sources.helpers import job_spec, write_arrays
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 4)).astype(np.float32)
-COPIES = "column 1, column 4 and column 5 are copies of each other, or one amount in two units, .* give feature_weights"
+COPIES = ("column 1, column 4 and column 5", "feature_weights")
 
 
 def with_copies() -> np.ndarray:
@@ -30,10 +31,10 @@ def with_copies() -> np.ndarray:
 
 def test_copies_are_told_where_features_are_screened() -> None:
     for estimator in (URerF(2, random_state=0), SMERF(2, feature_weights="dependence", random_state=0)):
-        with pytest.warns(UserWarning, match=f"^X: {COPIES}"):
+        with pytest.warns(DistforestWarning, match=naming("X: ", *COPIES)):
             estimator.fit(with_copies(), X[:, 0])
     named = pd.DataFrame(with_copies(), columns=list("abcdef"))
-    with pytest.warns(UserWarning, match="^X: column 'b', column 'e' and column 'f' are copies"):
+    with pytest.warns(DistforestWarning, match=naming("X: ", "column 'b', column 'e' and column 'f'")):
         URerF(2, random_state=0).fit(named)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -41,14 +42,12 @@ def test_copies_are_told_where_features_are_screened() -> None:
 
 
 def test_a_job_tells_of_them(tmp_path: Path) -> None:
-    for name, values in (("one", X), ("copies", with_copies())):
-        write_array(f"{tmp_path}/t.zarr", name, values.shape, values.dtype, [values])
-    job = {"format": 1, "method": "urerf", "seed": 0, "output": f"{tmp_path}/f.forest.zarr"}
-    with pytest.warns(UserWarning, match=COPIES):
-        stage_inputs(Spec.from_dict({**job, "input": {"features": f"{tmp_path}/t.zarr/copies"}}), str(tmp_path / "job"))
+    group = write_arrays(f"{tmp_path}/t.zarr", one=X, copies=with_copies())
+    with pytest.warns(DistforestWarning, match=naming(*COPIES)):
+        stage_inputs(job_spec(tmp_path, "urerf", features=f"{group}/copies"), f"{tmp_path}/job")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        stage_inputs(Spec.from_dict({**job, "input": {"features": f"{tmp_path}/t.zarr/one"}}), str(tmp_path / "job"))
+        stage_inputs(job_spec(tmp_path, "urerf", features=f"{group}/one"), f"{tmp_path}/job")
 
 
 def test_what_is_no_copy_is_not_told() -> None:
@@ -67,7 +66,7 @@ def test_rounding_of_another_unit_hides_no_copy() -> None:
         celsius = np.random.default_rng(seed).normal(15, 8, (2000, 3)).astype(np.float32)
         for other in (celsius[:, 0] + 273.15, 32 + 1.8 * celsius[:, 0], 2.54 * celsius[:, 0]):
             told = told_of_copies(np.column_stack([celsius, other]).astype(np.float32))
-            assert told.startswith("column 0 and column 3 are copies")
+            assert told.startswith("column 0 and column 3 ")
 
 
 def test_marks_in_the_same_rows_make_no_copies() -> None:
@@ -79,4 +78,4 @@ def test_marks_in_the_same_rows_make_no_copies() -> None:
 
 def test_the_first_of_many_copies_is_named_first() -> None:
     many = np.column_stack([X[:, ::-1], RNG.normal(size=(80, 300)), X, X]).astype(np.float32)
-    assert told_of_copies(many).startswith("column 0, column 307 and column 311 are")
+    assert told_of_copies(many).startswith("column 0, column 307 and column 311 ")

@@ -10,7 +10,9 @@ import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
 
 from distforest import RFD, TreeRank
+from distforest.errors import DistforestWarning
 from distforest.sources.exchanged_links import told_of_exchanged
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,10 +22,9 @@ if TYPE_CHECKING:
     from distforest.sources.source import Int32s
 
 RNG = np.random.default_rng(0)
-EXCHANGED = "similar: two points that are similar to the same third one .* seem to be exchanged; give True or 1"
 
 
-def links(labels: np.ndarray) -> tuple[Int32s, NDArray[np.bool_]]:
+def labelled_pairs(labels: np.ndarray) -> tuple[Int32s, NDArray[np.bool_]]:
     """Random pairs of points, and whether their labels are equal."""
     pairs = RNG.integers(len(labels), size=(20 * len(labels), 2)).astype(np.int32)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
@@ -33,7 +34,7 @@ def links(labels: np.ndarray) -> tuple[Int32s, NDArray[np.bool_]]:
 @pytest.mark.parametrize("to_read", [load_digits, load_iris, load_wine])
 @pytest.mark.parametrize("wrong", [0.0, 0.1])
 def test_kinds_that_are_exchanged_are_told(to_read: Callable[[], dict[str, np.ndarray]], wrong: float) -> None:
-    pairs, alike = links(to_read()["target"])
+    pairs, alike = labelled_pairs(to_read()["target"])
     alike ^= RNG.random(len(alike)) < wrong
     assert told_of_exchanged(pairs, alike.astype(np.uint8))
     assert not told_of_exchanged(pairs, (~alike).astype(np.uint8))
@@ -55,8 +56,8 @@ def test_links_of_a_network_and_random_ones_are_not_told() -> None:
 @pytest.mark.parametrize("estimator", [RFD(2, random_state=0), TreeRank(2, random_state=0)])
 def test_a_fit_tells_of_them(estimator: RFD | TreeRank) -> None:
     X, y = load_wine(return_X_y=True)
-    pairs, alike = links(y)
-    with pytest.warns(UserWarning, match=EXCHANGED):
+    pairs, alike = labelled_pairs(y)
+    with pytest.warns(DistforestWarning, match=naming("similar: ", "True", 1)):
         estimator.fit_pairs(X, pairs, ~alike)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

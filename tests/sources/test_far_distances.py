@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 
 from distforest.evaluation import simulate
 from distforest.sources.distance_doubts import MOST_COMPARED, told_of_far_distances
+from tests.messages import naming
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.random((200, 3))
@@ -48,16 +51,14 @@ def test_one_far_row_is_named_wherever_it_is(n: int, seed: int, factor: float, m
     Z[:, far] *= np.float32(factor)
     if n > 40:  # of fewer, a row may be left with a few short distances
         Z[symmetric(rng.random((n, n)) < missing)] = np.nan
-    assert told_of_far_distances(Z).startswith(f"row {far} is at about ")
+    assert told_of_far_distances(Z).startswith(f"row {far} ")
 
 
 def test_several_far_rows() -> None:
     Z = distances()
     for row in (3, 50, 199):
         Z[row], Z[:, row] = Z[row] * 1e4, Z[:, row] * 1e4
-    told = told_of_far_distances(Z)
-    assert told.startswith("3 rows (3, 50, 199) are at up to about ")
-    assert "they alone decide" in told
+    assert told_of_far_distances(Z).startswith("3 rows (3, 50, 199) ")
 
 
 @pytest.mark.parametrize("share", [0.005, 0.02, 0.3])
@@ -66,7 +67,7 @@ def test_a_mark_in_many_places_is_told(share: float, n: int) -> None:
     rng = np.random.default_rng(0)
     Z = distances(rng.random((n, 3)))
     Z[symmetric(rng.random(Z.shape) < share)] = 9999.0
-    assert "% of all distances are 9999, while the others are 0.0" in told_of_far_distances(Z)
+    assert re.match(naming("% ", 9999, "0.0"), told_of_far_distances(Z))
 
 
 def test_far_distances_of_several_values_are_told() -> None:
@@ -74,7 +75,7 @@ def test_far_distances_of_several_values_are_told() -> None:
     wrong = symmetric(RNG.random(Z.shape) < 0.01)
     factors = np.triu(RNG.uniform(1e4, 2e4, Z.shape), 1)
     Z[wrong] *= (factors + factors.T)[wrong].astype(np.float32)
-    assert "% of all distances are far from all others, such as " in told_of_far_distances(Z)
+    assert re.match(r"[\d.]+% .*such as \d", told_of_far_distances(Z))
 
 
 def test_one_far_pair_decides_nothing() -> None:
@@ -96,10 +97,10 @@ def test_an_offset_and_a_unit_change_no_verdict() -> None:
     Z = distances()
     Z[7], Z[:, 7] = Z[7] * 1e3, Z[:, 7] * 1e3
     told = told_of_far_distances(Z)
-    assert told_of_far_distances(Z * np.float32(2.0**-20)).startswith("row 7 is")
-    assert told_of_far_distances(Z - np.float32(4096.0)).startswith("row 7 is")
+    assert told_of_far_distances(Z * np.float32(2.0**-20)).startswith("row 7 ")
+    assert told_of_far_distances(Z - np.float32(4096.0)).startswith("row 7 ")
     assert told_of_far_distances(Z, offset=5e6) != told
-    assert "at about 5e+06 from each other" in told_of_far_distances(Z, offset=5e6)
+    assert "5e+06" in told_of_far_distances(Z, offset=5e6)
 
 
 @pytest.mark.parametrize("Z", [np.zeros((20, 20)), 1.0 - np.eye(20), np.zeros((2, 2)), np.full((9, 9), np.nan)])

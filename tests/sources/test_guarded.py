@@ -28,6 +28,7 @@ from distforest.sources.guarded import MAX_METADATA_BYTES, DamagedChunkError, Re
 from distforest.sources.readings import FEATURES
 from distforest.sources.scratch import ScratchFolder
 from distforest.sources.staging import stage
+from tests.messages import naming
 
 UNSEEN = {("bytes", "noise"), ("shards", "empty"), ("shards", "twice")}
 """Damage that no codec can see: bytes are not checked, an empty shard holds no chunk, and a shard ends in its index."""
@@ -63,7 +64,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
-def written(folder: Path, options: dict[str, Any]) -> str:
+def coded(folder: Path, options: dict[str, Any]) -> str:
     if "serializer" in options:
         options = {**options, "compressors": None}
     zarr.create_array(f"{folder}/X", data=VALUES, chunks=(50, 8), **options)
@@ -77,7 +78,7 @@ def chunk_of(address: str) -> Path:
 
 @pytest.mark.parametrize("name", [*BLOSC, *ZSTD, *STREAMS, *OTHERS])
 def test_honest_arrays_are_read(name: str, tmp_path: Path) -> None:
-    address = written(tmp_path, {**BLOSC, **ZSTD, **STREAMS, **OTHERS}[name])
+    address = coded(tmp_path, {**BLOSC, **ZSTD, **STREAMS, **OTHERS}[name])
     np.testing.assert_array_equal(open_array(address)[:], VALUES)
     np.testing.assert_array_equal(open_array(address)[40:60, 3], VALUES[40:60, 3])
 
@@ -89,12 +90,12 @@ def lies(frame: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", BLOSC)
 def test_a_frame_that_lies_about_its_length_is_refused(name: str, tmp_path: Path) -> None:
-    address = written(tmp_path, BLOSC[name])
+    address = coded(tmp_path, BLOSC[name])
     chunk = chunk_of(address)
     chunk.write_bytes(lies(chunk.read_bytes()))
-    with pytest.raises(InputError, match="announces another length than its 20 bytes"):
+    with pytest.raises(InputError, match="20 bytes"):
         open_array(address)[:]
-    with pytest.raises(InputError, match=f"^{chunk}: the chunk is damaged"):
+    with pytest.raises(InputError, match=f"^{chunk}: "):
         stage(address, FEATURES, ScratchFolder(tmp_path / "scratch"))
 
 
@@ -102,9 +103,10 @@ PIPELINES = [name for name in ("BatchedCodecPipeline", "FusedCodecPipeline") if 
 """Pipelines of Zarr, one of which a user may choose, also for what is inside shards."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_a_frame_inside_a_shard_that_lies_is_refused(pipeline: str, tmp_path: Path) -> None:
-    address = written(tmp_path, OTHERS["shards"])
+    address = coded(tmp_path, OTHERS["shards"])
     shard = bytearray(chunk_of(address).read_bytes())
     frame = shard.index(b"\x02\x01")  # the first frame begins with Blosc's version
     struct.pack_into("<I", shard, frame + 12, 1 << 20)
@@ -112,7 +114,7 @@ def test_a_frame_inside_a_shard_that_lies_is_refused(pipeline: str, tmp_path: Pa
     with zarr.config.set({"codec_pipeline.path": f"{codec_pipeline.__name__}.{pipeline}"}):
         array = open_array(address)
         for rows in (slice(None), slice(2, 9)):
-            with pytest.raises(DamagedChunkError, match="the chunk is damaged: its frame announces another length"):
+            with pytest.raises(DamagedChunkError, match=naming(chunk_of(address), "frame", "length")):
                 array[rows]
 
 
@@ -128,26 +130,28 @@ def test_no_way_to_a_file_goes_round_the_check_of_what_it_is() -> None:
     assert {name for name in vars(LocalStore) if name in {"get", "get_sync"}} <= set(vars(RegularStore))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BLOSC, *ZSTD])
 def test_a_frame_that_unfolds_to_more_than_its_chunk_is_refused_before_it_is_decoded(name: str, tmp_path: Path) -> None:
-    address = written(tmp_path, {**BLOSC, **ZSTD}[name])
+    address = coded(tmp_path, {**BLOSC, **ZSTD}[name])
     encode: Callable[[bytes], Any] = numcodecs.Blosc().encode if name in BLOSC else numcodecs.Zstd().encode
     chunk_of(address).write_bytes(bytes(encode(bytes(1 << 30))))
-    with pytest.raises(InputError, match="it announces 1,073,741,824 bytes"):
+    with pytest.raises(InputError, match="1,073,741,824"):
         open_array(address)[:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_that_unfolds_to_more_than_its_chunk_is_left_at_once(name: str, tmp_path: Path) -> None:
-    address = written(tmp_path, STREAMS[name])
+    address = coded(tmp_path, STREAMS[name])
     chunk_of(address).write_bytes(PACK[name.split(maxsplit=1)[0]](bytes(1 << 26)))
-    with pytest.raises(DamagedChunkError, match=f"^{chunk_of(address)}: .* more than the 4,249 bytes that it may have"):
+    with pytest.raises(DamagedChunkError, match=naming(f"{chunk_of(address)}: ", "4,249")):
         open_array(address)[:]
 
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_streams_that_follow_each_other_are_one(name: str, tmp_path: Path) -> None:
-    address = written(tmp_path, STREAMS[name])
+    address = coded(tmp_path, STREAMS[name])
     pack, values = PACK[name.split(maxsplit=1)[0]], VALUES[:50].tobytes()
     chunk_of(address).write_bytes(pack(values[:40]) + pack(values[40:]))
     np.testing.assert_array_equal(open_array(address)[:], VALUES)
@@ -158,12 +162,12 @@ def test_streams_that_follow_each_other_are_one(name: str, tmp_path: Path) -> No
     sorted({*itertools.product([*BLOSC, *ZSTD, *STREAMS, *OTHERS], ["half", "empty", "noise", "twice"])} - UNSEEN),
 )
 def test_a_damaged_chunk_is_named(name: str, damage: str, tmp_path: Path) -> None:
-    address = written(tmp_path, {**BLOSC, **ZSTD, **STREAMS, **OTHERS}[name])
+    address = coded(tmp_path, {**BLOSC, **ZSTD, **STREAMS, **OTHERS}[name])
     chunk = chunk_of(address)
     frame = chunk.read_bytes()
     noise = np.random.default_rng(0).bytes(len(frame))
     chunk.write_bytes({"half": frame[: len(frame) // 2], "empty": b"", "noise": noise, "twice": 2 * frame}[damage])
-    with pytest.raises(DamagedChunkError, match=f"^{chunk}: the chunk is damaged: .*; restore it, or write it anew$"):
+    with pytest.raises(DamagedChunkError, match=f"^{chunk}: "):
         open_array(address)[:]
 
 
@@ -176,7 +180,7 @@ class ClientError(Exception):
 def test_what_a_store_raises_is_not_damage(
     name: str, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    array = open_array(written(tmp_path, {**ZSTD, **OTHERS}[name]))
+    array = open_array(coded(tmp_path, {**ZSTD, **OTHERS}[name]))
 
     async def get(*_asked: Any, **_more: Any) -> None:
         raise kind("the server is gone")
@@ -188,30 +192,30 @@ def test_what_a_store_raises_is_not_damage(
 
 def test_raw_lzma_is_read_as_it_is_told(tmp_path: Path) -> None:
     raw = numcodecs.LZMA(format=lzma.FORMAT_RAW, filters=[{"id": lzma.FILTER_LZMA2, "preset": 1}])
-    address = written(tmp_path, {"zarr_format": 2, "compressors": raw})
+    address = coded(tmp_path, {"zarr_format": 2, "compressors": raw})
     np.testing.assert_array_equal(open_array(address)[:], VALUES)
 
 
 def test_a_chunk_of_very_many_streams_is_refused(tmp_path: Path) -> None:
-    address = written(tmp_path, STREAMS["gzip"])
+    address = coded(tmp_path, STREAMS["gzip"])
     chunk_of(address).write_bytes(gzip.compress(b"") * 1001 + gzip.compress(VALUES[:50].tobytes()))
-    with pytest.raises(DamagedChunkError, match="it has more than 1000 streams"):
+    with pytest.raises(DamagedChunkError, match="1000"):
         open_array(address)[:]
 
 
 @pytest.mark.parametrize("place", ["zarr.json", "c/0/0"])
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
 def test_what_is_no_regular_file_is_refused_unread(place: str, make: Callable[[Path], None], tmp_path: Path) -> None:
-    address = written(tmp_path, BLOSC["blosc"])
+    address = coded(tmp_path, BLOSC["blosc"])
     Path(address, place).unlink()
     make(Path(address, place))
-    with pytest.raises(InputError, match="a regular file was expected, found a device, pipe or socket"):
+    with pytest.raises(InputError, match=naming(place, "regular")):
         open_array(address)[:]
 
 
 def test_metadata_that_are_too_large_are_refused_unread(tmp_path: Path) -> None:
-    address = written(tmp_path, BLOSC["blosc"])
+    address = coded(tmp_path, BLOSC["blosc"])
     with Path(address, "zarr.json").open("r+b") as file:
         file.truncate(MAX_METADATA_BYTES + 1)
-    with pytest.raises(InputError, match="at most 67,108,864 bytes were expected"):
+    with pytest.raises(InputError, match="67,108,864"):
         open_array(address)

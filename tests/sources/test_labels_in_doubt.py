@@ -12,10 +12,11 @@ import pytest
 from sklearn.datasets import load_wine
 
 from distforest import RFD, SMERF, Labels, SimForestClassifier
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.distance_doubts import told_of_equal_distances
 from distforest.sources.doubts import told_of_classes
 from distforest.sources.truth import Truth
+from tests.messages import naming
 
 X, Y = load_wine(return_X_y=True)
 N = len(X)
@@ -33,7 +34,7 @@ FITS: dict[str, Any] = {
 @pytest.mark.parametrize("name", FITS)
 def test_words_of_missing_labels_are_told(name: str) -> None:
     lacking = pd.Series(WORDS).where(np.arange(N) % 9 > 0)
-    with pytest.warns(UserWarning, match="the label 'nan' of 20 rows is a class like any other; leave those rows out"):
+    with pytest.warns(DistforestWarning, match=naming("'nan'", "20 rows")):
         FITS[name](np.array([str(word) for word in lacking.to_numpy(dtype=object, na_value=np.nan)]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -43,8 +44,8 @@ def test_words_of_missing_labels_are_told(name: str) -> None:
 
 @pytest.mark.parametrize("name", FITS)
 def test_labels_that_name_rows_are_told(name: str) -> None:
-    are_paired = pytest.raises(InputError, match="there is no must-link pair") if name == "RFD" else nullcontext()
-    with are_paired, pytest.warns(UserWarning, match="each of the 178 rows has a label of its own, so that no two"):
+    are_paired = pytest.raises(InputError, match="must-link") if name == "RFD" else nullcontext()
+    with are_paired, pytest.warns(DistforestWarning, match=naming("178 rows", "label")):
         FITS[name](NAMES)
 
 
@@ -52,19 +53,15 @@ def test_labels_that_name_rows_are_told(name: str) -> None:
 @pytest.mark.parametrize("mark", [-1, -999])
 def test_a_number_of_missing_labels_is_told(name: str, mark: int) -> None:
     lacking = np.where(np.arange(N) % 9 > 0, Y, mark)
-    with pytest.warns(
-        UserWarning, match=f"the label {mark} of 20 rows is a class like any other; leave those rows out"
-    ):
+    with pytest.warns(DistforestWarning, match=f"{mark} of 20 rows"):
         FITS[name](lacking)
-    with pytest.warns(UserWarning, match=f"the label {mark}.0 of 20 rows"):
+    with pytest.warns(DistforestWarning, match=f"{mark}.0 of 20 rows"):
         FITS[name](lacking.astype(float))
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_words_that_are_fractions_are_told(name: str) -> None:
-    with pytest.warns(
-        UserWarning, match="^labels are words that are [0-9]+ different numbers in 178 rows, .* amounts$"
-    ):
+    with pytest.warns(DistforestWarning, match=naming("labels ", len(np.unique(X[:, 0])), "178 rows", "amounts")):
         FITS[name](X[:, 0].astype(str))
 
 
@@ -83,13 +80,13 @@ def test_what_may_be_meant_is_not_told() -> None:
     assert told_of_classes([str(k) for k in range(20)], codes[:20]) == ""
     assert told_of_classes([str(k) for k in range(29)], np.minimum(codes, 28)) == ""
     assert told_of_classes(["NA", "EU", "none", "Unknown"], codes % 4) == ""
-    assert told_of_classes(["", " ", "EU"], codes % 3).startswith("the labels '' and ' ' of 20 rows are classes")
+    assert told_of_classes(["", " ", "EU"], codes % 3).startswith("the labels '' and ' ' of 20 rows ")
     assert told_of_classes([], np.empty(0, np.int32)) == ""
 
 
 def test_equal_distances_are_told() -> None:
     equal = 3.0 - 3.0 * np.eye(N)
-    with pytest.warns(UserWarning, match="^distances: all distances between different rows are 3, so that there is"):
+    with pytest.warns(DistforestWarning, match=naming("distances: ", "3,")):
         Truth.of(equal)
     equal[4, 9] = equal[9, 4] = 2.0
     for matrix in (equal, np.zeros((N, N)), np.ones((2, 2)), 1.0 - np.eye(3)[:, ::-1]):

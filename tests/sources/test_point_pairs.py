@@ -27,7 +27,9 @@ from distforest.sources.point_pairs import (
     named,
 )
 from distforest.sources.source import Projections, Source, offsets, project_entries
+from tests.messages import naming
 from tests.reference import naive_trees_of_pairs as ref
+from tests.sources.helpers import whole
 from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
@@ -58,12 +60,6 @@ def points_and_pairs(draw: st.DrawFn) -> tuple[PointPairs, np.ndarray]:
     table = ref.pair_table(X, pairs, family, by_kind["dot"], by_kind["same"])
     found = PointPairs.of(PairColumns(family, p, tuple(blocks)), np.hstack([X, *parts]), pairs)
     return found, table
-
-
-def whole(source: PointPairs) -> np.ndarray:
-    """All columns of all pairs."""
-    n, width = source.shape
-    return source.block(np.arange(n, dtype=np.int32), np.arange(width, dtype=np.int32))
 
 
 def turned(source: PointPairs) -> PointPairs:
@@ -104,11 +100,12 @@ def test_the_largest_numbers_that_are_let_in_have_finite_columns(family: str) ->
     check_points(points)
     found = whole(PointPairs.of(PairColumns(family, 1), points, [[0, 1], [0, 2], [1, 1]]))
     assert np.isfinite(found).all()
-    with pytest.raises(InputError, match=r"must be at most 1\.70141e\+38, found 3e\+38; scale them"):
+    with pytest.raises(InputError, match=naming("1.70141e+38", "3e+38")):
         check_points(np.array([[0.0, -3e38]], np.float32))
     check_points(np.empty((0, 2), np.float32))
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(60))
 @given(points_and_pairs(), st.data())
 def test_projections_are_sums_of_entries(given_: tuple[PointPairs, np.ndarray], data: st.DataObject) -> None:
@@ -193,31 +190,28 @@ def test_pairs_are_taken_as_int32(dtype: type) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "message"),
+    ("pairs", "named"),
     [
-        ([[0, 1, 2]], r"row numbers of shape \(n_pairs, 2\) were expected, found int64 \(1, 3\); give pairs\[:, :2\]"),
-        ([[0, 1, 2, 3], [1, 2, 3, 0]], r"found int64 \(2, 4\); give pairs.T, in which a pair is a row"),
-        ([0, 1], r"found int64 \(2,\)"),
-        ([], r"found float64 \(0,\)"),
-        ([[0.0, 1.0]], r"found float64 \(1, 2\)"),
-        ([[True, False]], r"found bool \(1, 2\)"),
-        ([["0", "1"]], "row numbers of shape"),
-        ([[0, 1], [1, 5]], r"numbers must be in 0\.\.4, found 5 in pair 1"),
-        ([[0, 1], [-1, 5]], "found -1 in pair 1"),
-        ([[0, 2**40]], "found 1099511627776 in pair 0"),
-        (
-            [[0, 1], [3, 3], [2, 2]],
-            "two points were expected, found point 3 twice in pair 1, and 1 further pair like it; leave",
-        ),
+        ([[0, 1, 2]], ["(n_pairs, 2)", "int64 (1, 3)", "pairs[:, :2]"]),
+        ([[0, 1, 2, 3], [1, 2, 3, 0]], ["int64 (2, 4)", "pairs.T"]),
+        ([0, 1], ["int64 (2,)"]),
+        ([], ["float64 (0,)"]),
+        ([[0.0, 1.0]], ["float64 (1, 2)"]),
+        ([[True, False]], ["bool (1, 2)"]),
+        ([["0", "1"]], ["<U1"]),
+        ([[0, 1], [1, 5]], ["0..4", "5 in pair 1"]),
+        ([[0, 1], [-1, 5]], ["-1 in pair 1"]),
+        ([[0, 2**40]], ["1099511627776 in pair 0"]),
+        ([[0, 1], [3, 3], [2, 2]], ["point 3 ", "pair 1", "1 further"]),
     ],
 )
-def test_what_is_no_pair_is_refused(pairs: list[object], message: str) -> None:
-    with pytest.raises(InputError, match=f"^pairs: .*{message}"):
+def test_what_is_no_pair_is_refused(pairs: list[object], named: list[str]) -> None:
+    with pytest.raises(InputError, match=naming("pairs: ", *named)):
         check_pairs(np.array(pairs), 5)
 
 
 def test_numbers_beyond_int64_are_refused() -> None:
-    with pytest.raises(InputError, match="found 18446744073709551615 in pair 0"):
+    with pytest.raises(InputError, match="18446744073709551615 in pair 0"):
         check_pairs(np.array([[0, 2**64 - 1]], np.uint64), 5)
 
 
@@ -235,17 +229,17 @@ def test_links_of_one_kind_or_none_have_classes(similar: list[object]) -> None:
 @pytest.mark.parametrize(
     ("similar", "found"),
     [
-        ([0, 1, -1], r"found \[-1, 0, 1\]"),
-        ([0, 2], r"found \[0, 2\]"),
-        ([1.0, np.nan], "found a missing one in pair 1"),
-        (["yes", "no"], r"found \['<U3'\]"),
-        ([True, None], "found a missing one in pair 1"),
-        ([[True], [False]], r"found shape \(2, 1\)"),
-        (True, r"found shape \(\)"),
+        ([0, 1, -1], "[-1, 0, 1]"),
+        ([0, 2], "[0, 2]"),
+        ([1.0, np.nan], "pair 1"),
+        (["yes", "no"], "['<U3']"),
+        ([True, None], "pair 1"),
+        ([[True], [False]], "(2, 1)"),
+        (True, "shape ()"),
     ],
 )
 def test_other_links_are_refused(similar: object, found: str) -> None:
-    with pytest.raises(InputError, match=rf"^similar: True or False \(1 or 0, 1 or -1\) for each pair .*{found}"):
+    with pytest.raises(InputError, match=naming("similar: ", True, False, found)):
         codes_of_links(similar)
 
 
@@ -255,5 +249,5 @@ def test_words_that_tell_which_pairs_are_similar_are_links(names: list[str]) -> 
 
 
 def test_words_that_do_not_tell_are_refused() -> None:
-    with pytest.raises(InputError, match="alphabetic order"):
+    with pytest.raises(InputError, match="order"):
         check_named_links(["linked", "unlinked"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.errors import InputError
-from distforest.jobs.spec import Spec
+from distforest.errors import DistforestWarning, InputError
 from distforest.jobs.staging import stage_inputs
 from distforest.sources import arrays, readings
 from distforest.sources.readings import (
@@ -31,6 +29,8 @@ from distforest.sources.readings import (
     read,
     read_level,
 )
+from tests.messages import naming
+from tests.sources.helpers import job_spec, write_arrays
 
 ALL = [FEATURES, SIMILARITIES, DISSIMILARITIES, DISTANCES, GRAPH]
 NAN, INF = float("nan"), float("inf")
@@ -69,7 +69,7 @@ def test_blocks_change_nothing(n_rows: int, tile: int, block_bytes: int) -> None
     rng = np.random.default_rng(n_rows)
     values = rng.random((n_rows, n_rows))
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", DistforestWarning)
         whole = read(values, DISTANCES)
         patch.setattr(readings, "_TILE", tile)
         patch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, block_bytes))
@@ -116,7 +116,7 @@ def test_features_are_used_where_they_lie_by_who_only_looks_at_them() -> None:
         found = read(other, FEATURES, borrows=True)
         assert (found.dtype, found.flags.c_contiguous, found.flags.aligned) == (np.float32, True, True)
         assert not np.shares_memory(found, other)
-    with pytest.raises(InputError, match="the first at row 2, column 1"):
+    with pytest.raises(InputError, match="row 2, column 1"):
         read(np.array([[0.0, 1.0], [2.0, np.nan], [3.0, np.inf]], np.float32), FEATURES, borrows=True)
 
 
@@ -130,39 +130,23 @@ def test_values_as_they_are_keep_their_dtype_and_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reading", "values", "message"),
+    ("reading", "values", "named"),
     [
-        (
-            COMPLETE,
-            square(r1c2=NAN, r3c0=INF),
-            r"features must be finite: found 2 values NaN or infinite .* row 1, column 2",
-        ),
-        (
-            FEATURES,
-            square(r1c2=NAN, r3c0=INF),
-            r"finite or NaN for missing: found 1 value infinite \(or beyond float32\) .* row 3, column 0",
-        ),
-        (FEATURES, square(r2c3=-INF), r"found 1 value .* the first at row 2, column 3 \(-inf\)"),
-        (FEATURES, square(r0c0=1e39), r"beyond float32.* row 0, column 0 \(.*1e\+39"),
-        (
-            SIMILARITIES,
-            square(r3c1=INF, r0c0=NAN),
-            r"finite or NaN for unobserved: found 1 value infinite .* row 3, column 1",
-        ),
-        (DISSIMILARITIES, square(r2c1=-INF), r"distances must be finite or NaN.* row 2, column 1"),
-        (DISTANCES, square(r3c3=NAN), "NaN on the diagonal stands for 0, but row 3 has NaN there and row"),
-        (
-            DISTANCES,
-            square(r3c2=INF, r1c0=NAN),
-            r"distances must be finite or NaN for unobserved: found 1 value infinite",
-        ),
-        (GRAPH, square(r1c0=INF, r0c1=NAN), r"an adjacency matrix must be finite or NaN .* row 1, column 0"),
+        (COMPLETE, square(r1c2=NAN, r3c0=INF), ["2 values NaN", "row 1, column 2"]),
+        (FEATURES, square(r1c2=NAN, r3c0=INF), ["1 value ", "float32", "row 3, column 0"]),
+        (FEATURES, square(r2c3=-INF), ["1 value ", "row 2, column 3 (-inf)"]),
+        (FEATURES, square(r0c0=1e39), ["float32", "row 0, column 0 (", "1e+39"]),
+        (SIMILARITIES, square(r3c1=INF, r0c0=NAN), ["1 value ", "row 3, column 1"]),
+        (DISSIMILARITIES, square(r2c1=-INF), ["1 value ", "row 2, column 1"]),
+        (DISTANCES, square(r3c3=NAN), ["NaN", "row 3 "]),
+        (DISTANCES, square(r3c2=INF, r1c0=NAN), ["1 value ", "row 3, column 2"]),
+        (GRAPH, square(r1c0=INF, r0c1=NAN), ["1 value ", "row 1, column 0"]),
     ],
 )
 def test_a_refusal_names_the_number_of_bad_values_and_the_first_place(
-    reading: Reading, values: np.ndarray, message: str
+    reading: Reading, values: np.ndarray, named: list[str]
 ) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=naming(reading.name, *named)):
         read(values, reading)
 
 
@@ -170,14 +154,14 @@ def test_the_first_place_counts_rows_of_the_whole_matrix(monkeypatch: pytest.Mon
     values = np.zeros((9, 2))
     values[7, 1] = NAN
     monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 32))
-    with pytest.raises(InputError, match=r"in rows 6\.\.7, the first at row 7, column 1"):
+    with pytest.raises(InputError, match=naming("6..7", "row 7, column 1")):
         read(values, COMPLETE)
 
 
 @pytest.mark.parametrize(("reading", "largest"), [(SIMILARITIES, "1e+300"), (DISSIMILARITIES, "1e+150")])
 def test_values_whose_differences_or_squares_have_no_float64_are_refused(reading: Reading, largest: str) -> None:
     assert np.isfinite(read(square(r1c2=float(largest)), reading)).all()
-    with pytest.raises(InputError, match=rf"beyond {re.escape(largest)}.* row 1, column 2 "):
+    with pytest.raises(InputError, match=naming(largest, "row 1, column 2 ")):
         read(square(r1c2=-1.1 * float(largest)), reading)
 
 
@@ -192,37 +176,36 @@ def test_what_is_masked_is_missing_or_refused() -> None:
     for reading in (FEATURES, SIMILARITIES, DISSIMILARITIES):
         found = read(masked, reading)
         assert np.argwhere(np.isnan(found)).tolist() == [[1, 2]]
-    with pytest.raises(InputError, match=r"1 value NaN .* row 1, column 2"):
+    with pytest.raises(InputError, match=naming("1 value NaN", "row 1, column 2")):
         read(masked, COMPLETE)
 
 
 def test_a_distance_of_each_pair_is_no_matrix_and_becomes_one() -> None:
-    with pytest.raises(InputError, match=r"found shape \(6,\); give scipy.spatial.distance.squareform\(d\) if"):
+    with pytest.raises(InputError, match=naming("(6,)", "scipy.spatial.distance.squareform(d)")):
         read(np.arange(6.0), DISTANCES)
 
 
 @pytest.mark.parametrize("reading", ALL)
 def test_what_is_no_matrix_of_numbers_is_refused(reading: Reading) -> None:
     refused: list[tuple[Any, str]] = [
-        (np.zeros(3), r"a 2-D matrix was expected, found shape \(3,\)"),
-        (np.zeros((2, 2, 2)), "a 2-D matrix was expected"),
-        (np.float64(1), r"found shape \(\)"),
-        (np.zeros((0, 3)), "empty matrix"),
-        (np.zeros((3, 0)), "empty matrix"),
-        (np.array([["a", "b"], ["c", "d"]]), "must be numbers, found dtype <U1"),
-        (np.array([[1j, 2], [3, 4]]), "must be numbers, found dtype complex128"),
-        (np.array([[1, "x"], [None, 2]], object), "must be numbers, found dtype object"),
-        (np.zeros((2, 2), "datetime64[s]"), "must be numbers, found dtype datetime64"),
+        (np.zeros(3), "(3,)"),
+        (np.zeros((2, 2, 2)), "(2, 2, 2)"),
+        (np.float64(1), "shape ()"),
+        (np.zeros((0, 3)), "empty"),
+        (np.zeros((3, 0)), "empty"),
+        (np.array([["a", "b"], ["c", "d"]]), "<U1"),
+        (np.array([[1j, 2], [3, 4]]), "complex128"),
+        (np.array([[1, "x"], [None, 2]], object), "object"),
+        (np.zeros((2, 2), "datetime64[s]"), "datetime64"),
     ]
-    for values, message in refused:
-        with pytest.raises(InputError, match=message) as caught:
+    for values, found in refused:
+        with pytest.raises(InputError, match=naming(reading.name, found)):
             read(values, reading)
-        assert str(caught.value).startswith(reading.name)
 
 
 @pytest.mark.parametrize("reading", [DISTANCES, GRAPH])
 def test_distances_are_square(reading: Reading) -> None:
-    with pytest.raises(InputError, match=r"a square matrix was expected, found shape \(2, 3\)"):
+    with pytest.raises(InputError, match=naming(reading.name, "(2, 3)")):
         read(np.zeros((2, 3)), reading)
     assert read(np.zeros((2, 3)), SIMILARITIES).shape == (2, 3)
 
@@ -274,7 +257,7 @@ def test_links_that_are_all_weak_keep_their_differences() -> None:
 
 @pytest.mark.parametrize("size", [1e-31, 1e-300])
 def test_distances_too_small_for_float32_are_refused(size: float) -> None:
-    with pytest.raises(InputError, match="distances: the largest must be at least 1e-30, found 1"):
+    with pytest.raises(InputError, match=naming("distances: ", "1e-30")):
         read_level(size * (1 - np.eye(3)), DISTANCES)
     read_level(np.zeros((3, 3)), DISTANCES)
 
@@ -282,9 +265,7 @@ def test_distances_too_small_for_float32_are_refused(size: float) -> None:
 def test_distances_of_different_rows_that_hardly_differ_are_told() -> None:
     values = np.full((4, 4), 1e6) + np.add.outer(np.arange(4.0), np.arange(4.0))
     np.fill_diagonal(values, 0.0)
-    with pytest.warns(
-        UserWarning, match="those of different rows are 1000001 to 1000005, .* Subtract 1000001 from them"
-    ):
+    with pytest.warns(DistforestWarning, match=naming("1000001 to 1000005", "Subtract")):
         found, level = read_level(values, DISTANCES)
     assert (level, found.tolist()) == (DISTANCES, values.tolist())
     np.fill_diagonal(values, -3.0)
@@ -296,7 +277,7 @@ def test_distances_of_different_rows_that_hardly_differ_are_told() -> None:
 
 
 def test_asymmetric_distances_warn_and_are_averaged() -> None:
-    with pytest.warns(UserWarning, match="distances: z_ij and z_ji differ by up to 0.5; their mean is used"):
+    with pytest.warns(DistforestWarning, match=naming("distances: ", "z_ij", 0.5)):
         found = read(square(r0c1=1.0, r1c0=0.5), DISTANCES)
     assert found[0, 1] == found[1, 0] == 0.75
     assert found.tolist() == square(r0c1=0.75, r1c0=0.75).tolist()
@@ -313,14 +294,14 @@ def test_asymmetry_far_from_the_diagonal_is_found(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(readings, "_TILE", 2)
     values = np.ones((7, 7))
     values[6, 0] = 3.0
-    with pytest.warns(UserWarning, match="differ by up to 2"):
+    with pytest.warns(DistforestWarning, match=naming("z_ij", "to 2")):
         found = read(values, DISTANCES)
     assert found[6, 0] == found[0, 6] == 2.0
     assert (np.delete(found.ravel(), [6, 42]) == 1).all()
 
 
 def test_halves_that_differ_beyond_float32_warn_too() -> None:
-    with pytest.warns(UserWarning, match="their mean is used"):
+    with pytest.warns(DistforestWarning, match="z_ij"):
         assert read(square(r0c1=3e38, r1c0=-3e38), SYMMETRIC)[0, 1] == 0
 
 
@@ -360,7 +341,7 @@ def test_the_largest_entry_is_taken_of_absolute_values(monkeypatch: pytest.Monke
 def test_reading_leaves_the_users_array_alone() -> None:
     keep: Callable[[], np.ndarray] = lambda: square(r0c1=1.0, r1c0=0.5).astype(np.float32)  # noqa: E731
     values = keep()
-    with pytest.warns(UserWarning, match="their mean is used"):
+    with pytest.warns(DistforestWarning, match=naming("z_ij", 0.5)):
         read(values, DISTANCES)
     for reading in ALL[:3]:
         read(values, reading)
@@ -370,20 +351,15 @@ def test_reading_leaves_the_users_array_alone() -> None:
 def test_distances_of_a_job_that_are_called_similarities_are_told(tmp_path: Path) -> None:
     group, points = str(tmp_path / "in.zarr"), np.arange(6.0)
     distances = abs(points[:, None] - points)
-    for name, values in {"D": distances, "S": -distances, "y": points.astype(np.int64) % 2}.items():
-        arrays.write_array(group, name, values.shape, values.dtype, [values])
+    write_arrays(group, D=distances, S=-distances, y=points.astype(np.int64) % 2)
 
     def staged(matrix: str, measure: str) -> None:
         similarity = {"kind": "dense", "matrix": f"{group}/{matrix}", "measure": measure}
-        own = {"similarity": similarity, "labels": f"{group}/y"}
-        run = {"scratch": str(tmp_path / "scratch")}
-        table = {"format": 1, "method": "simforest", "output": f"{tmp_path}/f.zarr", "input": own, "run": run}
-        stage_inputs(Spec.from_dict(table), f"{tmp_path}/job")
+        stage_inputs(job_spec(tmp_path, "simforest", similarity=similarity, labels=f"{group}/y"), f"{tmp_path}/job")
 
     staged("D", "distance")
     staged("S", "similarity")
-    told = "similarity: most objects are less similar to themselves .* say so: .*in.zarr/D', measure = 'distance'"
-    with pytest.warns(UserWarning, match=told):
+    with pytest.warns(DistforestWarning, match=naming("similarity: ", "in.zarr/D'", "measure = 'distance'")):
         staged("D", "similarity")
 
 
@@ -393,10 +369,10 @@ def test_distances_of_a_job_that_are_called_similarities_are_told(tmp_path: Path
 def test_one_direction_counts_for_both_and_the_diagonal_is_0(monkeypatch: pytest.MonkeyPatch) -> None:
     given = np.array([[NAN, 2.0, NAN], [NAN, NAN, 3.0], [NAN, 5.0, NAN]])
     expected = [[0.0, 2.0, NAN], [2.0, 0.0, 4.0], [NAN, 4.0, 0.0]]
-    with pytest.warns(UserWarning, match="z_ij and z_ji differ by up to 2; their mean is used"):
+    with pytest.warns(DistforestWarning, match=naming("z_ij", "to 2")):
         np.testing.assert_array_equal(read(given, DISTANCES), expected)
     monkeypatch.setattr(readings, "_TILE", 2)
-    with pytest.warns(UserWarning, match="differ by up to 2"):
+    with pytest.warns(DistforestWarning, match=naming("z_ij", "to 2")):
         found = read(given, DISTANCES)
     np.testing.assert_array_equal(found, expected)
     assert known_entries(found, DISTANCES) == (4.0, 1)
@@ -418,7 +394,7 @@ def test_unobserved_links_stay_unobserved() -> None:
 
 def test_a_matrix_without_an_observed_pair_is_refused() -> None:
     nothing = np.array([[0.0, NAN], [NAN, 0.0]], np.float32)
-    with pytest.raises(InputError, match="distances: all 1 entries between different rows are NaN; observe some"):
+    with pytest.raises(InputError, match=naming("distances: ", "all 1 ", "NaN")):
         known_entries(nothing, DISTANCES)
     assert known_entries(nothing[:1, :1], DISTANCES) == (0.0, 0)
 
@@ -426,7 +402,7 @@ def test_a_matrix_without_an_observed_pair_is_refused() -> None:
 def test_a_diagonal_of_which_some_is_nan_must_be_0_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readings, "row_blocks", lambda values: ((row, values[row : row + 1]) for row in range(3)))
     given = np.array([[NAN, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.5]])
-    with pytest.raises(InputError, match="row 0 has NaN there and row 2 another value than 0; give the whole diagonal"):
+    with pytest.raises(InputError, match=r"row 0 .*row 2 "):
         read(given, DISTANCES)
-    with pytest.raises(InputError, match="row 2 has NaN there and row 0 another value than 0"):
+    with pytest.raises(InputError, match=r"row 2 .*row 0 "):
         read(given[::-1, ::-1], DISTANCES)

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest import SMERF, load
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.schema import MAX_LENGTH, ColumnKind, FeatureColumn, Schema
+from tests.messages import naming
 
 TEXTS = st.lists(st.text(max_size=4), min_size=1, max_size=5)
 KEYS = st.sampled_from(["names", "dtypes", "encodings", "0", "x"])
@@ -53,10 +54,11 @@ def test_an_array_that_is_no_matrix_has_none(tmp_path: Path) -> None:
 def test_attributes_that_name_no_columns_are_refused_with_their_address(
     attributes: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match=r"X: attributes feature_names and feature_dtypes: .* for each of 2 columns"):
+    with pytest.raises(InputError, match=naming("X: ", "feature_names", "feature_dtypes", "2 columns")):
         named(tmp_path, attributes)
 
 
+@pytest.mark.slow
 @given(ANYTHING, st.integers(1, 3))
 def test_an_entry_is_refused_or_has_a_name_for_each_column(entry: Any, n_columns: int) -> None:
     try:
@@ -76,15 +78,14 @@ def test_the_first_difference_is_named(own: list[str], other: list[str]) -> None
         return
     place = next(k for k in range(6) if own[k : k + 1] != other[k : k + 1])
     there, here = (repr(texts[place]) if place < len(texts) else "none" for texts in (own, other))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=naming(f"column {place} ", there, here)):
         mine.check_same(found, "new")
-    assert f"column {place} is {there} there, found {here}; give" in str(caught.value)
 
 
 def test_names_too_long_for_a_forest_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     longest = Schema.of_names(("a", "b" * MAX_LENGTH))
     assert longest.kept() is longest
-    with pytest.warns(UserWarning, match="the names of the 2 features are longer than a forest keeps"):
+    with pytest.warns(DistforestWarning, match=naming("names", "2 features")):
         assert Schema.of_names(("a", "b" * (MAX_LENGTH + 1))).kept() is None
     monkeypatch.setattr("distforest.sources.schema.MAX_CHARACTERS", 5)
     assert Schema.of_names(("abc", "de")).is_short()
@@ -103,26 +104,25 @@ def test_encodings_come_back_from_the_attributes_of_an_array(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("encodings", "told"),
+    ("encodings", "named"),
     [
-        ([], "encodings: an object was expected, found list"),
-        ({"2": {"kind": "boolean"}}, "encodings: positions among 2 columns were expected, found '2'"),
-        ({"01": {"kind": "boolean"}}, "encodings: positions among 2 columns were expected, found '01'"),
-        ({"0": {"kind": "number"}}, "encodings.0: a category, a boolean, a date or a unit was expected"),
-        ({"0": {"kind": ["date"]}}, "encodings.0: a category, a boolean, a date or a unit was expected"),
-        ({"0": {"kind": "category"}}, "encodings.0: a category, a boolean, a date or a unit was expected"),
-        ({"0": {"kind": "category", "categories": "ab"}}, "categories: a list of at most 65,536 strings was expected"),
-        ({"0": {"kind": "category", "categories": [1]}}, "categories: a list of strings was expected, found another"),
-        ({"0": {"kind": "category", "categories": ["a", "a"]}}, "each category once was expected, found 'a' again"),
-        ({"0": {"kind": "date", "unit": "years", "origin": "2024-01-01"}}, "unit: days or seconds was expected"),
-        ({"0": {"kind": "date", "unit": "days", "origin": "yesterday"}}, "origin: a date in ISO 8601 was expected"),
-        ({"0": {"kind": "date", "unit": "days", "origin": 5}}, "origin: a date in ISO 8601 was expected"),
+        ([], ["encodings: ", "list"]),
+        ({"2": {"kind": "boolean"}}, ["encodings: ", "2 columns", "'2'"]),
+        ({"01": {"kind": "boolean"}}, ["encodings: ", "2 columns", "'01'"]),
+        ({"0": {"kind": "number"}}, ["encodings.0: "]),
+        ({"0": {"kind": ["date"]}}, ["encodings.0: "]),
+        ({"0": {"kind": "category"}}, ["encodings.0: "]),
+        ({"0": {"kind": "category", "categories": "ab"}}, ["categories: ", "65,536"]),
+        ({"0": {"kind": "category", "categories": [1]}}, ["categories: ", "strings"]),
+        ({"0": {"kind": "category", "categories": ["a", "a"]}}, ["'a'"]),
+        ({"0": {"kind": "date", "unit": "years", "origin": "2024-01-01"}}, ["unit: ", "days", "seconds"]),
+        ({"0": {"kind": "date", "unit": "days", "origin": "yesterday"}}, ["origin: ", "ISO 8601"]),
+        ({"0": {"kind": "date", "unit": "days", "origin": 5}}, ["origin: ", "ISO 8601"]),
     ],
 )
-def test_encodings_of_another_form_are_refused(encodings: object, told: str) -> None:
-    with pytest.raises(InputError) as caught:
+def test_encodings_of_another_form_are_refused(encodings: object, named: list[str]) -> None:
+    with pytest.raises(InputError, match=naming(*named)):
         Schema.of_entry({"names": ["a", "b"], "encodings": encodings}, 2)
-    assert told in str(caught.value)
 
 
 @given(st.data())
@@ -141,16 +141,14 @@ def test_rows_are_put_in_order_by_the_names_of_their_columns(data: st.DataObject
 
 
 def test_columns_that_are_missing_are_named() -> None:
-    with pytest.raises(
-        InputError, match=r"new.csv: the forest's features were expected, found none named 'b', 'c'; add"
-    ):
+    with pytest.raises(InputError, match=naming("new.csv: ", "'b', 'c'")):
         Schema.of_names("abc").reordering(Schema.of_names("xa"), "new.csv")
 
 
 def test_columns_with_one_name_cannot_be_put_in_order() -> None:
     assert Schema.of_names("aab").reordering(Schema.of_names("aab"), "new").changes_nothing
     for own, found in (("ab", "baa"), ("aab", "aba")):
-        with pytest.raises(InputError, match="only if each has its own name, found 'a' twice"):
+        with pytest.raises(InputError, match=naming("name", "'a'")):
             Schema.of_names(own).reordering(Schema.of_names(found), "new")
     assert Schema.of_names("b").reordering(Schema.of_names("aab"), "new").superfluous == ("a", "a")
 
@@ -163,7 +161,7 @@ def test_categories_of_another_list_become_the_forest_s_and_unseen_ones_missing(
     np.testing.assert_array_equal(rows[:, 0], [2, np.nan, 0, np.nan, np.nan])
     assert unseen == {0: 2}
     for wrong in (3.0, -1.0, 0.5, np.inf):
-        with pytest.raises(InputError, match="numbers of its 3 categories were expected, found others"):
+        with pytest.raises(InputError, match="3 categories"):
             reordering.rows(np.array([[wrong]]))
     assert Schema((COLOURS,)).reordering(Schema((COLOURS,)), "new").changes_nothing
 
@@ -186,29 +184,16 @@ def test_dates_of_another_origin_or_unit_become_the_forest_s() -> None:
 @pytest.mark.parametrize(
     ("own", "found", "told"),
     [
-        (
-            FeatureColumn("a"),
-            replace(COLOURS, name="a"),
-            "number values were expected, found category",
-        ),
-        (
-            replace(COLOURS, name="a"),
-            FeatureColumn("a"),
-            "category values were expected, found number",
-        ),
-        (replace(SEEN, name="a"), FeatureColumn("a"), "date values were expected, found number values"),
-        (
-            replace(SEEN, name="a"),
-            replace(SEEN, name="a", origin="2024-01-01Z"),
-            "dates without one were expected, found dates with a time zone",
-        ),
+        (FeatureColumn("a"), replace(COLOURS, name="a"), "number .*category"),
+        (replace(COLOURS, name="a"), FeatureColumn("a"), "category .*number"),
+        (replace(SEEN, name="a"), FeatureColumn("a"), "date .*number"),
+        (replace(SEEN, name="a"), replace(SEEN, name="a", origin="2024-01-01Z"), "dates without .*time zone"),
     ],
 )
 def test_columns_of_another_kind_are_refused(own: FeatureColumn, found: FeatureColumn, told: str) -> None:
     for refusing in (Schema((own,)).reordering, Schema((own,)).check_same):
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=f"new.csv: column 'a': {told}"):
             refusing(Schema((found,)), "new.csv")
-        assert f"new.csv: column 'a': {told}" in str(caught.value)
 
 
 def test_a_boolean_is_a_number() -> None:
@@ -216,13 +201,13 @@ def test_a_boolean_is_a_number() -> None:
 
 
 def test_the_same_columns_with_other_categories_are_not_the_same() -> None:
-    with pytest.raises(InputError, match="column 'colour' has other categories, or other dates, there; encode it"):
+    with pytest.raises(InputError, match=naming("column 'colour'", "categories")):
         Schema((COLOURS,)).check_same(Schema((replace(COLOURS, categories=("red",)),)), "X")
     MIXED.check_same(MIXED, "X")
 
 
 def test_categories_too_long_for_a_forest_are_refused() -> None:
-    with pytest.raises(InputError, match="found longer ones of the 1 feature; shorten them"):
+    with pytest.raises(InputError, match=naming("longer", "1 feature")):
         Schema((FeatureColumn("a", ColumnKind.CATEGORY, categories=("b" * (MAX_LENGTH + 1),)),)).kept()
 
 

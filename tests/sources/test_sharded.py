@@ -43,6 +43,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return ranges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extent", [1, 60, 1 << 20])
 def test_any_block_has_the_values_that_zarr_reads(address: str, extent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharded, "EXTENT_BYTES", extent)

@@ -30,8 +30,10 @@ from distforest.sources.sparse_features import (
 )
 from distforest.sources.staged_sparse import StagedSparse
 from tests import samples
+from tests.messages import naming
+from tests.sources.helpers import whole
 from tests.sources.test_source import Level, assert_projects, levels
-from tests.sources.test_sparse import CONTAINERS, staged_of, whole
+from tests.sources.test_sparse import CONTAINERS, staged_of
 from tests.tries import tries
 
 if TYPE_CHECKING:
@@ -163,31 +165,28 @@ def test_a_source_cannot_be_written_whatever_its_places_were(index: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("values", "named"),
     [
-        ([1.0, np.inf, np.nan], r"found 2 stored values NaN or infinite .* the first at row 2, column 3 \(inf\)"),
-        ([1.0, 2.0, 1e39], r"found 1 stored value .*beyond float32.* row 2, column 4 "),
-        ([1.0, 2.0, 1j], "features must be numbers, found dtype complex128"),
+        ([1.0, np.inf, np.nan], [2, "NaN", "row 2, column 3 (inf)"]),
+        ([1.0, 2.0, 1e39], [1, "float32", "row 2, column 4 "]),
+        ([1.0, 2.0, 1j], ["complex128"]),
     ],
 )
-def test_values_that_are_refused(values: list[Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_values_that_are_refused(values: list[Any], named: list[object]) -> None:
+    with pytest.raises(InputError, match=naming("features", *named)):
         read_sparse_features(scipy.sparse.coo_array((np.array(values), ([0, 2, 2], [1, 3, 4])), (3, 5)))
 
 
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [((3,), r"2-D matrix .* shape \(3,\)"), ((0, 4), "an empty matrix"), ((1, 2**31), "at most 2,147,483,647 rows")],
-)
-def test_shapes_that_are_refused(shape: tuple[int, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize(("shape", "named"), [((3,), "(3,)"), ((0, 4), "empty"), ((1, 2**31), "2,147,483,647")])
+def test_shapes_that_are_refused(shape: tuple[int, ...], named: str) -> None:
+    with pytest.raises(InputError, match=naming(named)):
         read_sparse_features(scipy.sparse.coo_array(shape))
 
 
 def test_places_outside_the_matrix_are_refused() -> None:
     matrix = scipy.sparse.csr_array(np.eye(3))
     matrix.indices[1] = 7
-    with pytest.raises(InputError, match=r"features: a sparse matrix \(csr\) contradicts itself: .*"):
+    with pytest.raises(InputError, match=naming("features: ", "csr", "contradicts")):
         read_sparse_features(matrix)
 
 

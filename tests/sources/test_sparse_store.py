@@ -16,16 +16,16 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.errors import InputError
-from distforest.sources.arrays import open_array, write_array
+from distforest.errors import DistforestWarning, InputError
+from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.opening import open_matrix, opened_rows, read_rows
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.sparse_store import SparseStore, write_sparse
 from distforest.stores.groups import seal_group
-from tests.sources.test_sparse import dense_of, stored_of, whole
-
-SPOILT = "the store is damaged; write it again"
+from tests.messages import naming
+from tests.sources.helpers import whole, write_arrays
+from tests.sources.test_sparse import dense_of, stored_of
 
 
 def dense_from(matrix: Any) -> np.ndarray:
@@ -39,6 +39,7 @@ def dense_from(matrix: Any) -> np.ndarray:
 # Round trips
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 7),
@@ -73,7 +74,7 @@ def test_values_keep_their_dtype(tmp_path: Path, dtype: Any) -> None:
 
 def test_the_users_matrix_stays_as_it_is(tmp_path: Path) -> None:
     matrix = scipy.sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([2, 0, 2]), np.array([0, 3, 3])), (2, 3))
-    with pytest.warns(UserWarning, match="1 entry repeats a place stored before"):
+    with pytest.warns(DistforestWarning, match="1 entry"):
         write_sparse(str(tmp_path / "S.zarr"), matrix)
     assert matrix.indices.tolist() == [2, 0, 2]
     found = open_matrix(str(tmp_path / "S.zarr")).whole()
@@ -96,7 +97,7 @@ def test_a_source_is_the_dense_one_with_nan_elsewhere(tmp_path: Path, measure: s
 def test_a_target_that_is_there_is_kept_unless_it_may_go(tmp_path: Path) -> None:
     target = str(tmp_path / "S.zarr")
     write_sparse(target, scipy.sparse.eye_array(3))
-    with pytest.raises(InputError, match="a new name was expected"):
+    with pytest.raises(InputError, match=naming(target, "new name")):
         write_sparse(target, scipy.sparse.eye_array(4))
     write_sparse(target, scipy.sparse.eye_array(4), overwrite=True)
     assert open_matrix(target).shape == (4, 4)
@@ -114,6 +115,7 @@ def test_a_url_is_written_and_read(tmp_path: Path) -> None:
 # Files of SciPy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "container",
     [
@@ -144,41 +146,38 @@ def save(path: Path, **changed: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "named"),
     [
-        ({"indices": np.array([0, 1, 3])}, r"contradicts itself: .*(indices|index values)"),
-        ({"indices": np.array([0, -1, 2])}, r"contradicts itself: .*(indices|index values)"),
-        ({"indptr": np.array([0, 2, 1, 3])}, r"contradicts itself: (indptr|index pointer)"),
-        ({"indptr": np.array([0, 3])}, "cannot be read"),
-        ({"indices": None}, "cannot be read"),
-        ({"data": np.array([None, {}, 1], object)}, r"cannot be read \(Object arrays"),
-        ({"data": np.ones(3, complex)}, "integers, or floats of 32 or 64 bits, were expected, found dtype complex128"),
-        ({"format": np.array(b"lil")}, "cannot be read"),
-        ({"format": np.array(b"linalg")}, "cannot be read"),
-        ({"shape": np.array([3])}, "cannot be read|2-D"),
-        ({"shape": np.array([0, 3]), "indptr": np.array([0])}, "found an empty matrix|cannot be read"),
+        ({"indices": np.array([0, 1, 3])}, r"contradicts .*(indices|index values)"),
+        ({"indices": np.array([0, -1, 2])}, r"contradicts .*(indices|index values)"),
+        ({"indptr": np.array([0, 2, 1, 3])}, r"contradicts .*(indptr|index pointer)"),
+        ({"indptr": np.array([0, 3])}, "read"),
+        ({"indices": None}, "read"),
+        ({"data": np.array([None, {}, 1], object)}, "Object arrays"),
+        ({"data": np.ones(3, complex)}, "complex128"),
+        ({"format": np.array(b"lil")}, "read"),
+        ({"format": np.array(b"linalg")}, "read"),
+        ({"shape": np.array([3])}, "read|2-D"),
+        ({"shape": np.array([0, 3]), "indptr": np.array([0])}, "empty|read"),
     ],
 )
-def test_a_broken_file_is_refused_and_nothing_is_written(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+def test_a_broken_file_is_refused_and_nothing_is_written(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
     source = save(tmp_path / "S.npz", **changed)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=f"^{source}: .*({named})"):
         ingest(source, str(tmp_path / "S.zarr"))
-    assert str(caught.value).startswith(f"{source}: ")
     assert [path.name for path in tmp_path.iterdir()] == ["S.npz"]
 
 
 def test_columns_that_contradict_each_other_are_not_turned_into_rows(tmp_path: Path) -> None:
     source = save(tmp_path / "S.npz", format=np.array(b"csc"), indices=np.array([0, 1, 1 << 30]))
-    with pytest.raises(InputError, match="contradicts itself"):
+    with pytest.raises(InputError, match=naming(source, "contradicts")):
         ingest(source, str(tmp_path / "S.zarr"))
 
 
 def test_arrays_that_only_share_some_names_stay_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", data=np.ones(3), indptr=np.arange(4))
     assert set(ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"))) == {"data", "indptr"}
-    with pytest.raises(
-        InputError, match="its attribute 'sparse', or 'encoding-type', was expected, found a group without"
-    ):
+    with pytest.raises(InputError, match=naming("a.zarr", "'sparse'", "'encoding-type'")):
         open_matrix(str(tmp_path / "a.zarr"))
 
 
@@ -194,63 +193,59 @@ GOOD: dict[str, Any] = {
 
 def store_of(place: Path, sparse: Any = None, **changed: Any) -> str:
     """A store of three rows, with some of its arrays changed, or left out where they are None."""
-    target = str(place / "bad.zarr")
-    for name, values in {**GOOD, **changed}.items():
-        if values is not None:
-            write_array(target, name, values.shape, values.dtype, [values])
+    arrays = {name: values for name, values in {**GOOD, **changed}.items() if values is not None}
+    target = write_arrays(str(place / "bad.zarr"), **arrays)
     seal_group(target, {"sparse": {"format": "csr", "version": 1, "shape": [3, 3]} if sparse is None else sparse})
     return target
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "named"),
     [
-        ({"sparse": {"format": "csc", "version": 1, "shape": [3, 3]}}, "found 'csc', version 1"),
-        ({"sparse": {"format": "csr", "version": 2, "shape": [3, 3]}}, "found 'csr', version 2"),
-        ({"sparse": {"format": "csr", "version": 1, "shape": [3, True]}}, r"found \[3, True\]"),
-        ({"sparse": {"format": "csr", "version": 1, "shape": [3, 2**31]}}, "at most 2147483647 columns"),
-        ({"sparse": {"format": "csr", "version": 1, "shape": [2, 3]}}, "indptr of 3 numbers for 2 rows .* found 4"),
-        ({"sparse": "text"}, "found a group without"),
-        ({"indptr": None}, "indptr: a Zarr array was expected, found none"),
-        ({"indices": None}, "indices: a Zarr array was expected, found none"),
-        ({"data": None}, "data: a Zarr array was expected, found none"),
-        ({"indptr": np.array([0.0, 2, 2, 4])}, "a vector of integers was expected as indptr, found float64"),
-        ({"indices": np.zeros((4, 1), int)}, r"a vector of integers was expected as indices, .* shape \(4, 1\)"),
-        ({"data": np.ones((4, 2))}, r"a vector was expected as data, found float64 of shape \(4, 2\)"),
-        ({"data": np.ones(4, np.complex64)}, "found dtype complex64"),
-        ({"data": np.ones(3)}, "a column for each of 3 entries was expected, found 4"),
+        ({"sparse": {"format": "csc", "version": 1, "shape": [3, 3]}}, ["'csc', version 1"]),
+        ({"sparse": {"format": "csr", "version": 2, "shape": [3, 3]}}, ["'csr', version 2"]),
+        ({"sparse": {"format": "csr", "version": 1, "shape": [3, True]}}, ["[3, True]"]),
+        ({"sparse": {"format": "csr", "version": 1, "shape": [3, 2**31]}}, ["2147483647 columns"]),
+        ({"sparse": {"format": "csr", "version": 1, "shape": [2, 3]}}, ["indptr", 3, "2 rows", 4]),
+        ({"sparse": "text"}, ["'sparse'"]),
+        ({"indptr": None}, ["indptr: ", "none"]),
+        ({"indices": None}, ["indices: ", "none"]),
+        ({"data": None}, ["data: ", "none"]),
+        ({"indptr": np.array([0.0, 2, 2, 4])}, ["indptr", "float64"]),
+        ({"indices": np.zeros((4, 1), int)}, ["indices", "(4, 1)"]),
+        ({"data": np.ones((4, 2))}, ["data", "float64", "(4, 2)"]),
+        ({"data": np.ones(4, np.complex64)}, ["complex64"]),
+        ({"data": np.ones(3)}, ["3 entries", 4]),
     ],
 )
 def test_metadata_that_contradict_themselves_are_refused_unread(
-    tmp_path: Path, changed: dict[str, Any], message: str
+    tmp_path: Path, changed: dict[str, Any], named: list[object]
 ) -> None:
     target = store_of(tmp_path, **changed)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=naming(target, *named)):
         open_matrix(target)
-    assert str(caught.value).startswith(target)
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "named"),
     [
-        ({"indptr": np.array([1, 2, 2, 4])}, f"indptr from 0 to 4, .* found 1 to 4; {SPOILT}"),
-        ({"indptr": np.array([0, 2, 2, 5])}, "found 0 to 5"),
-        ({"indptr": np.array([0, 3, 2, 4])}, "found 3 and then 2 at row 1"),
-        ({"indptr": np.array([0, -1, 2, 4])}, "found 0 and then -1 at row 0"),
-        ({"indptr": np.array([0, 2**64 - 1, 2, 4], np.uint64)}, "found 0 and then -1 at row 0"),
-        ({"indices": np.array([0, 2, 1, 3])}, "columns from 0 to 2 were expected, found 3 in row 2"),
-        ({"indices": np.array([-1, 2, 1, 2])}, "found -1 in row 0"),
-        ({"indices": np.array([0, 2, 1, 2**32 + 2])}, "found 4294967298 in row 2"),
-        ({"indices": np.array([0, 0, 1, 2])}, "each stored once, were expected, found 0 and then 0 in row 0"),
-        ({"indices": np.array([0, 2, 2, 1])}, "found 2 and then 1 in row 2"),
+        ({"indptr": np.array([1, 2, 2, 4])}, ["indptr", "0 to 4", "1 to 4"]),
+        ({"indptr": np.array([0, 2, 2, 5])}, ["indptr", "0 to 5"]),
+        ({"indptr": np.array([0, 3, 2, 4])}, ["3 ", "2 at row 1"]),
+        ({"indptr": np.array([0, -1, 2, 4])}, ["-1 at row 0"]),
+        ({"indptr": np.array([0, 2**64 - 1, 2, 4], np.uint64)}, ["-1 at row 0"]),
+        ({"indices": np.array([0, 2, 1, 3])}, ["0 to 2", "3 in row 2"]),
+        ({"indices": np.array([-1, 2, 1, 2])}, ["-1 in row 0"]),
+        ({"indices": np.array([0, 2, 1, 2**32 + 2])}, ["4294967298 in row 2"]),
+        ({"indices": np.array([0, 0, 1, 2])}, ["once", "0 in row 0"]),
+        ({"indices": np.array([0, 2, 2, 1])}, ["2 ", "1 in row 2"]),
     ],
 )
-def test_damage_is_refused_by_its_place(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+def test_damage_is_refused_by_its_place(tmp_path: Path, changed: dict[str, Any], named: list[str]) -> None:
     target = store_of(tmp_path, **changed)
     for rows in (slice(None), np.array([0, 2])):
-        with pytest.raises(InputError, match=message) as caught:
+        with pytest.raises(InputError, match=naming(target, "damaged", *named)):
             read_rows(target, rows)
-        assert str(caught.value).startswith(target)
 
 
 def contradicts(indptr: list[int], indices: list[int], n_columns: int) -> bool:
@@ -261,6 +256,7 @@ def contradicts(indptr: list[int], indices: list[int], n_columns: int) -> bool:
     return any(row != sorted(set(row)) or not all(0 <= column < n_columns for column in row) for row in rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 4), min_size=3, max_size=4).map(sorted) | st.lists(st.integers(-1, 5), min_size=3),
@@ -275,7 +271,7 @@ def test_arrays_are_refused_just_where_they_are_no_matrix(
     sparse = {"format": "csr", "version": 1, "shape": shape}
     target = store_of(tmp_path_factory.mktemp("store"), sparse, **arrays)
     if contradicts(indptr, indices, largest + 1):
-        with pytest.raises(InputError, match=SPOILT):
+        with pytest.raises(InputError, match=naming(target, "damaged")):
             open_matrix(target).whole()
         return
     expected = np.full(shape, np.nan)
@@ -287,9 +283,8 @@ def test_arrays_are_refused_just_where_they_are_no_matrix(
 @pytest.mark.parametrize(("value", "measure"), [(np.inf, "similarity"), (1e151, "distance")])
 def test_values_are_refused_as_those_of_a_dense_matrix(tmp_path: Path, value: float, measure: str) -> None:
     target = store_of(tmp_path, data=np.array([1.0, 2.0, np.nan, value]))
-    with pytest.raises(InputError, match=r"the first at row 2, column 2") as caught:
+    with pytest.raises(InputError, match=naming(target, "row 2, column 2")):
         open_matrix(target).read(measure)
-    assert str(caught.value).startswith(target)
 
 
 def spoil(target: str, name: str, change: Callable[[Path], object]) -> None:
@@ -304,38 +299,36 @@ def flip(chunk: Path) -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-@pytest.mark.parametrize(
-    ("change", "message"), [(Path.unlink, "other values in .* than were written"), (flip, "cannot be read")]
-)
+@pytest.mark.parametrize(("change", "named"), [(Path.unlink, "other values"), (flip, "read")])
 def test_chunks_that_are_lost_or_damaged_are_found(
-    tmp_path: Path, name: str, change: Callable[[Path], object], message: str
+    tmp_path: Path, name: str, change: Callable[[Path], object], named: str
 ) -> None:
     target = store_of(tmp_path)
     spoil(target, name, change)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=naming(target, name, named)):
         open_matrix(target).whole()
 
 
 def test_a_store_that_is_unfinished_or_lost_its_metadata_is_refused(tmp_path: Path) -> None:
     target = store_of(tmp_path)
     seal_group(target, {})
-    with pytest.raises(InputError, match="found a group without; it is unfinished"):
+    with pytest.raises(InputError, match=naming(target, "unfinished")):
         open_matrix(target)
     Path(target, "indptr", "zarr.json").write_text("{")
-    with pytest.raises(InputError, match="found a group without; it is unfinished"):
+    with pytest.raises(InputError, match=naming(target, "unfinished")):
         open_matrix(target)
     shutil.rmtree(target)
-    with pytest.raises(InputError, match="a Zarr array was expected, found none"):
+    with pytest.raises(InputError, match=naming(target, "none")):
         open_matrix(target)
 
 
 def test_where_a_dense_array_is_needed_a_sparse_one_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a dense Zarr array was expected, found a sparse matrix, which only"):
+    with pytest.raises(InputError, match="dense"):
         open_array(store_of(tmp_path))
 
 
 def test_rows_of_an_array_are_opened_and_others_stay(tmp_path: Path) -> None:
-    write_array(str(tmp_path / "d.zarr"), "X", (2, 2), np.dtype(float), [np.eye(2)])
+    write_arrays(str(tmp_path / "d.zarr"), X=np.eye(2))
     assert opened_rows(tmp_path / "d.zarr" / "X").shape == (2, 2)
     assert scipy.sparse.issparse(opened_rows(store_of(tmp_path)))
     values = np.eye(2)

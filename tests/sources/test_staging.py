@@ -7,6 +7,7 @@ import fcntl
 import gc
 import multiprocessing
 import os
+import re
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -16,13 +17,14 @@ import numpy as np
 import pytest
 import zarr
 
-from distforest.errors import InputError, JobError
+from distforest.errors import DistforestWarning, InputError, JobError
 from distforest.sources import array_files, arrays, readings, staging
 from distforest.sources.array_files import array_digest
 from distforest.sources.readings import AS_IT_IS, DISTANCES, FEATURES, SIMILARITIES, Reading, read
 from distforest.sources.scratch import KEPT_SECONDS, PARTIAL_SECONDS, ScratchFolder, lock_of
 from distforest.sources.staging import Staged, stage
 from tests import samples
+from tests.messages import naming
 
 
 @pytest.fixture
@@ -52,8 +54,7 @@ def test_a_staged_array_is_the_array_as_it_is_read(tmp_path: Path, scratch: Scra
     assert found.tobytes() == read(z, DISTANCES).tobytes()
     assert (staged.shape, staged.dtype, staged.address, staged.reading) == ((7, 7), "float32", address, DISTANCES)
     assert staged.n_bytes == found.nbytes == 7 * 7 * 4
-    with pytest.raises(ValueError, match="read-only"):
-        found[0, 0] = 1
+    assert not found.flags.writeable
 
 
 def test_one_content_in_any_chunks_and_dtype_is_one_file(tmp_path: Path, scratch: ScratchFolder) -> None:
@@ -104,41 +105,28 @@ def test_arrays_are_staged_as_they_are(shape: tuple[int, ...], tmp_path: Path, s
 
 
 @pytest.mark.parametrize(
-    ("reading", "values", "message"),
+    ("reading", "values", "named"),
     [
-        (FEATURES, np.array([[1.0, np.inf]]), "features must be finite or NaN"),
-        (SIMILARITIES, np.array([[1.0, np.inf]]), "similarities must be finite or NaN"),
-        (DISTANCES, np.zeros((2, 3)), "a square matrix was expected"),
-        (FEATURES, np.zeros(4), "a 2-D matrix was expected"),
+        (FEATURES, np.array([[1.0, np.inf]]), ["features", "row 0, column 1"]),
+        (SIMILARITIES, np.array([[1.0, np.inf]]), ["similarities", "row 0, column 1"]),
+        (DISTANCES, np.zeros((2, 3)), ["square", "(2, 3)"]),
+        (FEATURES, np.zeros(4), ["(4,)"]),
     ],
 )
-def test_what_is_refused_leaves_nothing_behind(
-    reading: Reading, values: np.ndarray, message: str, tmp_path: Path, scratch: ScratchFolder
+def test_what_is_refused_is_named_by_its_address_and_leaves_nothing_behind(
+    reading: Reading, values: np.ndarray, named: list[str], tmp_path: Path, scratch: ScratchFolder
 ) -> None:
     address = stored(tmp_path / "x.zarr", values)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=naming(f"{address}: ", *named)):
         stage(address, reading, scratch)
+    with pytest.raises(InputError, match=naming(tmp_path / "absent.zarr", "none")):
+        stage(str(tmp_path / "absent.zarr"), reading, scratch)
     assert left_in(scratch) == []
-
-
-def test_a_refusal_names_the_address(tmp_path: Path, scratch: ScratchFolder) -> None:
-    address = stored(tmp_path / "x.zarr", np.array([[1.0, np.inf]]))
-    with pytest.raises(InputError) as caught:
-        stage(address, FEATURES, scratch)
-    assert str(caught.value).startswith(f"{address}: features must be finite")
-    with pytest.raises(InputError, match="found none"):
-        stage(str(tmp_path / "none.zarr"), FEATURES, scratch)
-
-
-def test_a_refusal_of_a_shape_names_the_address_too(tmp_path: Path, scratch: ScratchFolder) -> None:
-    address = stored(tmp_path / "x.zarr", np.zeros(4))
-    with pytest.raises(InputError, match=address):
-        stage(address, FEATURES, scratch)
 
 
 def test_asymmetric_distances_warn_where_they_are_staged(tmp_path: Path, scratch: ScratchFolder) -> None:
     values = np.array([[0.0, 1.0], [3.0, 0.0]])
-    with pytest.warns(UserWarning, match="differ by up to 2; their mean is used"):
+    with pytest.warns(DistforestWarning, match=naming("z_ij", "to 2")):
         staged = stage(stored(tmp_path / "z.zarr", values), DISTANCES, scratch)
     assert staged.open(scratch).tolist() == [[0.0, 2.0], [2.0, 0.0]]
 
@@ -177,7 +165,7 @@ def test_a_block_that_is_refused_late_leaves_nothing_behind(
     values[150, 0] = np.inf
     address = stored(tmp_path / "x.zarr", values, (7, 5))
     monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 300))
-    with pytest.raises(InputError, match="the first at row 150, column 0"):
+    with pytest.raises(InputError, match=naming(address, "row 150, column 0")):
         stage(address, FEATURES, scratch)
     assert left_in(scratch) == []
 
@@ -207,7 +195,7 @@ def test_values_that_distforest_wrote_are_compared_with_their_digest(
     monkeypatch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, 300))
     assert stage(f"{tmp_path}/x", FEATURES, scratch).sha256 == array_digest(values)
     zarr.open_array(tmp_path / "x", mode="r+")[199, 0] += 1.0
-    with pytest.raises(InputError, match="its values are not those that were written"):
+    with pytest.raises(InputError, match=naming(tmp_path / "x", "values")):
         stage(f"{tmp_path}/x", FEATURES, scratch)
 
 
@@ -227,7 +215,7 @@ def test_a_source_that_has_changed_is_refused(tmp_path: Path, scratch: ScratchFo
     staged = stage(stored(tmp_path / "x.zarr", X), FEATURES, scratch)
     stored(tmp_path / "x.zarr", X + np.float32(1))
     assert staged.open(scratch).tobytes() == X.tobytes()  # what was planned is still here
-    with pytest.raises(InputError, match="has changed since the job was planned; start it again"):
+    with pytest.raises(InputError, match=naming(tmp_path / "x.zarr", "changed")):
         staged.open(ScratchFolder(tmp_path / "other"))
     assert staged.open(scratch).tobytes() == X.tobytes()
 
@@ -235,7 +223,7 @@ def test_a_source_that_has_changed_is_refused(tmp_path: Path, scratch: ScratchFo
 def test_a_source_that_is_gone_is_refused(tmp_path: Path, scratch: ScratchFolder) -> None:
     staged = stage(stored(tmp_path / "x.zarr", samples.features(6)), FEATURES, scratch)
     (tmp_path / "x.zarr").rename(tmp_path / "y.zarr")
-    with pytest.raises(InputError, match="found none"):
+    with pytest.raises(InputError, match=naming(tmp_path / "x.zarr", "none")):
         staged.open(ScratchFolder(tmp_path / "other"))
 
 
@@ -254,6 +242,7 @@ def open_and_tell(staged: Staged, scratch: ScratchFolder, barrier: object, answe
     answers.put((len(calls), found.tobytes()))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_two_processes_stage_once(tmp_path: Path, scratch: ScratchFolder) -> None:
     X = samples.features(50)
     staged = stage(stored(tmp_path / "x.zarr", X, (3, 1)), FEATURES, scratch)
@@ -281,11 +270,12 @@ def test_a_file_that_was_damaged_is_staged_again(
     for damage in (b"", path.read_bytes()[:-1], path.read_bytes()[:-1] + b"?"):
         path.write_bytes(damage)
         assert staged.open(scratch).tobytes() == X.tobytes()
-        assert caplog.messages == [f"{path} is damaged, {tmp_path / 'x.zarr'} is staged again"]
+        [told] = caplog.messages
+        assert re.match(naming(path, tmp_path / "x.zarr"), told)
         caplog.clear()
     path.write_bytes(b"")
     (tmp_path / "x.zarr").rename(tmp_path / "y.zarr")
-    with pytest.raises(InputError, match="found none"):
+    with pytest.raises(InputError, match=naming(tmp_path / "x.zarr", "none")):
         staged.open(scratch)
 
 
@@ -346,17 +336,15 @@ def test_a_full_disk_is_told_and_nothing_is_left_on_it(tmp_path: Path, small_dis
     small, large, scratch = np.ones((300, 300)), np.zeros((1200, 1000)), ScratchFolder(small_disk / "s")
     first = stage(stored(tmp_path / "small.zarr", small), FEATURES, scratch)
     address, before = stored(tmp_path / "large.zarr", large), left_in(scratch)
-    with pytest.raises(JobError) as caught:
+    told = naming(os.strerror(errno.ENOSPC), "4,800,000 bytes", f"{small_disk}/s", address, "run.scratch")
+    with pytest.raises(JobError, match=told):
         stage(address, FEATURES, scratch)
-    told = str(caught.value)
-    assert told.startswith(f"No space left on device: 4,800,000 bytes are needed in {small_disk}/s on ")
-    assert f" are free; to stage {address}, make room there, or name another folder (`run.scratch`, or" in told
     assert left_in(scratch) == before
     with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
         while filler.write(bytes(4096)):
             pass
     assert first.open(scratch).shape == (300, 300)
-    with pytest.raises(JobError, match="No space left"):
+    with pytest.raises(JobError, match=os.strerror(errno.ENOSPC)):
         stage(stored(tmp_path / "other.zarr", small + 1), FEATURES, scratch)
 
 
@@ -383,7 +371,7 @@ def test_a_scratch_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatc
     stranger = os.getuid() + 1
     own.rename(tmp_path / f"distforest-{stranger}")
     monkeypatch.setattr("os.getuid", lambda: stranger)
-    with pytest.raises(InputError, match="belongs to another user"):
+    with pytest.raises(InputError, match=naming(tmp_path, "user")):
         ScratchFolder().check()
 
 
@@ -441,6 +429,7 @@ def test_files_of_users_are_never_removed(tmp_path: Path, scratch: ScratchFolder
     assert left_in(scratch) == sorted([".limit", f"{staged.sha256}.npy", *own])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mapped")
 def test_a_file_in_use_stays_and_what_does_not_fit_beside_it_is_refused(tmp_path: Path, scratch: ScratchFolder) -> None:
     oldest, other = (stage(numbered(tmp_path, number), FEATURES, scratch) for number in range(2))
@@ -448,11 +437,8 @@ def test_a_file_in_use_stays_and_what_does_not_fit_beside_it_is_refused(tmp_path
     used_before(scratch, oldest, 1000.0)
     third = stage(numbered(tmp_path, 2), FEATURES, limited(scratch, 2))
     assert kept(scratch, [oldest, other, third]) == [True, False, True]
-    with pytest.raises(JobError) as caught:
+    with pytest.raises(JobError, match=naming("928 bytes", scratch.path, "928 of the 1,392", "run.scratch_limit")):
         stage(numbered(tmp_path, 3), FEATURES, limited(scratch, 1.5))
-    told = str(caught.value)
-    assert told.startswith(f"928 bytes of staged files are needed in {scratch.path} on ")
-    assert ", and 928 of the 1,392 that may be there (`run.scratch_limit`) are in use; to stage" in told
     assert not list(scratch.path.glob("*.partial"))
     assert values[0, 0] == 0.0
     del values
@@ -485,6 +471,7 @@ def hold_open(staged: Staged, scratch: ScratchFolder, ready: object, done: objec
     assert values[0, 0] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_files_that_another_process_uses_stay_until_it_has_ended_or_is_killed(
     is_killed: bool, tmp_path: Path, scratch: ScratchFolder
@@ -499,7 +486,7 @@ def test_files_that_another_process_uses_stay_until_it_has_ended_or_is_killed(
         used_before(scratch, used, 1000.0)
         new = stage(numbered(tmp_path, 2), FEATURES, limited(scratch, 2))
         assert kept(scratch, [used, idle, new]) == [True, False, True]
-        with pytest.raises(JobError, match=r"928 of the 928 that may be there \(`run.scratch_limit`\) are in use"):
+        with pytest.raises(JobError, match=naming("928 of the 928", "run.scratch_limit")):
             stage(numbered(tmp_path, 3), FEATURES, limited(scratch, 1))
     finally:
         process.kill() if is_killed else done.set()
@@ -518,6 +505,7 @@ def stage_some(addresses: list[str], scratch: ScratchFolder, barrier: object, se
     seen.put(most)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_two_processes_keep_one_limit(tmp_path: Path, scratch: ScratchFolder) -> None:
     context, own = multiprocessing.get_context("spawn"), limited(scratch, 3)
     barrier, seen = context.Barrier(2), context.Queue()

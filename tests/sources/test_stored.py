@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from pathlib import Path
 
@@ -12,13 +13,14 @@ import scipy.sparse
 import zarr
 
 from distforest import SMERF, SimForestClassifier, Targets
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import AS_IT_IS, FEATURES
 from distforest.sources.scratch import ScratchFolder
 from distforest.sources.staging import stage
 from distforest.sources.stored import Chunks, check_stored, chunks_of
+from tests.messages import naming
 
 VALUES = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 
@@ -39,11 +41,11 @@ def others(tmp_path: Path) -> Path:
 def test_a_chunk_of_ours_that_is_missing_is_refused_by_name(ours: Path, tmp_path: Path) -> None:
     assert check_stored([str(ours)]) == ()
     (ours / "c" / "1" / "0").unlink()
-    with pytest.raises(InputError, match=r"ours.zarr/X: chunk c/1/0 is missing \(1 of 4\), and all were written"):
+    with pytest.raises(InputError, match=naming("ours.zarr/X: ", "c/1/0", "1 of 4")):
         check_stored([str(ours)])
-    with pytest.raises(InputError, match="chunk c/1/0 is missing"):
+    with pytest.raises(InputError, match="c/1/0"):
         SMERF(2).fit(str(ours), Targets(VALUES[:, 0]))
-    with pytest.raises(InputError, match="X: its values are not those that were written"):
+    with pytest.raises(InputError, match=naming("X: ", "values")):
         stage(str(ours), FEATURES, ScratchFolder(tmp_path / "scratch"))
     assert not list((tmp_path / "scratch").glob("*.npy"))
 
@@ -51,7 +53,7 @@ def test_a_chunk_of_ours_that_is_missing_is_refused_by_name(ours: Path, tmp_path
 def test_a_chunk_of_ours_that_was_changed_is_refused(ours: Path, tmp_path: Path) -> None:
     shutil.copy(ours / "c" / "0" / "0", ours / "c" / "1" / "0")
     for reading in (FEATURES, AS_IT_IS):
-        with pytest.raises(InputError, match="X: its values are not those that were written"):
+        with pytest.raises(InputError, match=naming("X: ", "values")):
             stage(str(ours), reading, ScratchFolder(tmp_path / "scratch"))
     assert not list((tmp_path / "scratch").glob("*.npy"))
 
@@ -65,12 +67,12 @@ def test_chunks_of_zeros_are_written_too(tmp_path: Path) -> None:
 
 def test_what_others_leave_out_is_told_or_refused(others: Path, tmp_path: Path) -> None:
     (told,) = check_stored([str(others), str(others)])
-    assert told.startswith(f"{others}: 1 of 8 chunks are not stored and read as -1.0")
-    with pytest.raises(InputError, match="all chunks were expected"):
+    assert re.match(naming(f"{others}: 1 of 8 chunks", -1.0), told)
+    with pytest.raises(InputError, match=naming(others, "all chunks")):
         check_stored([str(others)], strict=True)
-    with pytest.warns(UserWarning, match="1 of 8 chunks are not stored"):
+    with pytest.warns(DistforestWarning, match=naming(others, "1 of 8 chunks")):
         SMERF(2, random_state=0).fit(str(others), Targets(VALUES[:, 0]))
-    with pytest.warns(UserWarning, match="1 of 8 chunks are not stored"):
+    with pytest.warns(DistforestWarning, match=naming(others, "1 of 8 chunks")):
         SMERF(2, random_state=0).fit(open_array(str(others)), Targets(VALUES[:, 0]))
     scratch = ScratchFolder(tmp_path / "scratch")
     assert stage(str(others), FEATURES, scratch).open(scratch)[25, 2] == -1.0
@@ -119,12 +121,10 @@ def test_an_array_that_announces_what_nobody_has_stored_is_refused_at_once(
 ) -> None:
     address = str(tmp_path / "huge.zarr")
     zarr.create_array(address, shape=(3_400_000_000, 5), chunks=chunks, dtype="f4")
-    with pytest.raises(
-        InputError, match=r"at most 1,073,741,824 bytes were expected, found 68,000,000,000, of which 0"
-    ):
+    with pytest.raises(InputError, match=naming(address, "1,073,741,824", "68,000,000,000")):
         check_stored([address])
     (told,) = check_stored([address], max_bytes=1 << 40)
-    assert "chunks are not stored and read as 0.0" in told
+    assert re.match(naming(f"{address}: ", "chunks", "0.0"), told)
 
 
 def test_a_shard_that_was_cut_off_is_told(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_shard_that_was_cut_off_is_told(tmp_path: Path) -> None:
     zarr.create_array(address, data=VALUES, chunks=(5, 1), shards=(20, 3))
     (tmp_path / "shards.zarr" / "c" / "1" / "0").write_bytes(b"")
     (told,) = check_stored([address])
-    assert told.startswith(f"{address}: 1 of 2 chunks are not stored")
+    assert told.startswith(f"{address}: 1 of 2 chunks ")
 
 
 def test_what_is_stored_may_unfold_to_a_thousand_times_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_what_is_stored_may_unfold_to_a_thousand_times_as_much(tmp_path: Path, m
     monkeypatch.setattr("distforest.sources.stored.MAX_UNFOLDING", 2)
     assert len(check_stored([address])) == 1  # 8,000 bytes, of which 4,000 are stored
     (tmp_path / "zeros.zarr" / "c" / "0" / "0").unlink()
-    with pytest.raises(InputError, match="at most 6,400 bytes were expected, found 8,000, of which 3,200 are stored"):
+    with pytest.raises(InputError, match=naming("6,400", "8,000", "3,200")):
         check_stored([address])
 
 
@@ -159,7 +159,7 @@ def test_a_sparse_matrix_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     scipy.sparse.save_npz(tmp_path / "near.npz", (near + near.T).tocsr())
     ingest(str(tmp_path / "near.npz"), str(tmp_path / "near.zarr"))
     (tmp_path / "near.zarr" / "indices" / "c" / "0").unlink()
-    with pytest.raises(InputError, match=r"near\.zarr/indices: chunk c/0 is missing"):
+    with pytest.raises(InputError, match=naming("near.zarr/indices: ", "c/0")):
         SimForestClassifier(n_estimators=2).fit(str(tmp_path / "near.zarr"), np.arange(30) % 2)
 
 

@@ -59,11 +59,11 @@ def test_a_forest_of_a_sum_knows_the_distances_of_the_matrix() -> None:
 
 
 def test_what_is_no_sum_is_refused() -> None:
-    with pytest.raises(InputError, match="a number above 0 was expected, found -1"):
+    with pytest.raises(InputError, match="-1"):
         -1 * Labels(Y)
-    with pytest.raises(InputError, match="found 40 and 3"):
+    with pytest.raises(InputError, match="40 and 3"):
         Labels(Y) + Targets([1.0, 2.0, 3.5])
-    with pytest.raises(InputError, match="labels with costs are no squared Euclidean distances"):
+    with pytest.raises(InputError, match="costs"):
         Labels(Y, costs=1.0 - np.eye(3)) + Targets(X[:, 0])
     for wrong in ("a", None, True, np.ones(3)):
         with pytest.raises(TypeError):

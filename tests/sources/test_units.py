@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from distforest import SMERF
 from distforest.sources.doubts import told_of_units
 from distforest.sources.files.ingest import ingest
+from tests.sources.helpers import warned
 
 N = 60
 Y = np.arange(N) % 2
@@ -36,33 +36,25 @@ NAMES: dict[str, Callable[[int], str]] = {
 }
 
 
-def words(form: Callable[[int], str]) -> list[str]:
+def cells(form: Callable[[int], str]) -> list[str]:
     return [form(row % 20) for row in range(N)]
-
-
-def told_by(call: Callable[[], object]) -> list[str]:
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        call()
-    return [str(one.message) for one in found if "each a category of its own" in str(one.message)]
 
 
 @pytest.mark.parametrize(("unit", "form"), AMOUNTS)
 def test_amounts_with_a_unit_are_told_in_frames_and_files(
     unit: str, form: Callable[[int], str], tmp_path: Path
 ) -> None:
-    frame = pd.DataFrame({"a": words(form), "b": np.arange(N) * 7 % 13})
-    [told] = told_by(lambda: SMERF(2, random_state=0).fit(frame, Y))
-    assert f"column 'a' holds numbers with {unit!r}, such as" in told
-    assert told_by(lambda: SMERF(2, random_state=0).fit(frame.astype({"a": "category"}), Y)) == []
+    frame = pd.DataFrame({"a": cells(form), "b": np.arange(N) * 7 % 13})
+    assert len(warned(lambda: SMERF(2, random_state=0).fit(frame, Y), "column 'a'", repr(unit))) == 1
+    assert warned(lambda: SMERF(2, random_state=0).fit(frame.astype({"a": "category"}), Y), "column 'a'") == []
     source = str(tmp_path / "a.csv")
     frame.assign(y=np.where(Y > 0, "p", "q")).to_csv(source, index=False)
     if unit in ("kg", "°"):  # others are refused, or have a comma
-        [told] = told_by(lambda: ingest(source, f"{tmp_path}/a.zarr", label="y"))
-        assert f"give `unit={unit!r}` to leave it out, or give `categorical='a'` if they are categories" in told
-    assert told_by(lambda: ingest(source, f"{tmp_path}/b.zarr", label="y", categorical=["a"])) == []
+        told = warned(lambda: ingest(source, f"{tmp_path}/a.zarr", label="y"), f"unit={unit!r}", "categorical='a'")
+        assert len(told) == 1
+    assert warned(lambda: ingest(source, f"{tmp_path}/b.zarr", label="y", categorical=["a"]), "'a'") == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_with_numbers_are_not_told(name: str) -> None:
-    assert told_of_units(dict.fromkeys(words(NAMES[name]))) == ""
+    assert told_of_units(dict.fromkeys(cells(NAMES[name]))) == ""

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist, squareform
 from sklearn.datasets import load_iris, load_wine
 
 import distforest
 from distforest import SMERF, Graph
-from distforest.jobs.spec import Spec
+from distforest.errors import DistforestWarning
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.arrays import write_array
 from distforest.sources.zero_distances import told_of_zeros
+from tests.messages import naming
+from tests.sources.helpers import job_spec, scaled_distances, with_zeros, write_arrays
 
 with np.load(Path(distforest.__file__).parent / "data" / "lazega.npz") as found:
     LINKS, ATTRIBUTES = found["A"].astype(np.float64), found["X"].astype(np.float64)
 WINE, IRIS = (load(return_X_y=True)[0] for load in (load_wine, load_iris))
 RNG = np.random.default_rng(0)
-
-
-def distances(rows: np.ndarray, metric: str = "euclidean") -> np.ndarray:
-    return squareform(pdist((rows - rows.mean(axis=0)) / rows.std(axis=0), metric))
-
-
-def marked(Z: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
-    holes = np.triu(np.random.default_rng(seed).random(Z.shape) < share, 1)
-    return np.where(holes | holes.T, 0.0, Z)
 
 
 def told(Z: np.ndarray) -> str:
@@ -41,8 +33,8 @@ def told(Z: np.ndarray) -> str:
 @pytest.mark.parametrize("share", [0.005, 0.02, 0.1, 0.3])
 def test_zeros_that_mark_what_is_unknown_are_told(metric: str, share: float) -> None:
     for rows in (WINE, IRIS):
-        found = told(marked(distances(rows, metric), share))
-        assert "as unlike as any others; if 0 marks what is unknown, put NaN" in found
+        found = told(with_zeros(scaled_distances(rows, metric), share))
+        assert re.match(naming("% ", "NaN"), found)
 
 
 REASONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -58,7 +50,7 @@ REASONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "groups": lambda Z: (np.arange(len(Z))[:, None] // 60 != np.arange(len(Z)) // 60).astype(float),
     "one large group": lambda Z: ((np.arange(len(Z))[:, None] > 20) != (np.arange(len(Z)) > 20)).astype(float),
     "unobserved": lambda Z: np.where(RNG.random(Z.shape) < 0.3, np.nan, Z),
-    "few rows": lambda Z: marked(Z, 0.2)[:19, :19],
+    "few rows": lambda Z: with_zeros(Z, 0.2)[:19, :19],
     "all the same": np.zeros_like,
 }
 
@@ -66,36 +58,33 @@ REASONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 @pytest.mark.parametrize("name", REASONS)
 def test_zeros_with_a_reason_are_not_told(name: str) -> None:
     for rows in (WINE, IRIS):
-        Z = REASONS[name](distances(rows))
+        Z = REASONS[name](scaled_distances(rows))
         assert told(np.fmin(Z, Z.T)) == ""
 
 
 def test_equal_rows_are_not_told() -> None:
     rows = np.repeat(WINE[:60], 3, axis=0)
-    assert told(distances(rows)) == ""
+    assert told(scaled_distances(rows)) == ""
     assert told(1.0 - LINKS) == ""
 
 
 def test_links_that_are_given_as_distances_are_told() -> None:
-    Z = distances(WINE)
+    Z = scaled_distances(WINE)
     nearest = np.sort(Z, axis=1)[:, [10]] >= Z
     nearest = nearest | nearest.T
     for links in (LINKS, nearest.astype(float), np.where(nearest, Z, 0.0)):
-        assert "though these rows are unlike; if these are links, give Graph(A)" in told(links)
+        assert "Graph(A)" in told(links)
 
 
 def test_a_fit_and_a_job_tell_it(tmp_path: Path) -> None:
-    Z = marked(distances(WINE), 0.05)
-    with pytest.warns(UserWarning, match="^distances: .*% of the distances between different rows are 0"):
+    Z = with_zeros(scaled_distances(WINE), 0.05)
+    with pytest.warns(DistforestWarning, match=naming("distances: ", "% ")):
         SMERF(2, random_state=0).fit(WINE, Z)
-    for name, values in (("X", WINE), ("Z", Z)):
-        write_array(f"{tmp_path}/wine.zarr", name, values.shape, values.dtype, [values])
-    inputs = {"features": f"{tmp_path}/wine.zarr/X", "distances": f"{tmp_path}/wine.zarr/Z"}
-    known = {"format": 1, "method": "smerf", "output": f"{tmp_path}/f.zarr", "input": inputs}
-    spec = Spec.from_dict({**known, "params": {"n_estimators": 2}, "run": {"scratch": f"{tmp_path}/scratch"}})
-    with pytest.warns(UserWarning, match="wine.zarr/Z: .*% of the distances between different rows are 0"):
+    group = write_arrays(f"{tmp_path}/wine.zarr", X=WINE, Z=Z)
+    spec = job_spec(tmp_path, "smerf", features=f"{group}/X", distances=f"{group}/Z")
+    with pytest.warns(DistforestWarning, match=naming("wine.zarr/Z: ", "% ")):
         stage_inputs(spec, f"{tmp_path}/job")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SMERF(2, random_state=0).fit(WINE, distances(WINE))
+        SMERF(2, random_state=0).fit(WINE, scaled_distances(WINE))
         SMERF(2, random_state=0).fit(ATTRIBUTES, Graph(LINKS))

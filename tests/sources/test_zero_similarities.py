@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import pdist, squareform
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 import distforest
 from distforest import SimForestClassifier, SimForestOutlier
+from distforest.errors import DistforestWarning
 from distforest.jobs.preview import check_and_stage
-from distforest.jobs.spec import Spec
-from distforest.sources.arrays import write_array
 from distforest.sources.zero_similarities import told_of_zero_similarities
+from tests.messages import naming
+from tests.sources.helpers import job_spec, scaled_distances, with_zeros, write_arrays
 
 CANCER, _ = load_breast_cancer(return_X_y=True)
 SETS = {"wine": load_wine(return_X_y=True), "iris": load_iris(return_X_y=True)}
 ROWS, Y = SETS["wine"]
 RNG = np.random.default_rng(0)
-TOLD = "of the similarities between different objects are 0, though many of these objects are most similar to the same"
 with np.load(Path(distforest.__file__).parent / "data" / "lazega.npz") as found:
     LINKS = found["A"].astype(np.float64)
 PATHS = [path.stem for path in sorted(Path(distforest.__file__).parent.rglob("*.py"))][:200]
@@ -36,15 +36,6 @@ SIMILARITIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def distances(rows: np.ndarray, metric: str = "euclidean") -> np.ndarray:
-    return squareform(pdist((rows - rows.mean(axis=0)) / rows.std(axis=0), metric))
-
-
-def marked(S: np.ndarray, share: float) -> np.ndarray:
-    holes = np.triu(np.random.default_rng(0).random(S.shape) < share, 1)
-    return np.where(holes | holes.T, S.dtype.type(0), S)
-
-
 def nearest(S: np.ndarray, k: int) -> np.ndarray:
     is_near = np.argsort(np.argsort(-S, axis=1), axis=1) <= k
     return np.where(is_near | is_near.T, S, 0.0)
@@ -54,9 +45,9 @@ def nearest(S: np.ndarray, k: int) -> np.ndarray:
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.85])
 def test_zeros_that_mark_what_is_unknown_are_told(name: str, share: float) -> None:
     for rows, _ in SETS.values():
-        S = SIMILARITIES[name](distances(rows))
-        assert TOLD in told_of_zero_similarities(marked(S, share))
-        assert TOLD in told_of_zero_similarities(np.where(np.eye(len(S)) == 1, 0, marked(S, share)))
+        S = SIMILARITIES[name](scaled_distances(rows))
+        for matrix in (with_zeros(S, share), np.where(np.eye(len(S)) == 1, 0, with_zeros(S, share))):
+            assert re.match(r"[\d.]+% .*NaN", told_of_zero_similarities(matrix))
         assert told_of_zero_similarities(S) == ""
 
 
@@ -66,10 +57,10 @@ REASONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "soft threshold": lambda S: np.maximum(0.0, S - np.quantile(S, 0.7)),
     "groups": lambda S: np.where(np.arange(len(S))[:, None] // 9 == np.arange(len(S)) // 9, S, 0.0),
     "links": lambda S: (np.quantile(S, 0.8) < S).astype(float),
-    "links at random": lambda S: np.round(marked(S, 0.8) > 0),
-    "weights at random": lambda S: marked(np.triu(RNG.uniform(0.4, 1, S.shape), 1), 0.9),
-    "unobserved": lambda S: np.where(marked(S, 0.8) == 0.0, np.nan, S),
-    "few objects": lambda S: marked(S, 0.5)[:19, :19],
+    "links at random": lambda S: np.round(with_zeros(S, 0.8) > 0),
+    "weights at random": lambda S: with_zeros(np.triu(RNG.uniform(0.4, 1, S.shape), 1), 0.9),
+    "unobserved": lambda S: np.where(with_zeros(S, 0.8) == 0.0, np.nan, S),
+    "few objects": lambda S: with_zeros(S, 0.5)[:19, :19],
     "not symmetric": lambda S: np.where(RNG.random(S.shape) < 0.8, 0.0, S),
 }
 
@@ -78,7 +69,7 @@ REASONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def test_zeros_with_a_reason_are_not_told(name: str) -> None:
     for rows, _ in SETS.values():
         for similarity in ("rbf", "wide", "linear"):
-            found = REASONS[name](SIMILARITIES[similarity](distances(rows)))
+            found = REASONS[name](SIMILARITIES[similarity](scaled_distances(rows)))
             symmetric = found if name == "not symmetric" else np.fmax(found, found.T)
             assert told_of_zero_similarities(symmetric) == ""
 
@@ -105,10 +96,9 @@ def test_objects_with_nothing_in_common_are_not_told() -> None:
 
 
 def test_objects_that_are_all_alone_are_told() -> None:
-    told = "most objects have similarity 0 to all others, so that there is hardly anything to learn from; check how"
-    squares = distances(ROWS) ** 2
+    squares = scaled_distances(ROWS) ** 2
     for S in (np.exp(-1e6 * squares), np.eye(30), np.zeros((30, 30)), 5.0 * np.eye(30, dtype=np.float32)):
-        assert told_of_zero_similarities(S).startswith(told)
+        assert told_of_zero_similarities(S).startswith("most objects ")
     some = np.eye(30)
     some[np.arange(0, 8, 2), np.arange(1, 8, 2)] = some[np.arange(1, 8, 2), np.arange(0, 8, 2)] = 0.5
     assert told_of_zero_similarities(some) == ""
@@ -116,14 +106,12 @@ def test_objects_that_are_all_alone_are_told() -> None:
 
 
 def test_fits_and_jobs_tell(tmp_path: Path) -> None:
-    data, S = str(tmp_path / "d.zarr"), marked(SIMILARITIES["rbf"](distances(ROWS)), 0.8)
-    with pytest.warns(UserWarning, match=f"^similarity: 80% {TOLD}"):
+    S = with_zeros(SIMILARITIES["rbf"](scaled_distances(ROWS)), 0.8)
+    with pytest.warns(DistforestWarning, match=naming("similarity: 80% ", "NaN")):
         SimForestClassifier(n_estimators=2, random_state=0).fit(S, Y)
-    with pytest.warns(UserWarning, match=f"^similarity: 80% {TOLD}"):
+    with pytest.warns(DistforestWarning, match=naming("similarity: 80% ", "NaN")):
         SimForestOutlier(n_estimators=2, random_state=0).fit(S)
-    for name, values in (("S", S), ("y", Y)):
-        write_array(data, name, values.shape, values.dtype, [values])
-    inputs = {"similarity": f"{data}/S", "labels": f"{data}/y"}
-    spec = Spec.from_dict({"format": 1, "method": "simforest", "output": f"{tmp_path}/f.zarr", "input": inputs})
-    with pytest.warns(UserWarning, match=f"S: .*{TOLD}"):
+    data = write_arrays(f"{tmp_path}/d.zarr", S=S, y=Y)
+    spec = job_spec(tmp_path, "simforest", similarity=f"{data}/S", labels=f"{data}/y")
+    with pytest.warns(DistforestWarning, match=naming("S: 80% ", "NaN")):
         check_and_stage(spec, f"{tmp_path}/job")

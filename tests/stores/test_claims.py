@@ -20,6 +20,7 @@ import pytest
 from distforest.errors import ConflictError, InputError
 from distforest.stores import claims
 from distforest.stores.claims import CLAIM, CLAIM_STALE, Claim, owned
+from tests.messages import naming
 
 HOLDER = """
 import sys
@@ -30,16 +31,13 @@ with Claim(sys.argv[1], "the fit of a.toml").held():
 """
 
 
-@pytest.fixture(params=["path", "memory"])
-def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An output that nobody owns: a path, or a URL in this process."""
-    if request.param == "path":
-        yield f"{tmp_path}/a.zarr"
-        return
-    place = f"memory://{uuid.uuid4().hex}"
-    yield f"{place}/a.zarr"
-    files, root = fsspec.core.url_to_fs(place)
-    assert not files.find(root)
+@pytest.fixture
+def output(output: str) -> Iterator[str]:
+    """An output that nobody owns, beside which a test leaves nothing on a store."""
+    yield output
+    if "://" in output:
+        files, root = fsspec.core.url_to_fs(output.removesuffix("/a.zarr"))
+        assert not files.find(root)
 
 
 @contextmanager
@@ -65,7 +63,7 @@ def test_one_job_owns_an_output_until_it_gives_it_back(output: str) -> None:
     first, second = Claim(output, "the first"), Claim(output, "the second")
     with first.held():
         first.take()
-        with pytest.raises(ConflictError, match=r"a\.zarr belongs to the first, since .*; the second would write it"):
+        with pytest.raises(ConflictError, match=r"a\.zarr .*the first.*the second"):
             second.take()
         second.release()
         first.take()
@@ -74,22 +72,18 @@ def test_one_job_owns_an_output_until_it_gives_it_back(output: str) -> None:
     second.release()
 
 
-def test_the_message_names_both_jobs_the_process_and_what_to_do(tmp_path: Path) -> None:
+def test_the_message_names_both_jobs_and_the_process(tmp_path: Path) -> None:
     with another_process(f"{tmp_path}/a.zarr") as process:
-        with pytest.raises(ConflictError) as refused:
+        told = rf"^{tmp_path}/a\.zarr .*the fit of a\.toml.* 20.*process {process.pid}.*the fit of b\.toml"
+        with pytest.raises(ConflictError, match=told):
             Claim(f"{tmp_path}/a.zarr", "the fit of b.toml").take()
-        said = str(refused.value)
-        assert said.startswith(f"{tmp_path}/a.zarr belongs to the fit of a.toml, since 20")
-        assert f"process {process.pid} on " in said
-        cure = "the fit of b.toml would write it too: wait for its end, stop it, or choose another output"
-        assert said.endswith(cure)
 
 
 def test_a_claim_of_which_nothing_is_written_names_no_process(tmp_path: Path) -> None:
     """Who made it was killed before it wrote who it is."""
     (tmp_path / "a.zarr.job").mkdir()
     (tmp_path / "a.zarr.job" / CLAIM).touch()
-    with pytest.raises(ConflictError, match="belongs to a job that has just begun; ") as refused:
+    with pytest.raises(ConflictError, match=naming(tmp_path / "a.zarr", "begun")) as refused:
         Claim(f"{tmp_path}/a.zarr", "job b").take()
     assert "None" not in str(refused.value)
 
@@ -132,10 +126,10 @@ def test_a_process_of_another_machine_is_alive_as_long_as_it_is_heard(
     os.utime(claim.address, (then, then))
     if is_free:
         other.take()
-        with pytest.raises(ConflictError, match="belongs to the second"):
+        with pytest.raises(ConflictError, match=r"the second.*the first"):
             claim.take()  # it was frozen: it learns here that it was taken for dead
     else:
-        with pytest.raises(ConflictError, match="30 s after its death it does not count any more"):
+        with pytest.raises(ConflictError, match=naming("the first", "30 s")):
             other.take()
     assert [path.name for path in (tmp_path / "a.zarr.job").iterdir()] == [CLAIM]
 
@@ -175,6 +169,7 @@ def at_once(what: list[Callable[[], None]]) -> list[BaseException | None]:
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["nothing", "a dead claim", "a torn claim"])
 def test_of_many_that_come_at_once_one_owns_the_output(tmp_path: Path, before: str) -> None:
     for number in range(20):
@@ -203,7 +198,7 @@ def test_an_output_by_any_other_name_is_the_same(tmp_path: Path, monkeypatch: py
     names = [f"{tmp_path}/in/../in/./a.zarr", "in/a.zarr/", "link/a.zarr", "f.zarr", f"file://{tmp_path}/in/a.zarr"]
     with Claim(f"{tmp_path}/in/a.zarr", "the first").held():
         for name in names:
-            with pytest.raises(ConflictError, match="belongs to the first"):
+            with pytest.raises(ConflictError, match=r"the first.*the second"):
                 Claim(name, "the second").take()
     for name in names:
         with Claim(name, "the first").held():
@@ -223,11 +218,11 @@ def test_a_job_of_a_service_owns_its_output_until_it_has_ended(tmp_path: Path, p
         claim.take()
         other = Claim(output, "another fit")
         if is_owned:
-            with pytest.raises(ConflictError, match=r"cancel it \(`distforest cancel smerf-1`\), or choose another"):
+            with pytest.raises(ConflictError, match="`distforest cancel smerf-1`"):
                 other.take()
         else:
             other.take()
-            with pytest.raises(ConflictError, match="belongs to another fit"):
+            with pytest.raises(ConflictError, match=r"another fit.*job smerf-1"):
                 claim.take()  # the same job, resumed
             other.release()
     claim.take()
@@ -240,10 +235,10 @@ def test_the_job_root_of_another_machine_cannot_be_judged(tmp_path: Path) -> Non
     claim = Claim(f"{tmp_path}/a.zarr", "job a of there", "a", "/elsewhere/jobs/a", ("FAILED",))
     claim.take()
     changed(claim, machine="elsewhere")
-    with pytest.raises(ConflictError, match=r"if its service will never be started again, remove .*owner\.json"):
+    with pytest.raises(ConflictError, match=naming("job a of there", claim.address)):
         Claim(f"{tmp_path}/a.zarr", "another fit").take()
     changed(claim, root="http://127.0.0.1:1/jobs/a")  # nobody is asked whom a job root cannot be at
-    with pytest.raises(ConflictError, match="belongs to job a of there"):
+    with pytest.raises(ConflictError, match=r"job a of there.*another fit"):
         Claim(f"{tmp_path}/a.zarr", "another fit").take()
 
 
@@ -260,17 +255,14 @@ def test_an_output_inside_another_one_is_refused(tmp_path: Path) -> None:
     inside = Claim(f"{tmp_path}/a.zarr/deep.zarr", "the second")
     with (
         Claim(f"{tmp_path}/a.zarr", "the first").held(),
-        pytest.raises(ConflictError, match=r"deep\.zarr lies inside another one: .*a\.zarr belongs to the first"),
+        pytest.raises(ConflictError, match=naming(f"{tmp_path}/a.zarr/deep.zarr ", f"{tmp_path}/a.zarr ", "the first")),
     ):
         inside.take()
     place = f"memory://{uuid.uuid4().hex}/a.zarr"
-    with (
-        Claim(place, "the first").held(),
-        pytest.raises(ConflictError, match="lies inside another one"),
-    ):
+    with Claim(place, "the first").held(), pytest.raises(ConflictError, match=naming(f"{place}/deep.zarr ", "inside")):
         Claim(f"{place}/deep.zarr", "the second").take()
     (tmp_path / "a.zarr" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "array"}')
-    with pytest.raises(InputError, match=r"output: .*deep\.zarr lies inside a Zarr array at .*a\.zarr; choose another"):
+    with pytest.raises(InputError, match=naming("output: ", "a.zarr/deep.zarr", f"{tmp_path}/a.zarr;", "array")):
         inside.take()
     (tmp_path / "a.zarr" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
     with inside.held():  # data and forests may lie in one group
@@ -279,7 +271,7 @@ def test_an_output_inside_another_one_is_refused(tmp_path: Path) -> None:
 
 def test_an_output_where_another_job_works_is_refused(tmp_path: Path) -> None:
     with Claim(f"{tmp_path}/a.zarr", "the first").held():
-        with pytest.raises(InputError, match="lies where the job of another output works; choose another place"):
+        with pytest.raises(InputError, match=naming("a.zarr.job/b.zarr", "another output")):
             Claim(f"{tmp_path}/a.zarr.job/b.zarr", "the second").take()
         assert [path.name for path in (tmp_path / "a.zarr.job").iterdir()] == [CLAIM]
 
@@ -288,7 +280,7 @@ def test_an_output_where_another_job_works_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_an_output_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=rf"a folder to write into was expected, found none; make {tmp_path}/no/no"):
+    with pytest.raises(InputError, match=naming("none", f"{tmp_path}/no/no")):
         Claim(f"{tmp_path}/no/no/a.zarr", "a fit").take()
     assert list(tmp_path.iterdir()) == []
 
@@ -296,12 +288,12 @@ def test_the_folder_of_an_output_must_be_there(tmp_path: Path) -> None:
 def test_what_somebody_has_where_the_job_works_stays(tmp_path: Path) -> None:
     folder = tmp_path / "a.zarr.job"
     folder.write_text("mine")
-    with pytest.raises(InputError, match=r"a\.zarr\.job, where the job works, was expected, found a file"):
+    with pytest.raises(InputError, match=naming("a.zarr.job", "file")):
         Claim(f"{tmp_path}/a.zarr", "a fit").take()
     folder.unlink()
     folder.mkdir()
     (folder / "thesis.tex").write_text("mine")
-    with pytest.raises(InputError, match=r"found thesis\.tex; move that away"):
+    with pytest.raises(InputError, match=naming("thesis.tex")):
         Claim(f"{tmp_path}/a.zarr", "a fit").take()
     assert [path.name for path in folder.iterdir()] == ["thesis.tex"]
 
@@ -309,21 +301,21 @@ def test_what_somebody_has_where_the_job_works_stays(tmp_path: Path) -> None:
 def test_a_pipe_in_the_place_of_a_claim_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "a.zarr.job").mkdir()
     os.mkfifo(tmp_path / "a.zarr.job" / CLAIM)
-    with pytest.raises(InputError, match=r"owner\.json is no claim \(a regular file was expected .*\); remove it"):
+    with pytest.raises(InputError, match=naming(CLAIM, "regular file")):
         Claim(f"{tmp_path}/a.zarr", "a fit").take()
 
 
 def test_a_place_that_nothing_can_be_written_to_is_told() -> None:
-    with pytest.raises(InputError, match=r"output: /proc/a\.zarr: .*cannot be written: No such file or directory"):
+    with pytest.raises(InputError, match=naming("output: /proc/a.zarr: ", os.strerror(errno.ENOENT))):
         Claim("/proc/a.zarr", "a fit").take()
 
 
 def test_a_disk_that_is_full_is_no_fault_of_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(errno.ENOSPC, "it is full")
 
     monkeypatch.setattr(claims.os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"), owned(f"{tmp_path}/a.zarr", "a fit"):
+    with pytest.raises(OSError, match="it is full"), owned(f"{tmp_path}/a.zarr", "a fit"):
         pytest.fail("it was owned")
     assert list(tmp_path.iterdir()) == []
 
@@ -339,7 +331,7 @@ def test_a_store_without_conditions_is_asked_first(monkeypatch: pytest.MonkeyPat
         pipe(self, path, value)
 
     monkeypatch.setattr(type(files), "pipe_file", refusing)
-    with Claim(output, "the first").held(), pytest.raises(ConflictError, match="belongs to the first"):
+    with Claim(output, "the first").held(), pytest.raises(ConflictError, match=r"the first.*the second"):
         Claim(output, "the second").take()
 
 
@@ -365,7 +357,7 @@ def test_what_a_claim_says_may_be_anything(tmp_path: Path, told: dict[str, Any])
     try:
         other.take()
     except ConflictError as error:
-        assert str(error).startswith(f"{output} belongs to ")
+        assert str(error).startswith(f"{output} ")
     Path(other.address).write_bytes(b"[" * 50_000)
     os.utime(other.address, (1.0, 1.0))
     Claim(output, "the third").take()
@@ -376,7 +368,5 @@ def test_a_claim_of_another_user_that_cannot_be_read_counts(tmp_path: Path, monk
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(claims, "read_file", denied)
-    with pytest.raises(
-        InputError, match=r"owner\.json cannot be read, so another user's job may own the output .*; cho"
-    ):
+    with pytest.raises(InputError, match=naming(CLAIM, "user", "output")):
         Claim(f"{tmp_path}/a.zarr", "a fit").take()

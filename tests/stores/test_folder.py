@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from distforest.stores.folder import Folder
+from tests.messages import naming
 
 
 @pytest.fixture(params=["local", "file", "memory"])
@@ -98,10 +100,10 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     folder.write("state.json", b"old")
 
     def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "it is full")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=naming(os.strerror(errno.ENOSPC), "3 bytes", tmp_path / "job")):
         folder.write("state.json", b"new")
     assert folder.read("state.json") == b"old"
     assert [path.name for path in (tmp_path / "job").iterdir()] == ["state.json"]

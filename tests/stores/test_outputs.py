@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from distforest.stores.outputs import (
     in_the_way,
     look,
 )
+from tests.messages import naming
 
 MANIFEST = json.dumps({"format": 99, "digest": "0", "meaning": {}, "arrays": {"left": {}}, "provenance": {}})
 KINDS = {
@@ -40,27 +40,19 @@ OF_KIND = {
     **dict.fromkeys((ARRAYS_KIND, "a simulation", "unfinished arrays"), ARRAYS_KIND),
 }
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
-    "files": ({"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "a folder with a, b, c and 2 more"),
-    "a manifest of others": ({"manifest.json": '{"name": "page"}'}, "a folder with manifest.json"),
-    "a broken manifest": ({"manifest.json": "{"}, "a folder with manifest.json"),
-    "a group of others": ({"zarr.json": None, "X/c": "1"}, "a Zarr group with X"),
-    "a strange group": ({"zarr.json": {"type": "x"}, "X/c": "1"}, "a Zarr group with X"),
-    "an array": ({"zarr.json": "array", "c/0": "1"}, "a Zarr array"),
-    "a forest and more": ({**KINDS[FOREST_KIND], "notes.txt": "1"}, "a sealed forest with notes.txt beside it"),
-    "arrays and more": ({**KINDS[ARRAYS_KIND], "Z/c": "1"}, "arrays of `distforest` with Z beside it"),
-    "answers and more": (
-        {**KINDS[ANSWERS_KIND], "figure.png": "1"},
-        "answers about a forest with figure.png beside it",
-    ),
+    "files": ({"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "folder with a, b, c and 2 more"),
+    "a manifest of others": ({"manifest.json": '{"name": "page"}'}, "folder with manifest.json"),
+    "a broken manifest": ({"manifest.json": "{"}, "folder with manifest.json"),
+    "a group of others": ({"zarr.json": None, "X/c": "1"}, "Zarr group with X"),
+    "a strange group": ({"zarr.json": {"type": "x"}, "X/c": "1"}, "Zarr group with X"),
+    "an array": ({"zarr.json": "array", "c/0": "1"}, "Zarr array"),
+    "a forest and more": ({**KINDS[FOREST_KIND], "notes.txt": "1"}, "sealed forest with notes.txt"),
+    "arrays and more": ({**KINDS[ARRAYS_KIND], "Z/c": "1"}, "`distforest` with Z"),
+    "answers and more": ({**KINDS[ANSWERS_KIND], "figure.png": "1"}, "forest with figure.png"),
 }
 
 
-@pytest.fixture(params=["path", "memory"])
-def output(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"{tmp_path}/a.zarr" if request.param == "path" else f"memory://{uuid.uuid4().hex}/a.zarr"
-
-
-def put(output: str, files: dict[str, Any]) -> None:
+def put_output(output: str, files: dict[str, Any]) -> None:
     """Write some files; the metadata of a group by its attribute, or those of an array."""
     for name, content in files.items():
         text = content
@@ -75,13 +67,13 @@ def put(output: str, files: dict[str, Any]) -> None:
 @pytest.mark.parametrize("there", KINDS)
 @pytest.mark.parametrize("kind", [FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND])
 def test_only_the_same_kind_is_replaced_and_only_if_that_is_allowed(output: str, there: str, kind: str) -> None:
-    put(output, KINDS[there])
+    put_output(output, KINDS[there])
     if OF_KIND[there] != kind:
         for overwrite in (False, True):
-            with pytest.raises(InputError, match=f"or {kind} to replace, was expected, found .*, which is never repl"):
+            with pytest.raises(InputError, match=naming(output, kind, "never")):
                 check_new(output, kind, overwrite)
         return
-    with pytest.raises(InputError, match=r"a new name was expected, found .*; choose another, or allow .*`run.overwr"):
+    with pytest.raises(InputError, match=naming(output, "new name", "run.overwrite")):
         check_new(output, kind, overwrite=False)
     check_new(output, kind, overwrite=True)
 
@@ -89,10 +81,10 @@ def test_only_the_same_kind_is_replaced_and_only_if_that_is_allowed(output: str,
 @pytest.mark.parametrize("there", OTHERS)
 def test_nothing_else_is_ever_replaced(output: str, there: str) -> None:
     files, words = OTHERS[there]
-    put(output, files)
+    put_output(output, files)
     for kind in (FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND):
         for overwrite in (False, True):
-            with pytest.raises(InputError, match=f"found {words}, which is never replaced"):
+            with pytest.raises(InputError, match=naming(output, words, "never")):
                 check_new(output, kind, overwrite)
 
 
@@ -101,18 +93,18 @@ def test_a_file_is_not_replaced_and_an_empty_folder_is_nothing(tmp_path: Path) -
     assert look(f"{tmp_path}/a.zarr") is None
     assert look(f"{tmp_path}/none.zarr") is None
     (tmp_path / "loop.zarr").symlink_to("loop.zarr")
-    with pytest.raises(InputError, match="found a link to itself, which is never replaced"):
+    with pytest.raises(InputError, match=naming("loop.zarr", "link")):
         check_kind(f"{tmp_path}/loop.zarr", FOREST_KIND)
     (tmp_path / "b.zarr").write_text("mine")
-    with pytest.raises(InputError, match="found a file, which is never replaced; choose another name, or move it away"):
+    with pytest.raises(InputError, match=naming("b.zarr", "file", "never")):
         check_kind(f"{tmp_path}/b.zarr", FOREST_KIND)
 
 
 def test_a_name_that_is_a_link_says_what_is_behind_it(tmp_path: Path) -> None:
-    put(f"{tmp_path}/real.zarr", KINDS[FOREST_KIND])
+    put_output(f"{tmp_path}/real.zarr", KINDS[FOREST_KIND])
     (tmp_path / "link.zarr").symlink_to("real.zarr")
     assert str(look(f"{tmp_path}/link.zarr")) == "a sealed forest"
-    put(f"{tmp_path}/new", {"manifest.json": "new"})
+    put_output(f"{tmp_path}/new", {"manifest.json": "new"})
     publish(f"{tmp_path}/new", f"{tmp_path}/link.zarr", "manifest.json")
     assert (tmp_path / "link.zarr").is_symlink()
     assert (tmp_path / "real.zarr" / "manifest.json").read_text() == "new"

@@ -41,6 +41,7 @@ def addresses(cells: Cells) -> dict[int, tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(grown)
 def test_each_parting_gains_half_its_lambda(trees: Trees) -> None:
@@ -60,6 +61,7 @@ def test_each_parting_gains_half_its_lambda(trees: Trees) -> None:
         assert set(where) == set(np.flatnonzero(trees.ranks.scores[start : start + len(gains)] > 0).tolist())
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(grown)
 def test_partings_go_in_the_order_of_the_formulas(trees: Trees) -> None:

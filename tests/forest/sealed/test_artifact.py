@@ -80,6 +80,7 @@ def test_provenance_is_kept_and_no_part_of_the_digest(forest_of: ForestOf, damag
     assert found.digest == forest.digest
 
 
+@pytest.mark.slow
 def test_chunks_of_several_arrays_come_back(
     forest_of: ForestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_sealed_forest_over_pairs_comes_back_as_it_was(case: str, forest_of: F
     score(found, case)
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(st.sampled_from(["labels", "rbf"]), st.data())
 def test_a_flipped_bit_is_refused_or_changes_nothing(
@@ -151,6 +153,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(
         file.write_bytes(raw)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.sampled_from(["labels", "rbf"]), st.data())
 def test_a_truncated_or_removed_file_is_refused(
@@ -305,6 +308,7 @@ def rewritten(path: Path, codec: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_forest_that_was_written_with_zstandard_is_the_same(
     case: str, forest_of: ForestOf, damaged: SealedOf

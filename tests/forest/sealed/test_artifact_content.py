@@ -71,6 +71,7 @@ EXTRA = ["extra", "scale", "factor", "gamma", "class_weights", "n_features", "me
 EXTRA += ["features", "names", "dtypes", "offset"]
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(st.sampled_from(FUZZED), st.data())
 def test_whatever_a_manifest_says_it_is_refused_by_name_or_can_be_scored(
@@ -282,6 +283,7 @@ def test_an_array_too_many_is_refused(damaged: SealedOf) -> None:
 Change = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "named", "change"),
     [
@@ -345,6 +347,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.sampled_from([*FUZZED, "oblique"]), st.data())
 def test_whatever_an_array_holds_it_is_refused_by_name_or_can_be_scored(
@@ -396,6 +399,7 @@ except ArtifactError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_file_of_a_stranger_does_not_write_past_an_array(damaged: SealedOf) -> None:
     path = damaged("labels")
     n = len(open_forest(str(path)).table.left)

@@ -158,6 +158,7 @@ def test_nothing_is_replaced_and_nothing_is_left_of_a_failure(
 # --- files that are damaged -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.data())
 def test_a_flipped_bit_or_a_cut_is_refused_or_changes_nothing(

@@ -79,6 +79,7 @@ def test_an_interrupted_one_leaves_nothing(
     assert save(forest_of("labels"), address) == open_forest(address).digest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_after_one_that_was_killed_the_next_is_written(
     form: str, forest_of: ForestOf, sealed_of: SealedOf, tmp_path: Path

@@ -62,6 +62,7 @@ def test_cuts_are_those_of_the_matrix_bit_for_bit(
     assert_same(AtRandom(one).attempted(keys, 0), AtRandom(other).attempted(keys, 0), search)
 
 
+@pytest.mark.slow
 @FREE
 @given(searches(), st.data())
 def test_categories_are_ranked_as_by_the_matrix(search: Search, data: st.DataObject) -> None:

@@ -240,6 +240,7 @@ def test_companions_are_sums_of_other_columns(combinations: float) -> None:
             assert judges.blur[k, f] == pytest.approx(blur)
 
 
+@pytest.mark.slow
 def test_a_column_alone_has_no_companion() -> None:
     draw = Oblique(ColumnWeights.of(np.array([1.0, 0.0])), 1, 2.0, np.ones(2))
     alone = Companions(MATRIX[:, :2], CategoryNumbers.of(MATRIX[:, :2], SIZES[:2]), draw, fenced=True)

@@ -111,6 +111,7 @@ def test_of_targets_the_best_subset_is_found(node: Node, data: st.DataObject) ->
     assert node.gain(criterion) == pytest.approx(best, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @FREE
 @given(nodes(), st.data())
 def test_categories_are_ranked_by_their_means(node: Node, data: st.DataObject) -> None:

@@ -128,6 +128,7 @@ def test_no_cut_of_the_reference_is_better(score: str, relative: bool, own: Line
         assert chosen.score >= max(cut.score for cut in cuts) - slack(score, own.observed)
 
 
+@pytest.mark.slow
 @KINDS
 @RELATIVE
 @FREE
@@ -350,6 +351,7 @@ def judged(
     return cuts.scores[:, 0].tolist()
 
 
+@pytest.mark.slow
 @KINDS
 @FREE
 @given(own=lines(), fences=st.tuples(st.integers(-6, 0), st.integers(0, 6)))
@@ -387,6 +389,7 @@ def test_a_candidate_that_is_mostly_one_number_is_cut_only_where_no_other_is() -
     assert 0.0 <= alone.threshold[0] < 9.0
 
 
+@pytest.mark.slow
 @KINDS
 @RELATIVE
 @FREE

@@ -271,6 +271,7 @@ def test_no_side_is_lighter_than_min_leaf_and_both_are_observed(search: Search, 
             begin += len(rows)
 
 
+@pytest.mark.slow
 @FREE
 @given(st.data(), st.lists(st.integers(1, 5), min_size=2, max_size=9))
 def test_a_cut_and_its_mirror_image_gain_the_same_to_the_bit(data: st.DataObject, weights: list[int]) -> None:
@@ -295,6 +296,7 @@ def test_a_cut_of_targets_and_its_mirror_image_gain_the_same_to_the_bit() -> Non
         assert found.gain.tobytes() == image.gain.tobytes()
 
 
+@pytest.mark.slow
 @FREE
 @given(searches(), st.data())
 def test_nodes_do_not_know_of_each_other_nor_of_the_order_of_their_rows(search: Search, data: st.DataObject) -> None:

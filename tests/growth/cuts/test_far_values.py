@@ -112,6 +112,7 @@ def test_rows_that_are_equal_have_one_key_and_others_have_others() -> None:
 # --- cuts -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @FREE
 @given(searches(), st.data(), st.sampled_from([2.0**60, -(2.0**80), 2.0**200]), st.sampled_from([0.5, 1.0]))
 def test_a_cut_is_as_good_as_the_best_and_the_best_where_no_value_is_far(

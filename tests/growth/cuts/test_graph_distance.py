@@ -109,6 +109,7 @@ def test_a_larger_node_too(n: int, seed: int, outlier: float, absent: float, lac
     assert_same(*both(z, absent), Search(2 * n, [rows.tolist()], [rng.integers(1, 300, n).tolist()], values, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_candidates", "lacks"), [(1, False), (8, True), (9, False), (19, True)])
 def test_many_candidates_too(n_candidates: int, lacks: bool) -> None:
     """More than are summed at once, of a node whose sums are fetched ahead; one candidate lacks values."""

@@ -41,6 +41,7 @@ def row_of(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
     return (np.full(n, edge) if kind == "at the edge" else np.minimum(row.astype(np.float32), edge)).astype(np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*HIGHEST, "signed"])
 @settings(max_examples=tries(25))
 @given(
@@ -115,6 +116,7 @@ def test_the_scale_of_a_node_is_the_references(numbers: list[float], largest: fl
     assert two <= own  # a guess from two rows is never too large
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.integers(1, 40), st.integers(1, 2**23)), min_size=1, max_size=6))
 @example([31] * 8456)
 @example([1] * (2**18 - 1))

@@ -94,6 +94,7 @@ def gain_of(sample: Sample, found: Parting) -> float:
     return float(whole - inside) if whole - inside > ROUNDING * (whole + inside) else 0.0
 
 
+@pytest.mark.slow
 @FREE
 @given(partings())
 @example(Case([[0, 1, 2]], [[1, 1, 1]], np.array([[0.0, -0.0], [1, 2], [2, 1]]), np.arange(3), (), [[1, 0]], 1))
@@ -117,6 +118,7 @@ def test_rows_go_to_the_nearest_exemplar_that_is_kept(case: Case) -> None:
         assert found.gain[node] == pytest.approx(gain_of(sample, expected), rel=1e-10)
 
 
+@pytest.mark.slow
 @FREE
 @given(partings(2))
 def test_two_exemplars_part_as_a_cut_at_zero(case: Case) -> None:
@@ -139,6 +141,7 @@ def test_two_exemplars_part_as_a_cut_at_zero(case: Case) -> None:
         begin += len(rows)
 
 
+@pytest.mark.slow
 @FREE
 @given(partings())
 def test_a_node_is_parted_alike_whatever_others_there_are(case: Case) -> None:
@@ -153,6 +156,7 @@ def test_a_node_is_parted_alike_whatever_others_there_are(case: Case) -> None:
         n_kept, n_rows = n_kept + len(columns), n_rows + len(rows)
 
 
+@pytest.mark.slow
 @FREE
 @given(partings())
 def test_a_weight_is_so_many_equal_rows(case: Case) -> None:

@@ -78,6 +78,7 @@ def test_with_everything_observed_cuts_are_those_of_the_mean_distance(
     assert plain.impure(search.frontier).tolist() == observed.impure(search.frontier).tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(8), deadline=None)
 @given(
     n=st.integers(CELLS_OF_32_BITS - 1, 2 * CELLS_OF_32_BITS + 5),
@@ -142,6 +143,7 @@ def test_a_pair_that_is_unobserved_says_nothing() -> None:
     assert found.gain[0] == pytest.approx((32 + 6.4) / 4 - 3.2)
 
 
+@pytest.mark.slow
 @FREE
 @given(st.integers(2, 12), st.integers(0, 999), st.data())
 def test_a_cut_does_not_depend_on_the_order_of_rows_on_the_scale_or_on_a_shift(

@@ -28,6 +28,7 @@ def matrix_of(n: int, rng: np.random.Generator, outlier: float = 0.0, signed: bo
     return z
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(25), deadline=None)
 @given(
     n=st.integers(2, CELLS_OF_32_BITS + 30),

@@ -24,6 +24,7 @@ def one_row_each(n_nodes: int) -> samples.Frontier:
     return samples.level([[0]] * n_nodes, [[1]] * n_nodes)
 
 
+@pytest.mark.slow
 @given(SEEDS, st.integers(1, 9), st.integers(1, 9), st.integers(1, 4))
 def test_axis_walks_the_reference_permutation(seed: int, n_columns: int, width: int, n_nodes: int) -> None:
     draw = Axis(n_columns, min(width, n_columns))

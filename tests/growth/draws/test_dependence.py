@@ -75,6 +75,7 @@ def tables(draw: st.DrawFn) -> np.ndarray:
 # --- ranks ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @FREE
 @given(tables(), SEEDS, st.data())
 def test_ranks_ascend_with_the_values_whatever_rows_and_columns_are_asked(
@@ -138,6 +139,7 @@ def test_rows_that_are_looked_at_are_all_or_a_uniform_sample() -> None:
 # --- the largest G ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @FREE
 @given(tables(), SEEDS)
 def test_a_screen_is_that_of_the_reference(X: np.ndarray, seed: int) -> None:
@@ -303,6 +305,7 @@ def test_rising_transforms_change_no_bit(which: int, seed: int) -> None:
     assert found[0].weights.tobytes() == again[0].weights.tobytes()
 
 
+@pytest.mark.slow
 @FREE
 @given(st.integers(0, 1000), st.permutations(range(6)))
 def test_columns_in_another_order_depend_as_before(which: int, order: list[int]) -> None:

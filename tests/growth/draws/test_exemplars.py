@@ -96,12 +96,14 @@ def expected_by(level: Level, width: int, pairing: str, seed: int, attempt: int)
     return found
 
 
+@pytest.mark.slow
 @PAIRINGS
 @given(levels(), SEEDS, st.integers(1, 4), st.integers(0, 3))
 def test_exemplars_are_those_of_plain_loops(pairing: str, level: Level, seed: int, width: int, attempt: int) -> None:
     assert drawn_by(level, width, pairing, seed, attempt) == expected_by(level, width, pairing, seed, attempt)
 
 
+@pytest.mark.slow
 @PAIRINGS
 @given(SEEDS, st.integers(MOST - 2, 2 * MOST), st.booleans())
 def test_of_many_classes_those_that_come_first_have_an_exemplar(

@@ -101,6 +101,7 @@ def holds(found: Counter[tuple[int, int]], law: dict[tuple[int, int], float]) ->
     assert samples.chi_square(np.array([found[p] for p in pairs]), np.array([law[p] * MANY for p in pairs])) < 5
 
 
+@pytest.mark.slow
 def test_a_pair_is_two_classes_of_the_node_and_then_a_landmark_of_each() -> None:
     # Node 0..4 of classes 0 0 0 1 1; landmarks 1, 2 of class 0 in it, 6, 7 of class 1 outside it, 5 of class 0 too.
     found = pairs_of([0, 0, 0, 1, 1, 0, 1, 1], [0, 1, 2, 3, 4], [1, 2, 5, 6, 7], True)

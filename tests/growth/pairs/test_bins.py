@@ -143,6 +143,7 @@ def points(draw: st.DrawFn) -> np.ndarray:
     return HOW[how](X, rng).astype(np.float32)
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(60))
 @given(points(), st.sampled_from(FAMILIES), MAX_BINS)
 def test_bins_are_quantiles_and_every_value_is_in_its_own(X: np.ndarray, family: str, max_bins: int) -> None:

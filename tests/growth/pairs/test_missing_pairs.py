@@ -119,6 +119,7 @@ def assert_best(level: Level, cuts: Cuts, values: list[Floats], f: int) -> None:
     assert_values(level, f, expected, float(cuts.threshold[f]), values[f])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("square", [False, True])
 @settings(max_examples=EXAMPLES)
 @given(st.data())
@@ -140,6 +141,7 @@ def test_the_fused_search_is_that_of_projected_columns(level: Level) -> None:
     np.testing.assert_array_equal(picked[cut], values[cut])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("square", [False, True])
 @settings(max_examples=EXAMPLES // 2)
 @given(st.data(), st.sampled_from([2, 3, 17, 127, 128, 255, 256]))
@@ -189,6 +191,7 @@ def searched(search: PairSearch, level: Level, columns: np.ndarray, width: int) 
     return search.in_turn(level.pairs, TwoClasses(level.codes, level.costs), windows, Limits(2, level.min_leaf))
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 2)
 @given(wide_levels(), st.sampled_from([None, 2, 16, 256]))
 def test_a_column_is_cut_alone_as_it_is_among_all(level: Level, max_bins: int | None) -> None:
@@ -204,6 +207,7 @@ def test_a_column_is_cut_alone_as_it_is_among_all(level: Level, max_bins: int | 
         assert own_values[own].tobytes() == values[own].tobytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES // 2)
 @given(wide_levels(), st.sampled_from([None, 2, 16]), st.integers(1, 4), st.integers(0, 2**32))
 def test_attempts_in_turn_are_attempts_one_after_another(
@@ -227,6 +231,7 @@ def test_attempts_in_turn_are_attempts_one_after_another(
         assert found.candidate[f] < 0 or own_values[f].tobytes() == picked.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("square", [False, True])
 @settings(max_examples=EXAMPLES // 2)
 @given(st.data(), st.sampled_from([None, 16]))

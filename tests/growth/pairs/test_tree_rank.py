@@ -51,6 +51,7 @@ asked_for = st.builds(
 sizes_of_trees = st.lists(st.integers(1, 14), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES)
 @given(
     seed=st.integers(0, 2**32),
@@ -84,6 +85,7 @@ def test_whole_trees_are_those_of_the_formulas(
         assert trees.cells(tree, new).tolist() == [places[cell["depth"], cell["k"]] for cell in ends]
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 2**32), size=st.integers(4, 30), asked=asked_for, grid=st.sampled_from([0, 2]))
 def test_the_area_under_a_tree_is_its_gains_and_that_of_its_scores(
@@ -278,6 +280,7 @@ def bound(X: np.ndarray, y: np.ndarray, **params: Any) -> PairProblem:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
     [

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import re
-import warnings
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +21,17 @@ import pytest
 import zarr
 
 from distforest import SMERF, Labels, Targets
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.files.ids import names_of_rows
 from distforest.sources.files.ingest import ingest
+from tests.messages import naming
+from tests.sources.helpers import warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Refused = Callable[..., str]
-    Write = Callable[[str, str], str]
+    from tests.sources.helpers import Refused, Write
 
 NAN = float("nan")
 FRAME = pd.DataFrame(
@@ -51,7 +50,7 @@ R = '"","size","colour"\n"1",1.5,"red"\n"2",NA,NA\n"3",-2e+05,"blue"\n'
 COLUMNS_OF_R = {"size": [1.5, NAN, -2e5], "colour": ["red", NAN, "blue"], "ids": ["1", "2", "3"]}
 
 
-def written(frame: pd.DataFrame, **options: Any) -> Callable[[Path], None]:
+def csv_of(frame: pd.DataFrame, **options: Any) -> Callable[[Path], None]:
     return lambda path: frame.to_csv(path, **{"index": False, **options})
 
 
@@ -61,9 +60,8 @@ def as_it_is(content: str | bytes, encoding: str = "utf-8") -> Callable[[Path], 
 
 def read(path: Path, target: Path, options: dict[str, Any]) -> tuple[dict[str, list[Any]], list[str]]:
     """The columns of a file by name, categories as words; and what was told."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        records = ingest(str(path), str(target), **options)
+    records: dict[str, Any] = {}
+    told = warned(lambda: records.update(ingest(str(path), str(target), **options)))
     group = zarr.open_group(str(target), mode="r")
     attributes = dict(group["X"].attrs)
     names = attributes.get("feature_names", [str(k) for k in range(group["X"].shape[1])])
@@ -74,41 +72,41 @@ def read(path: Path, target: Path, options: dict[str, Any]) -> tuple[dict[str, l
             columns[name] = [NAN if code != code else words[int(code)] for code in columns[name]]
     if "ids" in records:
         columns["ids"] = names_of_rows(group["ids"][:], dict(group["ids"].attrs))
-    return columns, [str(own.message) for own in told]
+    return columns, told
 
 
 READ_RIGHT: dict[str, tuple[str, Callable[[Path], None], dict[str, Any], dict[str, list[Any]], str]] = {
-    "pandas": ("a.csv", written(FRAME), {}, COLUMNS, ""),
-    "pandas, with its index": ("a.csv", written(FRAME, index=True), {}, {**COLUMNS, "ids": ["0", "1", "2"]}, "no name"),
-    "pandas, all in quotes": ("a.csv", written(FRAME, quoting=csv.QUOTE_ALL), {}, COLUMNS, ""),
-    "pandas, words in quotes": ("a.csv", written(FRAME, quoting=csv.QUOTE_NONNUMERIC, na_rep="NA"), {}, COLUMNS, ""),
-    "pandas, packed": ("a.csv.gz", written(FRAME), {}, COLUMNS, ""),
-    "pandas, with carriage returns": ("a.csv", written(FRAME, lineterminator="\r\n"), {}, COLUMNS, ""),
-    "pandas, utf-16": ("a.csv", written(FRAME, encoding="utf-16"), {}, COLUMNS, ""),
-    "pandas, German": ("a.csv", written(FRAME, sep=";", decimal=","), {"separator": ";", "decimal": ","}, COLUMNS, ""),
+    "pandas": ("a.csv", csv_of(FRAME), {}, COLUMNS, ""),
+    "pandas, with its index": ("a.csv", csv_of(FRAME, index=True), {}, {**COLUMNS, "ids": ["0", "1", "2"]}, "name"),
+    "pandas, all in quotes": ("a.csv", csv_of(FRAME, quoting=csv.QUOTE_ALL), {}, COLUMNS, ""),
+    "pandas, words in quotes": ("a.csv", csv_of(FRAME, quoting=csv.QUOTE_NONNUMERIC, na_rep="NA"), {}, COLUMNS, ""),
+    "pandas, packed": ("a.csv.gz", csv_of(FRAME), {}, COLUMNS, ""),
+    "pandas, with carriage returns": ("a.csv", csv_of(FRAME, lineterminator="\r\n"), {}, COLUMNS, ""),
+    "pandas, utf-16": ("a.csv", csv_of(FRAME, encoding="utf-16"), {}, COLUMNS, ""),
+    "pandas, German": ("a.csv", csv_of(FRAME, sep=";", decimal=","), {"separator": ";", "decimal": ","}, COLUMNS, ""),
     "pandas, names of digits": (
-        *("a.csv", written(pd.DataFrame([[5.5, 6.5], [7.5, 8.5]])), {}),
-        *({"0": [5.5, 7.5], "1": [6.5, 8.5]}, "counts the columns"),
+        *("a.csv", csv_of(pd.DataFrame([[5.5, 6.5], [7.5, 8.5]])), {}),
+        *({"0": [5.5, 7.5], "1": [6.5, 8.5]}, "header=False"),
     ),
     "pandas, a named index": (
-        *("a.csv", written(FRAME.set_index(pd.Index(["x", "y", "z"], name="who")), index=True), {"id": "who"}),
+        *("a.csv", csv_of(FRAME.set_index(pd.Index(["x", "y", "z"], name="who")), index=True), {"id": "who"}),
         *({**COLUMNS, "ids": ["x", "y", "z"]}, ""),
     ),
     "pandas, time zones": (
-        *("a.csv", written(pd.DataFrame({"t": pd.to_datetime(["2024-03-31", "2024-04-01"]).tz_localize("CET")})), {}),
+        *("a.csv", csv_of(pd.DataFrame({"t": pd.to_datetime(["2024-03-31", "2024-04-01"]).tz_localize("CET")})), {}),
         *({"t": [82800.0, 165600.0]}, ""),  # counted in UTC, of the day before
     ),
     "pandas, a cell of several lines": (
-        *("a.csv", written(pd.DataFrame({"a": ["one\ntwo", "three"], "b": [1, 2]})), {}),
+        *("a.csv", csv_of(pd.DataFrame({"a": ["one\ntwo", "three"], "b": [1, 2]})), {}),
         *({"a": ["one\ntwo", "three"], "b": [1, 2]}, ""),
     ),
     "pandas, one column with a hole": (
-        *("a.csv", written(pd.DataFrame({"a": [1.5, NAN, 2.5]})), {}, {"a": [1.5, NAN, 2.5]}, ""),
+        *("a.csv", csv_of(pd.DataFrame({"a": [1.5, NAN, 2.5]})), {}, {"a": [1.5, NAN, 2.5]}, ""),
     ),
     "pandas, Parquet": ("a.parquet", FRAME.to_parquet, {}, COLUMNS, ""),
     "pandas, Parquet with an index": (
         *("a.parquet", lambda path: FRAME.set_index("size").fillna(0).to_parquet(path), {"drop": ["size"]}),
-        *({name: COLUMNS[name] for name in ("colour", "seen", "alive")}, "is left out"),
+        *({name: COLUMNS[name] for name in ("colour", "seen", "alive")}, "'size'"),
     ),
     "pandas, Feather": ("a.feather", FRAME.to_feather, {}, COLUMNS, ""),
     "pandas, an ordered categorical": (
@@ -147,14 +145,14 @@ READ_RIGHT: dict[str, tuple[str, Callable[[Path], None], dict[str, Any], dict[st
         *("a.csv", as_it_is(R), {}),
         *(
             {"size": [1.5, NAN, -2e5], "colour": ["red", NAN, "blue"], "ids": ["1", "2", "3"]},
-            "'NA' in 1 row is read as missing",
+            "'NA'",
         ),
     ),
     "R, write.csv2": (
         *("a.csv", as_it_is(R.replace(",", ";").replace(".", ",")), {"separator": ";", "decimal": ","}),
         *(
             {"size": [1.5, NAN, -2e5], "colour": ["red", NAN, "blue"], "ids": ["1", "2", "3"]},
-            "'NA' in 1 row is read as missing",
+            "'NA'",
         ),
     ),
     "R, logicals and factors": (
@@ -185,7 +183,7 @@ READ_RIGHT: dict[str, tuple[str, Callable[[Path], None], dict[str, Any], dict[st
         *("a.csv", as_it_is("a,b\r\n1.5,1\r\n#DIV/0!,2\r\n"), {}, {"a": [1.5, NAN], "b": [1, 2]}, ""),
     ),
     "a spreadsheet, with a column of nothing at the end": (
-        *("a.csv", as_it_is("a,b,\n1,2,\n3,4,\n"), {}, {"a": [1, 3], "b": [2, 4]}, "lines end with a separator"),
+        *("a.csv", as_it_is("a,b,\n1,2,\n3,4,\n"), {}, {"a": [1, 3], "b": [2, 4]}, "separator"),
     ),
     "SQLite": (
         *("a.csv", as_it_is(SQLITE), {"id": "id"}),
@@ -220,6 +218,7 @@ def _stream(path: Path, table: pa.Table) -> None:
         writer.write_table(table, max_chunksize=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", READ_RIGHT)
 def test_a_file_is_read_right(case: str, tmp_path: Path) -> None:
     name, write, options, expected, told = READ_RIGHT[case]
@@ -233,94 +232,76 @@ def test_a_file_is_read_right(case: str, tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "too few cells": ("a,b\n1,2\n3\n", "row 1 (line 3): as many cells as the first row has, 2, were expected, found 1"),
-    "words among numbers": (
-        "a,b\n1,2\n3,4\n5,four\n",
-        "row 2 (line 4), column 'b': a number was expected, found 'four'",
-    ),
-    "a number among words": ("a\nx\ny\n3\n", "row 2 (line 4), column 'a': a word was expected, found '3'"),
-    "decimal commas": ('a,b\n"1,5",2\n', "row 0 (line 2), column 'a': a number was expected, found '1,5'"),
-    "a decimal comma and words": (
-        'a,b\n"1,5",2\nx,3\n',
-        "row 0 (line 2), column 'a': a number was expected, found '1,5'",
-    ),
-    "thousands or a decimal comma": ('a,b\n"1,234",2\n', "give `thousands=','` or, if the comma is a decimal one"),
-    "German thousands": ("a;b\n1.234,5;2\n", "give `thousands='.'` and `decimal=','`"),
+    "too few cells": ("a,b\n1,2\n3\n", ["row 1 (line 3)", "cells", " 2", " 1"]),
+    "words among numbers": ("a,b\n1,2\n3,4\n5,four\n", ["row 2 (line 4), column 'b'", "number", "'four'"]),
+    "a number among words": ("a\nx\ny\n3\n", ["row 2 (line 4), column 'a'", "word", "'3'"]),
+    "decimal commas": ('a,b\n"1,5",2\n', ["row 0 (line 2), column 'a'", "'1,5'"]),
+    "a decimal comma and words": ('a,b\n"1,5",2\nx,3\n', ["row 0 (line 2), column 'a'", "'1,5'"]),
+    "thousands or a decimal comma": ('a,b\n"1,234",2\n', ["thousands=','", "decimal"]),
+    "German thousands": ("a;b\n1.234,5;2\n", ["thousands='.'", "decimal=','"]),
     "numbers of which most have points between thousands": (
-        "a,n\n1.234.567,2\n2.234.567,2\n12,2\n",
-        "(line 2), column 'a': a number was expected, found '1.234.567'; if points stand between thousands",
+        *("a,n\n1.234.567,2\n2.234.567,2\n12,2\n", ["(line 2), column 'a'", "'1.234.567'", "thousands"]),
     ),
-    "dates of two forms": (
-        "d\n2024-01-31\n2024-02-01\n31/01/2024\n",
-        "(line 4), column 'd': a date was expected",
+    "dates of two forms": ("d\n2024-01-31\n2024-02-01\n31/01/2024\n", ["(line 4), column 'd'", "date"]),
+    "a date that does not exist": ("d\n2024-01-31\n2023-02-29\n", ["row 1 (line 3), column 'd'", "date"]),
+    "dates with and without a zone": (
+        *("d\n2024-01-31T10:00Z\n2024-01-31T10:00\n2024-01-31T11:00\n", ["row 0 (line 2)", "'d'"]),
     ),
-    "a date that does not exist": ("d\n2024-01-31\n2023-02-29\n", "row 1 (line 3), column 'd': a date was expected"),
-    "dates with and without a zone": ("d\n2024-01-31T10:00Z\n2024-01-31T10:00\n2024-01-31T11:00\n", "row 0 (line 2)"),
-    "dates of unknown form": ("d,n\n31/12/2024,1\n", "such as `date_format='%d/%m/%Y'`"),
-    "times of the day": ("t,n\n10:30,1\n11:45,2\n", "row 0 (line 2), column 't': a number was expected, found '10:30'"),
-    "shares in per cent": ("a,n\n5%,1\n7%,2\n", "row 0 (line 2), column 'a': a number was expected, found '5%'"),
-    "amounts of money": ('a,n\n"$1,000",1\n', "row 0 (line 2), column 'a': a number was expected, found '$1,000'"),
-    "a name twice": ("a,a\n1,2\n", "different column names were expected, found 'a' twice"),
-    "zero bytes": ("a,b\n1,x\0\n", "row 0 (line 2), column 1: text was expected, found 'x\\x00'"),
-    "a quote that does not end": ('a,b\n1,"2\n3,4\n', "line 3: cannot be read (unexpected end of data)"),
-    "text after a quote": ('a,b\n1,"2"x\n', "line 2: cannot be read (',' expected after '\"')"),
-    "inches after a quote": ('a,b\n"5" pipe",1\n', "line 2: cannot be read (',' expected after '\"')"),
-    "another separator": ("a;b\n1;2\n", "cells are read as separated by commas; if they are by semicolons"),
-    "an empty file": ("", "a csv file with rows was expected, found an empty file"),
-    "only a header": ("a,b\n", "rows were expected, found none below the first, a,b"),
-    "a line above the table": (
-        "made by hand\na,b\n1,2\n",
-        "if what stands above line 2 is a title, give `skip_rows=1`",
-    ),
-    "names of rows without a name, of R": ('"a","b"\n"r1",1,2\n', "if the first one names the row, as R writes it"),
-    "infinity": ("a,b\n1,2\ninf,3\n", "found 1 that is not, the first inf in row 1 (line 3), column 0 (a)"),
-    "a number too large": (
-        "a,b\n1,2\n1e39,3\n",
-        "the first 1e+39 in row 1 (line 3), column 0 (a)",
-    ),
-    "digits of Python": ("a,b\n1_000,2\n", "row 0 (line 2), column 'a': a number was expected, found '1_000'"),
-    "latin-1": ("a,b\n1,größe\n".encode("latin-1"), "line 2: text in UTF-8 was expected, found the byte 0xf6"),
-    "half a packed file": (gzip.compress(b"a,b\n1,2\n" * 99)[:-12], "cannot be read (Compressed file ended"),
+    "dates of unknown form": ("d,n\n31/12/2024,1\n", ["date_format='%d/%m/%Y'"]),
+    "times of the day": ("t,n\n10:30,1\n11:45,2\n", ["row 0 (line 2), column 't'", "'10:30'"]),
+    "shares in per cent": ("a,n\n5%,1\n7%,2\n", ["row 0 (line 2), column 'a'", "'5%'"]),
+    "amounts of money": ('a,n\n"$1,000",1\n', ["row 0 (line 2), column 'a'", "'$1,000'"]),
+    "a name twice": ("a,a\n1,2\n", ["names", "'a'"]),
+    "zero bytes": ("a,b\n1,x\0\n", ["row 0 (line 2), column 1", "'x\\x00'"]),
+    "a quote that does not end": ('a,b\n1,"2\n3,4\n', ["line 3", "quotes"]),
+    "text after a quote": ('a,b\n1,"2"x\n', ["line 2", "','", "'\"'"]),
+    "inches after a quote": ('a,b\n"5" pipe",1\n', ["line 2", "','", "'\"'"]),
+    "another separator": ("a;b\n1;2\n", ["separator=';'"]),
+    "an empty file": ("", ["empty"]),
+    "only a header": ("a,b\n", ["rows", "none", "a,b"]),
+    "a line above the table": ("made by hand\na,b\n1,2\n", ["line 2", "skip_rows=1"]),
+    "names of rows without a name, of R": ('"a","b"\n"r1",1,2\n', ["row 0 (line 2)", " R "]),
+    "infinity": ("a,b\n1,2\ninf,3\n", ["inf in row 1 (line 3), column 0 (a)"]),
+    "a number too large": ("a,b\n1,2\n1e39,3\n", ["1e+39 in row 1 (line 3), column 0 (a)"]),
+    "digits of Python": ("a,b\n1_000,2\n", ["row 0 (line 2), column 'a'", "'1_000'"]),
+    "latin-1": ("a,b\n1,größe\n".encode("latin-1"), ["line 2", "UTF-8", "0xf6"]),
+    "half a packed file": (gzip.compress(b"a,b\n1,2\n" * 99)[:-12], ["a.csv.gz", "Compressed"]),
 }
-"""What is refused, and how."""
+"""What is refused, and what the message names."""
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_file_that_could_be_read_wrongly_is_refused(case: str, tmp_path: Path) -> None:
-    content, told = REFUSED[case]
+    content, named = REFUSED[case]
     path = tmp_path / ("a.csv.gz" if "packed" in case else "a.csv")
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     options = {"separator": ";"} if "German" in case else {}
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=naming(*named)):
         ingest(str(path), str(tmp_path / "a.zarr"), **options)
-    assert told in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "told"),
+    ("content", "options", "named"),
     [
-        ("a,b\n007,1\n8,2\n", {}, "'007' is read as a number, without its zeros"),
-        ("id,b\n1234567890123456789,1\n1234567890123456788,2\n", {}, "so many digits are not all different"),
-        ("id,b\n16777216,1\n16777217,2\n16777220,3\n", {}, "float32"),
-        ("a,b\nNA,1\nx,2\n", {}, "'NA' in 1 row is read as missing"),
-        ("a,b\nNone,1\nx,2\n", {}, "'None' is read as a category"),
-        ("a,b\n-,1\n+,2\n", {}, "'-' is read as a category"),
-        ('a,b\n1, "x"\n2, "y"\n', {}, "quotes are read as part of"),
-        ("a,b\n1,\n2,\n", {}, "column 'b' has no value at all"),
-        ("red,1\nblue,2\n", {}, "is taken as data; give header=True"),
-        ("red,blue\nblue,red\nred,red\n", {}, "is also a value of its column"),
-        ("id,b\n1,2\n1,3\n", {"id": "id"}, "1 row has the name of an earlier one"),
-        ("a,b\n" + "".join(f"w{k},{k}.5\n" for k in range(30)), {}, "has another word in each row"),
+        ("a,b\n007,1\n8,2\n", {}, ["'007'", "number"]),
+        ("id,b\n1234567890123456789,1\n1234567890123456788,2\n", {}, ["'id'", "digits"]),
+        ("id,b\n16777216,1\n16777217,2\n16777220,3\n", {}, ["float32"]),
+        ("a,b\nNA,1\nx,2\n", {}, ["'NA'", "1 row", "missing"]),
+        ("a,b\nNone,1\nx,2\n", {}, ["'None'", "category"]),
+        ("a,b\n-,1\n+,2\n", {}, ["'-'", "category"]),
+        ('a,b\n1, "x"\n2, "y"\n', {}, ["'b'", "quotes"]),
+        ("a,b\n1,\n2,\n", {}, ["column 'b'", "no value"]),
+        ("red,1\nblue,2\n", {}, ["header=True"]),
+        ("red,blue\nblue,red\nred,red\n", {}, ["header=False"]),
+        ("id,b\n1,2\n1,3\n", {"id": "id"}, ["1 row", "name"]),
+        ("a,b\n" + "".join(f"w{k},{k}.5\n" for k in range(30)), {}, ["'a'", "word"]),
     ],
 )
 def test_what_is_read_and_may_be_meant_otherwise_is_told(
-    content: str, options: dict[str, str], told: str, tmp_path: Path
+    content: str, options: dict[str, str], named: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "a.csv").write_text(content)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), **options)
-    assert told in "".join(str(own.message) for own in warned)
+    assert warned(lambda: ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), **options), *named)
 
 
 @pytest.mark.parametrize("date_format", ["%Y-%d-%m", "%d/%m/%Y"])
@@ -328,14 +309,14 @@ def test_a_date_that_two_forms_read_differently_is_read_by_the_given_one(date_fo
     """The 2024-01-13 is no date by year, day, month; in the same column 2024-13-01 is the 13 January."""
     path = tmp_path / "a.csv"
     path.write_text("d,n\n2024-13-01,1\n2024-14-01,2\n2024-01-13,3\n")
-    with pytest.raises(InputError, match="a date was expected"):
+    with pytest.raises(InputError, match=naming("column 'd'", "date")):
         ingest(str(path), str(tmp_path / "a.zarr"), date_format=date_format)
 
 
 def test_dates_of_given_form_and_with_zones_are_not_mixed(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("d,n\n13/01/2024,1\n14/01/2024,2\n2024-01-15T10:00Z,3\n")
-    with pytest.raises(InputError, match="a date was expected"):
+    with pytest.raises(InputError, match=naming("column 'd'", "date")):
         ingest(str(path), str(tmp_path / "a.zarr"), date_format="%d/%m/%Y")
 
 
@@ -361,36 +342,32 @@ def test_digits_are_dates_where_the_column_is_named(tmp_path: Path) -> None:
     ingest(str(path), str(tmp_path / "a.zarr"), date_format="d=%Y%m%d")
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "a.zarr/X"))[:, 0], [0, 1, np.nan, 3])
     path.write_text("d,n\n20240131,1\n20240201,2\n")
-    with pytest.warns(UserWarning, match="no column holds dates like '%Y%m%d'; give `date_format='COLUMN=%Y%m%d'`"):
+    with pytest.warns(DistforestWarning, match=naming("'%Y%m%d'", "date_format='COLUMN=%Y%m%d'")):
         ingest(str(path), str(tmp_path / "b.zarr"), date_format="%Y%m%d")
 
 
 @pytest.mark.parametrize(
-    ("content", "date_format", "message"),
+    ("content", "date_format", "named"),
     [
-        (
-            TWO_FORMS,
-            ["%d/%m/%Y", "seen=%d/%m/%Y"],
-            "row 1 .line 3., column 'seen': a date like '%d/%m/%Y' was expected, found '12/3",
-        ),
-        ("d,n\nred,1\n", "d=%Y", "a date like '%Y' was expected, found 'red'"),
-        ("d,n\n2023-02-29,1\n", "d=%d.%m.%Y", "there is no such day"),
-        (TWO_FORMS, "seem=%m/%d/%Y", "date column 'seem' was expected, .*; did you mean 'seen'"),
-        (TWO_FORMS, ["%d", "%m"], "date_format: one form was expected for all columns, found '%d' and '%m'"),
-        (TWO_FORMS, ["n=%d", "n=%m"], "date_format: one form was expected for column 'n'"),
-        (TWO_FORMS, "seen=%-d/%m/%Y", "date_format must be like '%d/%m/%Y', found '%-d/%m/%Y' .*bad directive"),
-        (TWO_FORMS, "born=%d/%m/%Y", "say how they are written, such as `date_format='seen=%m/%d/%Y'`"),
-        ("d,n\n05/03/2024,1\n", None, "such as `date_format='%d/%m/%Y'` or `date_format='%m/%d/%Y'`"),
-        ("d,n\n-,1\n31/12/2024,2\n", None, "column 'd': a number was expected, found '31/12/2024'; if these are dates"),
-        ("d,n\n05/03/2024,1\n05/13/2024,1\n", None, "such as `date_format='%m/%d/%Y'`"),
-        ("d,n\n05/03/2024,1\n05/13/2024,1\n13/05/2024,1\n", None, "such as `date_format='%d/%m/%Y'`"),
+        (TWO_FORMS, ["%d/%m/%Y", "seen=%d/%m/%Y"], ["row 1 (line 3), column 'seen'", "'%d/%m/%Y'", "'12/3"]),
+        ("d,n\nred,1\n", "d=%Y", ["'%Y'", "'red'"]),
+        ("d,n\n2023-02-29,1\n", "d=%d.%m.%Y", ["'2023-02-29'", "no such day"]),
+        (TWO_FORMS, "seem=%m/%d/%Y", ["'seem'", "'seen'"]),
+        (TWO_FORMS, ["%d", "%m"], ["date_format: ", "'%d' and '%m'"]),
+        (TWO_FORMS, ["n=%d", "n=%m"], ["date_format: ", "column 'n'"]),
+        (TWO_FORMS, "seen=%-d/%m/%Y", ["date_format ", "'%-d/%m/%Y'", "directive"]),
+        (TWO_FORMS, "born=%d/%m/%Y", ["date_format='seen=%m/%d/%Y'"]),
+        ("d,n\n05/03/2024,1\n", None, ["date_format='%d/%m/%Y'", "date_format='%m/%d/%Y'"]),
+        ("d,n\n-,1\n31/12/2024,2\n", None, ["column 'd'", "'31/12/2024'", "dates"]),
+        ("d,n\n05/03/2024,1\n05/13/2024,1\n", None, ["date_format='%m/%d/%Y'"]),
+        ("d,n\n05/03/2024,1\n05/13/2024,1\n13/05/2024,1\n", None, ["date_format='%d/%m/%Y'"]),
     ],
 )
 def test_forms_of_dates_that_do_not_fit_are_refused(
-    content: str, date_format: str | list[str] | None, message: str, tmp_path: Path
+    content: str, date_format: str | list[str] | None, named: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=naming(*named)):
         ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), date_format=date_format)
     assert not (tmp_path / "a.zarr").exists()
 
@@ -408,8 +385,8 @@ def test_targets_of_whole_numbers_are_no_labels(tmp_path: Path) -> None:
 
 def test_dates_with_names_of_months_are_told_with_their_form(write: Write, tmp_path: Path) -> None:
     table = write("prices.csv", "day,price\n" + "".join(f"{day}-Sep-03,{day}.5\n" for day in range(28, 0, -1)))
-    told = "column 'day' holds words like '28-Sep-03'; give `date_format='day=%d-%b-%y'` if they are dates"
-    with pytest.warns(UserWarning, match=re.escape(told)) as found:
+    told = naming("column 'day'", "'28-Sep-03'", "date_format='day=%d-%b-%y'")
+    with pytest.warns(DistforestWarning, match=told) as found:
         ingest(table, str(tmp_path / "prices.zarr"))
     assert len(found) == 1
     written = ingest(table, str(tmp_path / "dates.zarr"), date_format="day=%d-%b-%y")
@@ -422,8 +399,6 @@ def test_dates_of_two_forms_are_refused_with_the_form_that_helps(
 ) -> None:
     days = [first, "2020-01-02", "03/04/2020", first]
     table = write("seen.csv", "seen,size\n" + "".join(f"{day},{size}\n" for size, day in enumerate(days)))
-    message = refused(table)
-    assert "column 'seen': a date was expected, found '03/04/2020'; if these are dates, say how they are wr" in message
-    assert "such as `date_format='%d/%m/%Y'` or `date_format='%m/%d/%Y'`" in message
+    refused(table, "column 'seen'", "'03/04/2020'", "date_format='%d/%m/%Y'", "date_format='%m/%d/%Y'")
     written = ingest(table, str(tmp_path / "seen.zarr"), date_format="%d/%m/%Y")
     assert [column.kind for column in written["X"].columns] == ["date", "number"]

@@ -21,15 +21,15 @@ from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_iris
 
 import distforest
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.files import table_arrays
 from distforest.sources.files.ingest import Ingested, ingest
+from tests.messages import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Refused = Callable[..., str]
-    Write = Callable[[str, str], str]
+    from tests.sources.helpers import Refused, Write
 
 DATA = Path(distforest.__path__[0], "data")
 
@@ -62,6 +62,7 @@ def test_csv_with_string_labels(tmp_path: Path) -> None:
     assert group.attrs["distforest"] == {"type": "arrays", "version": 1, "arrays": ["X", "y"]}
 
 
+@pytest.mark.slow
 def test_the_digest_does_not_depend_on_the_format_or_the_chunks(write: Write, tmp_path: Path) -> None:
     iris = load_iris()
     source = iris_csv(tmp_path)
@@ -163,6 +164,7 @@ def test_npy_is_named_after_the_file_or_as_asked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "a.zarr/Z"), mode="r")[:], Z)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     values=hnp.arrays(
@@ -232,7 +234,7 @@ def test_a_header_that_counts_the_columns_is_one_and_told(
     write: Write, tmp_path: Path, text: str, label: str | None, names: list[str], rows: list[list[float]]
 ) -> None:
     source, target = write("a.csv", text), str(tmp_path / "a.zarr")
-    with pytest.warns(UserWarning, match=r"counts the columns.* is taken as a header; give header=False if it is data"):
+    with pytest.warns(DistforestWarning, match="header=False"):
         ingest(source, target, label=label)
     X = zarr.open_array(f"{target}/X", mode="r")
     assert (X[:].tolist(), X.attrs["feature_names"]) == (np.float32(rows).tolist(), names)
@@ -254,7 +256,7 @@ def test_a_first_row_that_may_be_a_header_is_told(
     write: Write, tmp_path: Path, text: str, label: str | None, n_rows: int
 ) -> None:
     source, target = write("a.csv", text), str(tmp_path / "a.zarr")
-    with pytest.warns(UserWarning, match=r"is taken as data, though it looks like a header; give header=True if"):
+    with pytest.warns(DistforestWarning, match="header=True"):
         assert ingest(source, target, label=label)["X"].shape[0] == n_rows
     ingest(source, target, label=label, header=False, overwrite=True)
     records = ingest(source, target, label="species" if label else None, header=True, overwrite=True)
@@ -280,7 +282,7 @@ ZERO_BASED = "1 0:0.5 2:-2\n0 1:3\n"
 
 def test_libsvm_that_counts_from_zero(write: Write, tmp_path: Path) -> None:
     source, target = write("a.svm", ZERO_BASED), str(tmp_path / "a.zarr")
-    with pytest.warns(UserWarning, match=r"an index is 0, so indices are counted from 0; give zero_based=True to"):
+    with pytest.warns(DistforestWarning, match="zero_based=True"):
         ingest(source, target)
     assert zarr.open_array(f"{target}/X", mode="r")[:].tolist() == [[0.5, 0, -2], [0, 3, 0]]
     ingest(source, target, zero_based=True, overwrite=True)
@@ -321,36 +323,36 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "options", "message"),
+    ("file", "options", "named"),
     [
-        ("a.txt", {}, "found the suffix '.txt'; if it is a table of text, give `format='csv'`"),
-        ("a.xlsx", {}, "found the suffix '.xlsx'; save it as csv"),
-        ("a.mat", {}, "found the suffix '.mat'; write its arrays as .npz or Zarr"),
-        ("a.dta", {}, "found the suffix '.dta'; write it as csv or Parquet"),
-        ("a.zst", {}, "found the suffix '.zst'; unpack it"),
-        ("a", {}, "found the suffix ''; give `format`"),
-        ("a.csv", {"format": "xls"}, "must be one of arrow, csv, libsvm, npy, npz, parquet, found 'xls'"),
-        ("a.csv", {"name": "X"}, "`name` is for the one array of an .npy file, found 'X'"),
-        ("a.svm", {"label": "y"}, "`label` is for a column of a csv, Parquet or Arrow file, found 'y'"),
-        ("a.svm", {"separator": ";"}, "`separator` is for the cells of a csv file, found ';'"),
-        ("a.svm", {"header": False}, "`header` is for the first row of a csv file, found False"),
-        ("a.csv", {"n_features": 3}, "`n_features` is for the rows of a libsvm file, found 3"),
-        ("a.csv", {"zero_based": True}, "`zero_based` is for the indices of a libsvm file, found True"),
-        ("a.csv", {"chunk_bytes": 0}, "chunk_bytes must be at least 1, found 0"),
+        ("a.txt", {}, ["'.txt'", "format='csv'"]),
+        ("a.xlsx", {}, ["'.xlsx'", "csv"]),
+        ("a.mat", {}, ["'.mat'", ".npz", "Zarr"]),
+        ("a.dta", {}, ["'.dta'", "csv", "Parquet"]),
+        ("a.zst", {}, ["'.zst'", "unpack"]),
+        ("a", {}, ["''", "`format`"]),
+        ("a.csv", {"format": "xls"}, ["arrow, csv, libsvm, npy, npz, parquet", "'xls'"]),
+        ("a.csv", {"name": "X"}, ["`name`", ".npy", "'X'"]),
+        ("a.svm", {"label": "y"}, ["`label`", "csv", "Parquet", "Arrow", "'y'"]),
+        ("a.svm", {"separator": ";"}, ["`separator`", "csv", "';'"]),
+        ("a.svm", {"header": False}, ["`header`", "csv", False]),
+        ("a.csv", {"n_features": 3}, ["`n_features`", "libsvm", 3]),
+        ("a.csv", {"zero_based": True}, ["`zero_based`", "libsvm", True]),
+        ("a.csv", {"chunk_bytes": 0}, ["chunk_bytes", " 0"]),
     ],
 )
 def test_options_that_do_not_fit(
-    write: Write, refused: Refused, file: str, options: dict[str, object], message: str
+    write: Write, refused: Refused, file: str, options: dict[str, object], named: list[object]
 ) -> None:
-    assert message in refused(write(file, "1\n"), **options)
+    refused(write(file, "1\n"), *named, **options)
 
 
 def test_sources_that_are_no_files(refused: Refused, tmp_path: Path) -> None:
-    assert "found none" in refused(str(tmp_path / "absent.csv"))
-    assert "found a folder" in refused(str(tmp_path))
+    refused(str(tmp_path / "absent.csv"), "absent.csv", "none")
+    refused(str(tmp_path), tmp_path, "folder")
     zarr.open_group(str(tmp_path / "x.zarr"), mode="w")
-    assert "found Zarr, which jobs read as it is; name its arrays in them" in refused(str(tmp_path / "x.zarr"))
-    assert "found the URL 's3://bucket/a.csv'" in refused("s3://bucket/a.csv")
+    refused(str(tmp_path / "x.zarr"), "x.zarr", "Zarr")
+    refused("s3://bucket/a.csv", "'s3://bucket/a.csv'")
 
 
 # All or nothing
@@ -383,7 +385,7 @@ def test_an_interrupted_write_leaves_nothing(
 def test_a_target_is_overwritten_only_when_asked_and_only_a_group(write: Write, tmp_path: Path) -> None:
     source, target = write("a.csv", "a\n1\n"), tmp_path / "a.zarr"
     ingest(str(DATA / "lazega.npz"), str(target))
-    with pytest.raises(InputError, match="a new name was expected"):
+    with pytest.raises(InputError, match=naming(target, "new name")):
         ingest(source, str(target))
     ingest(source, str(target), overwrite=True)
     assert sorted(zarr.open_group(str(target), mode="r").array_keys()) == ["X"]
@@ -391,7 +393,7 @@ def test_a_target_is_overwritten_only_when_asked_and_only_a_group(write: Write, 
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "one.tex").write_text("mine")
     for other in (tmp_path / "thesis", Path(source)):
-        with pytest.raises(InputError, match=r"arrays to replace, was expected, found a f.*, which is never replaced"):
+        with pytest.raises(InputError, match=naming(other, "never")):
             ingest(source, str(other), overwrite=True)
     assert (tmp_path / "thesis" / "one.tex").read_text() == "mine"
     assert Path(source).read_text() == "a\n1\n"
@@ -400,7 +402,7 @@ def test_a_target_is_overwritten_only_when_asked_and_only_a_group(write: Write, 
 def test_a_failed_overwrite_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = iris_csv(tmp_path), tmp_path / "a.zarr"
     ingest(str(DATA / "lazega.npz"), str(target))
-    with pytest.raises(InputError, match="'kind' was expected"):
+    with pytest.raises(InputError, match="'kind'"):
         ingest(source, str(target), label="kind", overwrite=True)
     interrupt(monkeypatch, OSError("disk full"), 3, lambda: len([*tmp_path.glob("a.zarr.job/arrays.zarr/X/c/*")]))
     with pytest.raises(OSError, match="disk full"):
@@ -430,7 +432,7 @@ def test_what_was_there_comes_back_when_the_last_rename_fails(
 
 def test_a_folder_that_is_not_there_is_not_made(write: Write, tmp_path: Path) -> None:
     source = write("a.csv", "a\n1\n")
-    with pytest.raises(InputError, match=r"found none; make .*deep"):
+    with pytest.raises(InputError, match=naming(tmp_path / "deep", "none")):
         ingest(source, str(tmp_path / "deep" / "a.zarr"))
     assert list(tmp_path.iterdir()) == [Path(source)]
 
@@ -440,9 +442,9 @@ def test_what_is_no_file_is_refused(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "self.csv").symlink_to("self.csv")
     (tmp_path / "zeros.csv").symlink_to("/dev/zero")
     (tmp_path / "folder.csv").mkdir()
-    found = {"pipe": "a pipe or a device", "self": "none", "zeros": "a pipe or a device", "folder": "a folder"}
+    found = {"pipe": "a pipe", "self": "none", "zeros": "a device", "folder": "a folder"}
     for name, told in found.items():
-        assert f"a file was expected, found {told}" in refused(str(tmp_path / f"{name}.csv"))
+        refused(str(tmp_path / f"{name}.csv"), f"{name}.csv", told)
 
 
 @pytest.mark.parametrize(("name", "n_bytes"), [("a.csv", 11), ("a.libsvm", 8), ("a.npy", 16)])
@@ -452,10 +454,10 @@ def test_a_bound_on_bytes_is_for_every_format(
     source = write(name, {"a.csv": "a,b\n1.5,2.5", "a.libsvm": "1 2:1\n"}.get(name, ""))
     if name == "a.npy":
         np.save(source, np.ones(2))
-    assert f"would unfold to {n_bytes}; give" in refused(source, max_bytes=n_bytes - 1)
+    refused(source, f"to {n_bytes};", f"max_bytes={n_bytes}", max_bytes=n_bytes - 1)
     assert ingest(source, str(tmp_path / "a.zarr"), max_bytes=n_bytes)
     for wrong in (0, True, 1.5):
-        assert f"max_bytes must be an integer >= 1, found {wrong!r}" in refused(source, max_bytes=wrong)
+        refused(source, "max_bytes ", repr(wrong), max_bytes=wrong)
 
 
 def test_memory_that_does_not_suffice_names_the_file(
@@ -466,16 +468,14 @@ def test_memory_that_does_not_suffice_names_the_file(
 
     monkeypatch.setattr(table_arrays, "as_float32", exhausted)
     source = write("a.csv", "a\n1\n")
-    told = "there is not enough memory for what the file holds; split the file, or read it where"
-    assert f"{source}: {told}" in refused(source)
+    refused(source, f"{source}: ", "memory")
 
 
 def test_labels_and_features_of_a_table_have_as_many_rows(
     write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_arrays, "_labels_of", lambda *_: iter([["1"]]))  # as a damaged Parquet file has them
-    message = refused(write("a.csv", "a,kind\n1,2\n3,4\n"), label="kind")
-    assert "a label for each row was expected, found 2 rows, 1 label" in message
+    refused(write("a.csv", "a,kind\n1,2\n3,4\n"), "2 rows, 1 label", label="kind")
 
 
 def test_file_urls_are_paths(tmp_path: Path) -> None:
@@ -499,7 +499,7 @@ def test_a_url_is_written_and_overwritten(url: str) -> None:
     records = ingest(str(DATA / "lazega.npz"), url)
     assert zarr.open_array(f"{url}/A", mode="r").attrs["distforest"]["sha256"] == records["A"].sha256
     assert zarr.open_group(url, mode="r").attrs["distforest"]["arrays"] == ["A", "X"]
-    with pytest.raises(InputError, match="a new name was expected"):
+    with pytest.raises(InputError, match=naming(url, "new name")):
         ingest(str(DATA / "ionosphere.npz"), url)
     ingest(str(DATA / "ionosphere.npz"), url, overwrite=True)
     assert sorted(zarr.open_group(url, mode="r").array_keys()) == ["X", "y"]
@@ -507,7 +507,7 @@ def test_a_url_is_written_and_overwritten(url: str) -> None:
 
 def test_a_broken_source_leaves_a_url_as_it_was(write: Write, url: str) -> None:
     ingest(str(DATA / "lazega.npz"), url)
-    with pytest.raises(InputError, match="found an empty file"):
+    with pytest.raises(InputError, match=naming("a.csv", "empty")):
         ingest(write("a.csv", ""), url, overwrite=True)
     assert zarr.open_array(f"{url}/A", mode="r")[:].sum() == 756
 
@@ -531,10 +531,8 @@ def test_an_interrupted_url_says_that_it_is_unfinished_and_goes(
     assert not files.exists(f"{root}.job")
 
 
-def test_an_unknown_url_is_refused(
-    write: Write,
-) -> None:
-    with pytest.raises(InputError, match="the store cannot be reached: Protocol not known: nowhere"):
+def test_an_unknown_url_is_refused(write: Write) -> None:
+    with pytest.raises(InputError, match=naming("nowhere")):
         ingest(write("a.csv", "a\n1\n"), "nowhere://bucket/a.zarr")
 
 

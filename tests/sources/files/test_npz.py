@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import io
-import re
 import struct
 import tracemalloc
 import zipfile
@@ -17,60 +16,51 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distforest.errors import DistforestWarning
 from distforest.sources.arrays import open_array
 from distforest.sources.files import bounds, npz
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.npz import header_of
+from tests.messages import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Refused = Callable[..., str]
+    from tests.sources.helpers import Refused
 
 
 @pytest.mark.parametrize(
-    ("arrays", "message"),
+    ("arrays", "named"),
     [
-        (
-            {"Z": np.array([{}, 1], object)},
-            "found dtype object; pickled objects are never read, write strings by .astype",
-        ),
-        ({"Z": np.array([b"a"])}, "found dtype |S1; write strings by .astype(str)"),
-        ({"Z": np.array([1j])}, "found dtype complex128; write it as real numbers, or leave it out"),
-        ({"Z": np.array(["2020-01-02"], "M8[D]")}, "found dtype datetime64[D]; write it as real numbers, or leave it"),
-        ({"Z": np.zeros((0, 3))}, "found shape (0, 3)"),
-        ({"Z": np.array(1.0)}, "found shape ()"),
-        ({"names": np.array(["a"])}, "an array of numbers was expected, found none"),
-        ({"../Z": np.ones(1)}, "found '../Z'"),
-        ({"zarr.json": np.ones(1)}, "found 'zarr.json'"),
-        ({"X": np.ones(3)}, "found dtype float64 and shape (3,)"),
-        ({"X": np.array([["a"]])}, "found dtype <U1 and shape (1, 1)"),
-        (
-            {"X": np.array([[1, np.nan], [np.inf, 1]])},
-            "found 1 that is not, the first inf in row 1, column 0",
-        ),
-        ({"X": np.ones((3, 2)), "y": np.ones(2)}, "found 3 rows, 2 labels"),
-        (
-            {"X": np.ones((3, 2)), "feature_names": np.array(["a"])},
-            "2 feature_names were expected, found ['a']",
-        ),
-        ({"y": np.array([0, 2]), "classes": np.array(["a", "b"])}, "found labels from 0 to 2"),
-        ({"y": np.array([0, 1]), "classes": np.array(["a", "a"])}, "found ['a', 'a']"),
-        ({"y": np.array(["c"]), "classes": np.array(["a", "b"])}, "found 'c'"),
-        ({"y": np.array([1.0, np.nan])}, "found nan in row 1"),
-        ({"y": np.ones((1, 1, 1))}, "found shape (1, 1, 1)"),
-        ({"Z": np.ones(1), "text": np.array(["a" * 1100000])}, "found 1100000"),
-        ({"Z": np.ones(2), "text": np.array(["a" * 1100000])}, "found 1100000"),
+        ({"Z": np.array([{}, 1], object)}, ["object", "pickle", ".astype(str)"]),
+        ({"Z": np.array([b"a"])}, ["|S1", ".astype(str)"]),
+        ({"Z": np.array([1j])}, ["complex128"]),
+        ({"Z": np.array(["2020-01-02"], "M8[D]")}, ["datetime64[D]"]),
+        ({"Z": np.zeros((0, 3))}, ["(0, 3)"]),
+        ({"Z": np.array(1.0)}, ["shape ()"]),
+        ({"names": np.array(["a"])}, ["numbers", "none"]),
+        ({"../Z": np.ones(1)}, ["'../Z'"]),
+        ({"zarr.json": np.ones(1)}, ["'zarr.json'"]),
+        ({"X": np.ones(3)}, ["float64", "(3,)"]),
+        ({"X": np.array([["a"]])}, ["<U1", "(1, 1)"]),
+        ({"X": np.array([[1, np.nan], [np.inf, 1]])}, ["inf in row 1, column 0"]),
+        ({"X": np.ones((3, 2)), "y": np.ones(2)}, ["3 rows, 2 labels"]),
+        ({"X": np.ones((3, 2)), "feature_names": np.array(["a"])}, ["2 feature_names", "['a']"]),
+        ({"y": np.array([0, 2]), "classes": np.array(["a", "b"])}, ["labels", "0 to 2"]),
+        ({"y": np.array([0, 1]), "classes": np.array(["a", "a"])}, ["['a', 'a']"]),
+        ({"y": np.array(["c"]), "classes": np.array(["a", "b"])}, ["'c'"]),
+        ({"y": np.array([1.0, np.nan])}, ["nan in row 1"]),
+        ({"y": np.ones((1, 1, 1))}, ["(1, 1, 1)"]),
+        ({"Z": np.ones(1), "text": np.array(["a" * 1100000])}, [1100000]),
+        ({"Z": np.ones(2), "text": np.array(["a" * 1100000])}, [1100000]),
     ],
 )
-def test_npz_faults(refused: Refused, tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+def test_npz_faults(refused: Refused, tmp_path: Path, arrays: dict[str, np.ndarray], named: list[object]) -> None:
     np.savez(tmp_path / "a.npz", **arrays)
-    assert message in refused(str(tmp_path / "a.npz"))
+    refused(str(tmp_path / "a.npz"), *named)
 
 
 def test_pickles_are_refused_unread(refused: Refused, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([{}], object), allow_pickle=True)
-    assert "pickled objects are never read" in refused(str(tmp_path / "a.npy"))
+    refused(str(tmp_path / "a.npy"), "object", "pickle")
 
 
 @pytest.mark.parametrize("keep", [0, 4, 40, 200, -1])
@@ -81,7 +71,7 @@ def test_cut_off_files(refused: Refused, tmp_path: Path, keep: int) -> None:
         path = tmp_path / name
         path.write_bytes(path.read_bytes()[:keep])
         headed = name == "Z.npy" and keep not in {0, 4, 40}
-        assert ("800 bytes were expected" if headed else "cannot be read") in refused(str(path))
+        refused(str(path), f"{path}: ", "800 bytes" if headed else "read")
 
 
 def npy(shape: str, values: bytes = b"", in_columns: bool = False, dtype: str = "<f4") -> bytes:
@@ -99,30 +89,32 @@ def write_npz(path: Path, packing: int = zipfile.ZIP_STORED, **members: bytes) -
 
 
 ANNOUNCED = [
-    (npy("(-3, 4)", b"0" * 48), "sizes from 0 to 2^63 - 1 were expected, found shape (-3, 4)"),
-    (npy("(-3, -1)", b"0" * 12), "found shape (-3, -1)"),
-    (npy("(True, 4)", b"0" * 16), "found shape (True, 4)"),
-    (npy("(4, 99999999999999999999999999)", b"0" * 48), "found shape (4, 99999999999999999999999999)"),
-    (npy("(1099511627776, 4)", b"0" * 48), "17,592,186,044,416 bytes were expected, as shape (1099511627776, 4)"),
-    (npy("(1099511627776, 4)", b"0" * 48, in_columns=True), "and dtype float32 announce, found 48; it is cut off"),
-    (npy("(4294967296, 4)", b"0" * 48, in_columns=True), "68,719,476,736 bytes were expected"),
-    (npy("(3, 4)", b"0" * 49), "48 bytes were expected, as shape (3, 4) and dtype float32 announce, found 49; write"),
-    (npy("(3, 4)", b"0" * 47), "found 47; it is cut off, write it again"),
-    (npy("(4611686018427387904,)", dtype="<U0"), "rows of values were expected, found shape (4611686018427387904,)"),
-    (npy("(3, 4)", b"0" * 48).replace(b"\x01\x00", b"\x09\x00", 1), "an .npy file is 1.0, 2.0 or 3.0, not 9.0"),
-    (npy("(3," + "(" * 9000), "its header is none of an .npy file"),
-    (npy("(3, 4), []: 1"), "its header is none of an .npy file: unhashable type"),
-    (npy('"""'), "its header is none of an .npy file"),
-    (b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 31), "the header of an .npy file has at most 10,000 bytes"),
-    (npy(str((1,) * 200), b"0" * 4), "maximum supported dimension"),
+    (npy("(-3, 4)", b"0" * 48), ["2^63 - 1", "(-3, 4)"]),
+    (npy("(-3, -1)", b"0" * 12), ["(-3, -1)"]),
+    (npy("(True, 4)", b"0" * 16), ["(True, 4)"]),
+    (npy("(4, 99999999999999999999999999)", b"0" * 48), ["(4, 99999999999999999999999999)"]),
+    (npy("(1099511627776, 4)", b"0" * 48), ["17,592,186,044,416", "(1099511627776, 4)"]),
+    (npy("(1099511627776, 4)", b"0" * 48, in_columns=True), ["float32", " 48"]),
+    (npy("(4294967296, 4)", b"0" * 48, in_columns=True), ["68,719,476,736"]),
+    (npy("(3, 4)", b"0" * 49), ["48 bytes", "(3, 4)", "float32", " 49"]),
+    (npy("(3, 4)", b"0" * 47), [" 47", "cut off"]),
+    (npy("(4611686018427387904,)", dtype="<U0"), ["(4611686018427387904,)"]),
+    (npy("(3, 4)", b"0" * 48).replace(b"\x01\x00", b"\x09\x00", 1), ["1.0, 2.0 or 3.0", "9.0"]),
+    (npy("(3," + "(" * 9000), ["header"]),
+    (npy("(3, 4), []: 1"), ["header", "unhashable"]),
+    (npy('"""'), ["header"]),
+    (b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 31), ["header", "10,000 bytes"]),
+    (npy(str((1,) * 200), b"0" * 4), ["dimension"]),
 ]
 
 
-@pytest.mark.parametrize(("content", "message"), ANNOUNCED)
-def test_an_array_that_is_not_what_it_announces(refused: Refused, tmp_path: Path, content: bytes, message: str) -> None:
+@pytest.mark.parametrize(("content", "named"), ANNOUNCED)
+def test_an_array_that_is_not_what_it_announces(
+    refused: Refused, tmp_path: Path, content: bytes, named: list[str]
+) -> None:
     (tmp_path / "Z.npy").write_bytes(content)
-    assert message in refused(str(tmp_path / "Z.npy"))
-    assert message in refused(write_npz(tmp_path / "a.npz", Z=content))
+    refused(str(tmp_path / "Z.npy"), *named)
+    refused(write_npz(tmp_path / "a.npz", Z=content), *named)
 
 
 def numpy_header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
@@ -154,7 +146,7 @@ def test_a_shape_that_numpy_would_not_write_is_left_to_numpy(shape: str) -> None
     try:
         expected = numpy_header(content)
     except ValueError:
-        with pytest.raises(ValueError, match=r"its header is none of an \.npy file"):
+        with pytest.raises(ValueError, match="header"):
             header_of(io.BytesIO(content))
     else:
         assert header_of(io.BytesIO(content)) == expected
@@ -171,7 +163,7 @@ def test_several_arrays_in_one_npy(refused: Refused, tmp_path: Path) -> None:
     with (tmp_path / "Z.npy").open("wb") as stream:
         np.save(stream, np.eye(2))
         np.save(stream, np.eye(2))
-    assert "found 192; write each array into a file of its own, or an .npz" in refused(str(tmp_path / "Z.npy"))
+    refused(str(tmp_path / "Z.npy"), " 192", ".npz")
 
 
 @pytest.mark.parametrize("dtype", ["<f8", ">f8", "<i2"])
@@ -207,8 +199,7 @@ def test_an_npz_that_unfolds_to_too_much(
     source = write_npz(tmp_path / "a.npz", zipfile.ZIP_DEFLATED, Z=content)
     monkeypatch.setattr(bounds, "MOST_UNFOLDED", 1 << 20)
     size, n_bytes = (tmp_path / "a.npz").stat().st_size, len(content)
-    asked = f"at most 1,048,576 bytes of values were expected, found a file of {size:,} bytes that would unfold"
-    assert f"{asked} to {n_bytes:,}; give `max_bytes={n_bytes}` if so many are meant" in refused(source)
+    refused(source, "1,048,576 bytes", f"{size:,} bytes", f"{n_bytes:,}", f"`max_bytes={n_bytes}`")
     assert ingest(source, str(tmp_path / "a.zarr"), max_bytes=n_bytes)["Z"].shape == (500_000, 1)
     monkeypatch.setattr(bounds, "MOST_TIMES", 1 + n_bytes // size)
     assert ingest(source, str(tmp_path / "a.zarr"), overwrite=True)["Z"].shape == (500_000, 1)
@@ -216,15 +207,15 @@ def test_an_npz_that_unfolds_to_too_much(
 
 def test_what_the_members_unfold_to_is_added_up(refused: Refused, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", Y=np.ones(100), Z=np.ones(100))
-    assert "would unfold to 1,856; give" in refused(str(tmp_path / "a.npz"), max_bytes=1855)
+    refused(str(tmp_path / "a.npz"), "1,856", max_bytes=1855)
     assert sorted(ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"), max_bytes=1856)) == ["Y", "Z"]
 
 
 def test_an_npz_of_too_many_members(refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_npz(tmp_path / "a.npz", **{f"a{place}": b"no array" for place in range(1001)})
-    assert "at most 1,000 arrays were expected, found 1,001; write them into several files" in refused(source)
+    refused(source, "1,000 arrays", "1,001")
     monkeypatch.setattr(npz, "MAX_DIRECTORY", 1 << 15)
-    assert "a directory of at most 32,768 bytes was expected, found" in refused(source)
+    refused(source, "directory", "32,768 bytes")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
@@ -232,15 +223,13 @@ def test_members_that_numpy_does_not_write(refused: Refused, tmp_path: Path) -> 
     array, inner = npy("(3, 4)", b"0" * 48), io.BytesIO()
     np.savez(inner, X=np.eye(2))
     for packing in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        assert f"found 'X' of compression {packing}".replace("'X'", "'X.npy'") in refused(
-            write_npz(tmp_path / "a.npz", packing, X=array)
-        )
-    assert "the magic string is not correct" in refused(write_npz(tmp_path / "a.npz", X=inner.getvalue()))
-    for name, message in {"X.npy": "found 'X.npy' twice", "d/": "found ['X.npy', 'd/']"}.items():
+        refused(write_npz(tmp_path / "a.npz", packing, X=array), "'X.npy'", f"compression {packing}")
+    refused(write_npz(tmp_path / "a.npz", X=inner.getvalue()), "magic string")
+    for name, named in {"X.npy": "'X.npy' twice", "d/": "['X.npy', 'd/']"}.items():
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
             archive.writestr("X.npy", array)
             archive.writestr(name, b"")
-        assert message in refused(str(tmp_path / "a.npz"))
+        refused(str(tmp_path / "a.npz"), named)
 
 
 def test_a_long_dtype_or_name_is_shown_in_short(refused: Refused, tmp_path: Path) -> None:
@@ -261,35 +250,35 @@ IN_ROWS = {"indices": [0], "indptr": [0, 1]}
 
 
 @pytest.mark.parametrize(
-    ("members", "message"),
+    ("members", "named"),
     [
-        (sparse(b"csr", [2**62, 2**62], **IN_ROWS), "cannot be read (index pointer size"),
-        (sparse(b"coo", [2**62, 2**62], row=[0], col=[0]), "would unfold to 36,893,488,147,419,103,232"),
-        (sparse(b"coo", [2**34, 1], row=[0], col=[0]), "would unfold to 137,438,953,472; give `max_bytes="),
-        (sparse(b"csc", [2**34, 1], **IN_ROWS), "would unfold to 137,438,953,472; give `max_bytes="),
-        (sparse(b"dia", [2**34, 1], data=[[1.0]], offsets=[0]), "would unfold to 137,438,953,472"),
-        (sparse(b"csr", [-1, 1], **IN_ROWS), "cannot be read ("),
-        (sparse(b"block", [1, 1], _is_array=True, **IN_ROWS), "Load is not implemented for sparse matrix of format b"),
-        (sparse(b"csr", [1, 1], **{**IN_ROWS, "indices": np.array([{}], object)}), "Object arrays cannot be loaded"),
+        (sparse(b"csr", [2**62, 2**62], **IN_ROWS), "index pointer"),
+        (sparse(b"coo", [2**62, 2**62], row=[0], col=[0]), "36,893,488,147,419,103,232"),
+        (sparse(b"coo", [2**34, 1], row=[0], col=[0]), "137,438,953,472; give `max_bytes="),
+        (sparse(b"csc", [2**34, 1], **IN_ROWS), "137,438,953,472; give `max_bytes="),
+        (sparse(b"dia", [2**34, 1], data=[[1.0]], offsets=[0]), "137,438,953,472"),
+        (sparse(b"csr", [-1, 1], **IN_ROWS), "read"),
+        (sparse(b"block", [1, 1], _is_array=True, **IN_ROWS), "format b"),
+        (sparse(b"csr", [1, 1], **{**IN_ROWS, "indices": np.array([{}], object)}), "Object arrays"),
     ],
 )
 def test_a_sparse_matrix_that_announces_too_much(
-    refused: Refused, tmp_path: Path, members: dict[str, object], message: str
+    refused: Refused, tmp_path: Path, members: dict[str, object], named: str
 ) -> None:
     np.savez(tmp_path / "S.npz", **members)  # type: ignore[arg-type]
-    assert message in refused(str(tmp_path / "S.npz"))
+    refused(str(tmp_path / "S.npz"), *named.split("; give "))
 
 
-@pytest.mark.parametrize(("content", "message"), ANNOUNCED[:9])
+@pytest.mark.parametrize(("content", "named"), ANNOUNCED[:9])
 def test_the_arrays_of_a_sparse_matrix_are_what_they_announce(
-    refused: Refused, tmp_path: Path, content: bytes, message: str
+    refused: Refused, tmp_path: Path, content: bytes, named: list[str]
 ) -> None:
     parts = {}
     for name, part in sparse(b"csr", [1, 1], **IN_ROWS).items():
         stream = io.BytesIO()
         np.save(stream, np.asarray(part))
         parts[name] = stream.getvalue()
-    assert message in refused(write_npz(tmp_path / "S.npz", **{**parts, "data": content}))
+    refused(write_npz(tmp_path / "S.npz", **{**parts, "data": content}), *named)
 
 
 def test_a_flipped_bit_in_an_npz(refused: Refused, tmp_path: Path) -> None:
@@ -297,24 +286,24 @@ def test_a_flipped_bit_in_an_npz(refused: Refused, tmp_path: Path) -> None:
     whole = bytearray((tmp_path / "a.npz").read_bytes())
     whole[500] ^= 1
     (tmp_path / "a.npz").write_bytes(whole)
-    assert "Bad CRC-32" in refused(str(tmp_path / "a.npz"), chunk_bytes=80)
+    refused(str(tmp_path / "a.npz"), "CRC-32", chunk_bytes=80)
 
 
 def test_arrays_beside_a_sparse_matrix_are_not_lost(refused: Refused, tmp_path: Path) -> None:
     own = {"format": np.array(b"csr"), "shape": [2, 2], "data": [1.0], "indices": [0], "indptr": [0, 1, 1]}
     np.savez(tmp_path / "S.npz", labels=np.array(["a", "b"]), **own)
-    assert "a sparse matrix alone was expected, found 'labels' beside it" in refused(str(tmp_path / "S.npz"))
+    refused(str(tmp_path / "S.npz"), "sparse", "'labels'")
 
 
 def test_strings_of_an_npy_need_a_name(refused: Refused, tmp_path: Path) -> None:
     np.save(tmp_path / "kinds.npy", np.array(["a", "b"]))
-    assert "if these are labels, give `name='y'`" in refused(str(tmp_path / "kinds.npy"))
+    refused(str(tmp_path / "kinds.npy"), "`name='y'`")
 
 
 def test_an_npz_of_other_things(refused: Refused, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("readme.txt", "hello")
-    assert "found ['readme.txt']" in refused(str(tmp_path / "a.npz"))
+    refused(str(tmp_path / "a.npz"), "['readme.txt']")
 
 
 @pytest.mark.parametrize("form", ["npz", "npy"])
@@ -325,8 +314,7 @@ def test_features_that_lack_values_are_told(form: str, tmp_path: Path) -> None:
         np.savez(source, X=X, feature_names=np.array(["a", "b", "c"]))
     else:
         np.save(source, X)
-    which = "column 1 (b)" if form == "npz" else "column 1"
-    told = re.escape(f"NaN in 3 of 6 features is read as missing, most often of {which}, in 2 rows")
-    with pytest.warns(UserWarning, match=told):
+    which = "column 1 (b), " if form == "npz" else "column 1, "
+    with pytest.warns(DistforestWarning, match=naming("NaN", "3 of 6", which, "2 rows")):
         ingest(source, str(tmp_path / "a.zarr"))
     np.testing.assert_array_equal(open_array(f"{tmp_path}/a.zarr/X")[...], X.astype(np.float32))

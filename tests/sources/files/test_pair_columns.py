@@ -8,26 +8,17 @@ import numpy as np
 import pytest
 import zarr
 
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.files.ingest import ingest
+from tests.messages import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    Refused = Callable[..., str]
-    Write = Callable[[str, str], str]
+    from tests.sources.helpers import Refused, Write
 
 NAMED = "left,right,same,sure,note\nfern,moss,no,1,x\nmoss,pine,yes,0.5,y\n"
 NUMBERED = "i,j,similar\n0,1,0\n2,1,1\n"
-
-
-@pytest.fixture
-def things(write: Write, tmp_path: Path) -> str:
-    """A group whose rows have names, and no features."""
-    table = write("things.csv", "name,kind\nfern,a\nmoss,b\npine,b\n")
-    ingest(table, f"{tmp_path}/things.zarr", id="name", label="kind")
-    return f"{tmp_path}/things.zarr"
 
 
 def test_pairs_of_names_become_row_numbers(write: Write, things: str, tmp_path: Path) -> None:
@@ -57,12 +48,10 @@ def test_numbers_of_rows_are_read_as_they_are(write: Write, tmp_path: Path, rows
 def test_columns_that_are_left_out_beside_pairs_are_told(write: Write, things: str, tmp_path: Path) -> None:
     """They were left out without a word, such as the distance in a table without the role value."""
     table, group = write("links.csv", NAMED), f"{tmp_path}/links.zarr"
-    expected = "csv: 'same', 'sure', 'note' are left out, as a row is a pair; give `value` if .* `label`, `target` or `"
-    with pytest.warns(UserWarning, match=expected):
+    told = naming("csv: 'same', 'sure', 'note' ", "`value`", "`label`", "`target`")
+    with pytest.warns(DistforestWarning, match=told):
         ingest(table, group, pairs=["left,right"], rows=things)
-    with pytest.warns(
-        UserWarning, match="'note' is left out, as a row is a pair; give `value` if .* pair, `columns` if"
-    ):
+    with pytest.warns(DistforestWarning, match=naming("csv: 'note' ", "`value`", "`columns`")):
         ingest(table, group, pairs=["left,right"], rows=things, label="same", weight="sure", overwrite=True)
 
 
@@ -73,39 +62,35 @@ def test_columns_of_features_stand_beside_pairs_if_they_are_named(write: Write, 
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "told"),
+    ("text", "options", "named"),
     [
-        (NAMED, {"pairs": ["left,right"]}, "numbers of rows, from 0, were expected, found 'fern'; if these are names"),
-        (NAMED.replace("pine", "oak"), {"rows": "things"}, "(line 3): the names of rows were expected, found 'oak'"),
-        (NUMBERED, {"pairs": ["i,j"], "rows": "things"}, "leave `rows` out if these are numbers"),
-        (NUMBERED.replace("2,1", "3,1"), {"pairs": ["i,j"], "rows": "numbers"}, "0 to 2, were expected, found '3'"),
-        (NUMBERED.replace("2,1", "-2,1"), {"pairs": ["i,j"]}, "from 0, were expected, found '-2'"),
-        (NUMBERED.replace("2,1", "2.5,1"), {"pairs": ["i,j"]}, "from 0, were expected, found '2.5'"),
-        (
-            NAMED.replace("moss,pine", "moss,moss"),
-            {"rows": "things", "label": "same"},
-            "(line 3): links of two rows were",
-        ),
-        (NUMBERED, {"pairs": ["i"]}, "the names of two columns were expected as `pairs`, found 1"),
-        (NUMBERED, {"pairs": ["i,i"]}, "a column for each role was expected, found 'i' for two of them"),
-        (NUMBERED, {"pairs": ["i,j"], "label": "j"}, "a column for each role was expected, found 'j' for two of them"),
-        (NUMBERED, {"pairs": [], "rows": "things"}, "`rows` are those of `pairs`, found "),
-        ("i,j\n", {"pairs": ["i,j"]}, "rows were expected, found none"),
+        (NAMED, {"pairs": ["left,right"]}, ["numbers", "'fern'", "names"]),
+        (NAMED.replace("pine", "yew"), {"rows": "things"}, ["(line 3)", "names", "'yew'"]),
+        (NUMBERED, {"pairs": ["i,j"], "rows": "things"}, ["`rows`", "numbers"]),
+        (NUMBERED.replace("2,1", "3,1"), {"pairs": ["i,j"], "rows": "numbers"}, ["0 to 2", "'3'"]),
+        (NUMBERED.replace("2,1", "-2,1"), {"pairs": ["i,j"]}, ["from 0", "'-2'"]),
+        (NUMBERED.replace("2,1", "2.5,1"), {"pairs": ["i,j"]}, ["from 0", "'2.5'"]),
+        (NAMED.replace("moss,pine", "moss,moss"), {"rows": "things", "label": "same"}, ["(line 3)", "two rows"]),
+        (NUMBERED, {"pairs": ["i"]}, ["`pairs`", " 1"]),
+        (NUMBERED, {"pairs": ["i,i"]}, ["role", "'i'"]),
+        (NUMBERED, {"pairs": ["i,j"], "label": "j"}, ["role", "'j'"]),
+        (NUMBERED, {"pairs": [], "rows": "things"}, ["`rows`", "`pairs`"]),
+        ("i,j\n", {"pairs": ["i,j"]}, ["rows", "none"]),
     ],
 )
 def test_what_is_no_pair_of_rows_is_refused(
-    write: Write, refused: Refused, things: str, tmp_path: Path, text: str, options: dict[str, object], told: str
+    write: Write, refused: Refused, things: str, tmp_path: Path, text: str, options: dict[str, object], named: list[str]
 ) -> None:
     ingest(write("numbers.csv", "height\n1\n2\n3\n"), str(tmp_path / "numbers.zarr"))
     places = {"things": things, "numbers": str(tmp_path / "numbers.zarr")}
     given = {"pairs": ["left,right"], **options}
     if "rows" in given:
         given["rows"] = places[str(given["rows"])]
-    assert told in refused(write("links.csv", text), **given)
+    refused(write("links.csv", text), *named, **given)
 
 
 def test_rows_of_one_name_are_no_rows_of_pairs(write: Write, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="1 row has the name of an earlier one"):
+    with pytest.warns(DistforestWarning, match=naming("twice.csv: ", "1 row")):
         ingest(write("twice.csv", "name,kind\nfern,a\nfern,b\n"), f"{tmp_path}/twice.zarr", id="name", label="kind")
-    with pytest.raises(InputError, match="pairs of names need names that differ, found 1 row named as another"):
+    with pytest.raises(InputError, match=naming("names", "1 row")):
         ingest(write("links.csv", NAMED), f"{tmp_path}/l.zarr", pairs=["left", "right"], rows=f"{tmp_path}/twice.zarr")

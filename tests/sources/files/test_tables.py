@@ -13,79 +13,45 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from distforest.errors import InputError
+from distforest.errors import DistforestWarning, InputError
 from distforest.sources.files import bounds
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.tables import readable
+from tests.messages import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Refused = Callable[..., str]
-    Write = Callable[[str, str], str]
+    from tests.sources.helpers import Refused, Write
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "options", "named"),
     [
-        ("", "found none"),
-        ("1\n2\n", "found none"),
-        ("1 1:2 1:3\n", "row 0 (line 1): rising indices from 1 were expected, found '1:3' after index 1"),
-        (
-            "1 1:2\n1 3:2 2:3\n",
-            "row 1 (line 2): rising indices from 1 were expected, found '2:3' after index 3",
-        ),
-        (f"1 {'9' * 5000}:2 2:3\n", "index:value was expected, found '999"),
-        ("1 qid:3 1:2\n", "index:value was expected, found 'qid:3'"),
-        ("1 1:2 2:\n", "index:value was expected, found '2:'"),
-        ("# c\n1,2 1:2\n", "row 0 (line 2): a number as label was expected, found '1,2'"),
-        ("1 1:nan\n", "found 1 that is not, the first nan in row 0, column 0"),
-        ("inf 1:1\n", "finite labels were expected, found inf in row 0"),
-        (
-            f"1 {10**12}:1\n",
-            "indices up to 1048576 were expected (rows are stored densely), found 1000000000000",
-        ),
-        (
-            f"1 1{'0' * 30}:1\n",
-            "indices up to 1048576 were expected (rows are stored densely), found 10000000000000000..",
-        ),
-        (f"1 {'0' * 5000}1:1\n", "row 0 (line 1): indices up to 1048576 were expected"),
-        ("1 1:\0\n", r"index:value was expected, found '1:\x00'"),
+        ("", {}, ["none"]),
+        ("1\n2\n", {}, ["none"]),
+        ("1 1:2 1:3\n", {}, ["row 0 (line 1)", "from 1", "'1:3'", "index 1"]),
+        ("1 1:2\n1 3:2 2:3\n", {}, ["row 1 (line 2)", "from 1", "'2:3'", "index 3"]),
+        (f"1 {'9' * 5000}:2 2:3\n", {}, ["index:value", "'999"]),
+        ("1 qid:3 1:2\n", {}, ["index:value", "'qid:3'"]),
+        ("1 1:2 2:\n", {}, ["index:value", "'2:'"]),
+        ("# c\n1,2 1:2\n", {}, ["row 0 (line 2)", "label", "'1,2'"]),
+        ("1 1:nan\n", {}, ["nan in row 0, column 0"]),
+        ("inf 1:1\n", {}, ["labels", "inf in row 0"]),
+        (f"1 {10**12}:1\n", {}, ["1048576", " 1000000000000"]),
+        (f"1 1{'0' * 30}:1\n", {}, ["1048576", " 10000000000000000.."]),
+        (f"1 {'0' * 5000}1:1\n", {}, ["row 0 (line 1)", "1048576"]),
+        ("1 1:\0\n", {}, ["index:value", r"'1:\x00'"]),
+        ("1 0:2 1:1\n", {"zero_based": False}, ["(line 1)", "from 1", "'0:2'", "zero_based"]),
+        ("1 0:2\n", {"zero_based": False}, ["(line 1)", "from 1", "'0:2'", "zero_based"]),
+        ("1 0:2 0:1\n", {"zero_based": True}, ["from 0", "'0:1'", "index 0"]),
+        ("1 3:1 0:2\n", {}, ["from 1", "'0:2'", "index 3"]),
+        ("1 1:2\n\n1 4:2\n", {"n_features": 3}, ["(line 3)", "1 to 3", "3 features", " 4"]),
+        ("1 3:2\n", {"n_features": 3, "zero_based": True}, ["0 to 2", "3 features"]),
+        ("1 3:2\n", {"n_features": 0}, ["n_features ", " 0"]),
+        ("1 3:2\n", {"n_features": 1 << 21}, ["1048576 features"]),
     ],
 )
-def test_libsvm_faults(write: Write, refused: Refused, text: str, message: str) -> None:
-    assert message in refused(write("a.libsvm", text))
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        (
-            "1 0:2 1:1\n",
-            {"zero_based": False},
-            "(line 1): rising indices from 1 were expected, found '0:2'; give zero",
-        ),
-        ("1 0:2\n", {"zero_based": False}, "(line 1): rising indices from 1 were expected, found '0:2'; give zero"),
-        ("1 0:2 0:1\n", {"zero_based": True}, "rising indices from 0 were expected, found '0:1' after index 0"),
-        ("1 3:1 0:2\n", {}, "rising indices from 1 were expected, found '0:2' after index 3"),
-        (
-            "1 1:2\n\n1 4:2\n",
-            {"n_features": 3},
-            "(line 3): indices from 1 to 3 were expected, as of 3 features, found 4",
-        ),
-        (
-            "1 3:2\n",
-            {"n_features": 3, "zero_based": True},
-            "indices from 0 to 2 were expected, as of 3 features, found 3",
-        ),
-        ("1 3:2\n", {"n_features": 0}, "n_features must be an integer >= 1, found 0"),
-        ("1 3:2\n", {"n_features": 1 << 21}, "at most 1048576 features were expected"),
-    ],
-)
-def test_libsvm_faults_against_what_was_said(
-    write: Write, refused: Refused, text: str, options: dict[str, int], message: str
-) -> None:
-    assert message in refused(write("a.libsvm", text), **options)
+def test_libsvm_faults(write: Write, refused: Refused, text: str, options: dict[str, int], named: list[str]) -> None:
+    refused(write("a.libsvm", text), *named, **options)
 
 
 def test_a_long_cell_of_a_libsvm_file_is_shown_in_short(write: Write, refused: Refused) -> None:
@@ -97,7 +63,7 @@ def test_a_long_cell_of_a_libsvm_file_is_shown_in_short(write: Write, refused: R
 def test_a_long_line_of_a_libsvm_file(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LONGEST_ROW", 20_000)
     source = write("a.libsvm", "1 1:1\n" * 50_000 + "1 " + "1" * 50_000 + "\n")
-    assert "line 50001: rows of at most 20,000 bytes were expected, found a longer one" in refused(source)
+    refused(source, "line 50001", "20,000 bytes")
 
 
 def test_a_libsvm_file_that_unfolds_to_too_much(
@@ -105,19 +71,13 @@ def test_a_libsvm_file_that_unfolds_to_too_much(
 ) -> None:
     source = write("a.libsvm", "1 1000:1\n1 1:1\n\n" * 300)
     monkeypatch.setattr(bounds, "MOST_UNFOLDED", 1 << 20)
-    found = "found a file of 4,800 bytes that would unfold to 2,400,000; give `max_bytes=2400000` if so many are meant"
-    assert found in refused(source)
+    refused(source, "4,800 bytes", "2,400,000", "`max_bytes=2400000`")
     assert ingest(source, str(tmp_path / "a.zarr"), max_bytes=2_400_000)["X"].shape == (600, 1000)
-    assert "would unfold to 2,400,000" in refused(source, max_bytes=2_399_999)
+    refused(source, "2,400,000", max_bytes=2_399_999)
 
 
 def test_memory_that_does_not_suffice_is_told() -> None:
-    with (
-        pytest.raises(
-            InputError, match=r"a.csv: there is not enough memory for what the file holds \(9 TiB\); split the file"
-        ),
-        readable("a.csv"),
-    ):
+    with pytest.raises(InputError, match=naming("a.csv: ", "memory", "9 TiB")), readable("a.csv"):
         raise MemoryError("9 TiB")
 
 
@@ -127,10 +87,11 @@ def test_a_parquet_file_that_unfolds_to_too_much(
     source = str(tmp_path / "a.parquet")
     pd.DataFrame({"a": [0.5] * 200_000, "b": [1.5] * 200_000}).to_parquet(source)
     monkeypatch.setattr(bounds, "MOST_UNFOLDED", 1 << 20)
-    assert "would unfold to 3,200,000; give `max_bytes=3200000` if so many are meant" in refused(source)
+    refused(source, "3,200,000", "`max_bytes=3200000`")
     assert ingest(source, str(tmp_path / "a.zarr"), max_bytes=3_200_000)["X"].shape == (200_000, 2)
 
 
+@pytest.mark.slow
 def test_a_long_label_that_runs_repeat_is_held_once(tmp_path: Path) -> None:
     words = ["x" * 10_000, "y"]
     pd.DataFrame({"a": [0.5, 1.5] * 2500, "kind": words * 2500}).to_parquet(tmp_path / "a.parquet")
@@ -156,29 +117,24 @@ def test_a_footer_that_is_damaged(refused: Refused, tmp_path: Path) -> None:
     whole = (tmp_path / "a.parquet").read_bytes()
     for content in (whole[:-3], whole[:-8] + b"\xff\xff\xff\x7fPAR1", b""):
         (tmp_path / "a.parquet").write_bytes(content)
-        assert "cannot be read (" in refused(str(tmp_path / "a.parquet"))
+        refused(str(tmp_path / "a.parquet"), "a.parquet: ", "read")
 
 
 def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
     big = pa.array([1, 2**64 - 1], "uint64")
     source = str(tmp_path / "a.parquet")
-    for values, found in (
-        (pa.array([[1], [2]]), "list<"),
-        (pa.array([b"a", b"b"]), "binary"),
-        (big.cast("uint64"), ""),
-    ):
+    for values, found in ((pa.array([[1], [2]]), "list<"), (pa.array([b"a", b"b"]), "binary")):
         pq.write_table(pa.table({"a.b": [1.0, None], "t": values}), source)
-        if found:
-            assert f"column 't': numbers, words or dates were expected, found {found}" in refused(source)
+        refused(source, "column 't'", found)
     pq.write_table(pa.table({"a": [1, 2], "t": ["u", None]}), source)
-    assert "row 1, column 't': a label was expected, found null" in refused(source, label="t")
-    assert "did you mean 't'?" in refused(source, label="tt")
+    refused(source, "row 1, column 't'", "label", "null", label="t")
+    refused(source, "'tt'", "'t'", label="tt")
     pq.write_table(pa.table({"a": [1.0, float("inf")]}), source)
-    assert "found 1 that is not, the first inf in row 1, column 0 (a)" in refused(source)
+    refused(source, "inf in row 1, column 0 (a)")
     pq.write_table(pa.table({"a": [1, 2], "big": big}), source)
-    assert "cannot be read" in refused(source, label="big")
+    refused(source, "a.parquet: ", "read", label="big")
     Path(source).write_bytes(b"PAR1 and no more")
-    assert "cannot be read" in refused(source)
+    refused(source, "a.parquet: ", "read")
 
 
 def test_the_index_of_a_data_frame_in_a_parquet_file_names_the_rows(tmp_path: Path) -> None:
@@ -188,9 +144,7 @@ def test_the_index_of_a_data_frame_in_a_parquet_file_names_the_rows(tmp_path: Pa
     assert ingest(source, target, label="kind")["X"].shape == (3, 2)
     for index in ("id", "kind"):
         frame.set_index(index).to_parquet(source)
-        with pytest.warns(
-            UserWarning, match=f"{index!r} was the index of the data frame, and is read as the names"
-        ) as told:
+        with pytest.warns(DistforestWarning, match=naming(repr(index), "index", "names")) as told:
             records = ingest(source, target, overwrite=True)
         assert [own.filename for own in told] == [__file__]
         assert records["ids"].attributes["column"] == index
@@ -202,14 +156,14 @@ def test_the_index_of_a_data_frame_is_left_out_where_drop_names_it_among_others(
     source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
     frame = pd.DataFrame({"home": [7, 7, 5], "id": ["p", "q", "r"], "a": [0.5, 1.5, 2.5], "b": [1, 2, 4]})
     frame.set_index("id").to_parquet(source)
-    with pytest.warns(UserWarning, match="'id' was the index of the data frame, and is left out"):
+    with pytest.warns(DistforestWarning, match=naming("'id'", "index", "out")):
         records = ingest(source, target, drop=["id,b"])
     assert (records.keys(), records["X"].shape) == ({"X"}, (3, 2))
     frame.set_index(["home", "id"]).to_parquet(source)
-    with pytest.warns(UserWarning, match="'id' was the index of the data frame, and is read as the names"):
+    with pytest.warns(DistforestWarning, match=naming("'id'", "index", "names")):
         records = ingest(source, target, drop=["home"], overwrite=True)
     assert records["ids"].attributes["column"] == "id"
-    with pytest.warns(UserWarning, match="'home', 'id' were the index of the data frame, and are left out"):
+    with pytest.warns(DistforestWarning, match=naming("'home', 'id'", "index", "out")):
         records = ingest(source, target, drop=["home", "id"], overwrite=True)
     assert (records.keys(), records["X"].shape) == ({"X"}, (3, 2))
     assert ingest(source, target, columns=["a,home,id"], overwrite=True).keys() == {"X"}
@@ -218,15 +172,15 @@ def test_the_index_of_a_data_frame_is_left_out_where_drop_names_it_among_others(
 def test_a_column_that_has_another_role_is_refused_wherever_it_stands(refused: Refused, tmp_path: Path) -> None:
     source = str(tmp_path / "a.parquet")
     pd.DataFrame({"id": [7, 3], "a": [0.5, 1.5]}).to_parquet(source)
-    assert "'id' is the `id`, found it in `drop`" in refused(source, id="id", drop=["id"])
-    assert "'id' is the `id`, found it in `columns`" in refused(source, id="id", columns=["id", "a"])
+    refused(source, "'id'", "`id`", "`drop`", id="id", drop=["id"])
+    refused(source, "'id'", "`id`", "`columns`", id="id", columns=["id", "a"])
 
 
 def test_a_categorical_of_numbers_that_parquet_holds_as_numbers_is_told(tmp_path: Path) -> None:
     source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
     frame = pd.DataFrame({"code": pd.Categorical([7, 5, 7]), "grade": pd.Categorical([1, 2, 1], ordered=True)})
     frame.assign(word=pd.Categorical(["x", "y", "x"])).to_parquet(source)
-    with pytest.warns(UserWarning, match="'code' was a categorical .* amounts; give `categorical='code'`") as told:
+    with pytest.warns(DistforestWarning, match=naming("'code'", "`categorical='code'`")) as told:
         records = ingest(source, target)
     assert len(told) == 1
     assert [own.kind for own in records["X"].columns] == ["number", "number", "category"]

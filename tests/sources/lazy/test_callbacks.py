@@ -22,6 +22,7 @@ from distforest.sources.lazy.callbacks import (
     answers,
     pairwise,
 )
+from tests.messages import naming
 from tests.samples import gap
 
 TIMEOUT = 0.02
@@ -51,7 +52,7 @@ def test_lazy_refuses_everything_at_once() -> None:
     text = str(caught.value)
     named = ("function", "kind", "batch_size", "concurrency", "retries", "timeout", "budget", "share")
     assert [line.split(" ")[0].split("=")[0] for line in text.splitlines()] == [*named]
-    with pytest.raises(InputError, match=r"ledger='l\.sqlite'"):
+    with pytest.raises(InputError, match=naming("ledger='l.sqlite'")):
         Lazy(gap, share="worker", ledger="l.sqlite")
 
 
@@ -72,24 +73,23 @@ def test_pairwise_keeps_its_name_and_makes_nan_of_none() -> None:
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (ValueError("bad"), "ValueError: bad"),
-        (TimeoutError("mine"), "TimeoutError: mine"),
-        ([1.0], r"shape \(1,\), wanted \(3,\)"),
-        (1.0, r"returned one value, wanted a sequence of 3; wrap a function of two objects as `pairwise\(function\)`"),
-        (np.ones((3, 1)), r"shape \(3, 1\)"),
-        (["1", "2", "3"], "U1 values"),
-        ([1j, 1, 1], "complex128 values"),
-        ([None, "2", 1], "'2'"),
+        (ValueError("bad"), ["ValueError: bad"]),
+        (TimeoutError("mine"), ["TimeoutError: mine"]),
+        ([1.0], ["(1,)", "(3,)"]),
+        (1.0, ["one value", "sequence of 3", "`pairwise(function)`"]),
+        (np.ones((3, 1)), ["(3, 1)"]),
+        (["1", "2", "3"], ["U1"]),
+        ([1j, 1, 1], ["complex128"]),
+        ([None, "2", 1], ["'2'"]),
     ],
 )
 @pytest.mark.parametrize("timeout", [None, 60.0])
-def test_a_fault_is_retried_so_often_and_told(fault: Any, reason: str, timeout: float | None) -> None:
+def test_a_fault_is_retried_so_often_and_told(fault: Any, reason: list[str], timeout: float | None) -> None:
     script = Script(fault)
     one = answer_batch(script, batch_of(3), AskingPolicy(2, timeout))
     assert len(script.calls) == 3
     assert one.values.tolist() == []
-    text = rf"Script failed at pairs \(0, 100\) to \(2, 102\), 3 of them, tried 3 times: .*{reason}"
-    assert re.search(text, str(one.error))
+    assert re.match(naming("Script ", "pairs (0, 100) to (2, 102)", "3 times", *reason), str(one.error))
     assert answer_batch(Script(fault, [True, None, 3]), batch_of(3), AskingPolicy(1)).error is None
 
 
@@ -104,9 +104,7 @@ def test_values_before_an_infinite_one_are_kept_and_only_the_rest_is_asked_for()
     one = answer_batch(script, batch_of(4), AskingPolicy(1))
     assert script.calls == [[0, 1, 2, 3], [2, 3]]
     assert one.values.tolist() == [1, 2]
-    assert one.error is not None
-    assert "pair (2, 102)" in one.error
-    assert "-inf" in one.error
+    assert re.search(naming("pair (2, 102)", "-inf"), str(one.error))
 
 
 @pytest.mark.parametrize("as_coroutine", [False, True])
@@ -124,8 +122,7 @@ def test_nothing_is_asked_for_beyond_a_pair_that_is_infinite(as_coroutine: bool)
     assert (asked, one.values.tolist(), one.error) == ([0, 1, 1, 2, 3, 4], [0, 1, 2, 3, 4], None)
     one = answer_batch(pairwise(lambda a, b: -math.inf if a == 1 else a), batch_of(5), AskingPolicy(1))
     assert one.values.tolist() == [0]
-    assert str(one.error).endswith("at pair (1, 101), tried 2 times: returned -inf, wanted a finite number, or NaN "
-                                   "or None for unobserved")  # fmt: skip
+    assert re.search(naming("pair (1, 101)", "2 times", "-inf"), str(one.error))
 
 
 @pytest.mark.parametrize("as_coroutine", [False, True])
@@ -144,8 +141,7 @@ def test_what_was_paid_for_before_a_pair_failed_is_kept(as_coroutine: bool) -> N
     function = pairwise(later if as_coroutine else scalar)
     one = answer_batch(function, batch_of(4), AskingPolicy(1))
     assert (asked, one.values.tolist()) == ([0, 1, 2, 2], [0, 1])
-    assert one.error is not None
-    assert one.error.endswith("failed at pair (2, 102), tried 2 times: OSError: busy")
+    assert re.search(naming("pair (2, 102)", "2 times", "OSError: busy"), str(one.error))
     one = answer_batch(function, batch_of(4), AskingPolicy(0))
     assert (one.values.tolist(), one.error) == ([0, 1, 2, 3], None)
 
@@ -176,8 +172,7 @@ def test_a_function_that_hangs_is_abandoned() -> None:
         thread.join()
     assert len(threads) == 2
     assert all(thread.daemon for thread in threads)
-    assert one.error is not None
-    assert one.error.endswith("pair (0, 100), tried 2 times: no answer within 0.02 s")
+    assert re.search(naming("pair (0, 100)", "2 times", "0.02 s"), str(one.error))
 
 
 def test_a_coroutine_that_hangs_is_cancelled() -> None:
@@ -191,7 +186,7 @@ def test_a_coroutine_that_hangs_is_cancelled() -> None:
 
     one = answer_batch(hang, batch_of(1), AskingPolicy(1, TIMEOUT))
     assert calls == ["ended", "ended"]
-    assert "no answer within" in str(one.error)
+    assert "0.02 s" in str(one.error)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
@@ -207,7 +202,8 @@ def test_a_cancellation_by_the_function_itself_is_a_fault() -> None:
     async def cancelled(left: Any, right: Any) -> Any:
         raise asyncio.CancelledError
 
-    assert "tried 1 time: CancelledError" in str(answer_batch(cancelled, batch_of(1), AskingPolicy(0)).error)
+    error = answer_batch(cancelled, batch_of(1), AskingPolicy(0)).error
+    assert re.search(naming("1 time:", "CancelledError"), str(error))
 
 
 def test_answer_works_inside_a_running_loop() -> None:
@@ -341,7 +337,7 @@ def test_a_function_of_two_objects_is_led_to_pairwise() -> None:
         return len({a} | {b})
 
     batch = Batch(["a", "b"], ["c", "d"], [(0, 2), (1, 3)])
-    error = answer_batch(of_objects, batch, AskingPolicy(retries=0)).error or ""
-    assert error.endswith("two sequences of objects: a function of two objects is given as pairwise(f)")
-    of_pairs = answer_batch(pairwise(lambda a, b: a - b), batch, AskingPolicy(retries=0)).error or ""
-    assert "pairwise(f)" not in of_pairs
+    assert "pairwise(f)" in str(answer_batch(of_objects, batch, AskingPolicy(retries=0)).error)
+    of_pairs = answer_batch(pairwise(lambda a, b: a - b), batch, AskingPolicy(retries=0))
+    assert of_pairs.error
+    assert "pairwise(f)" not in of_pairs.error

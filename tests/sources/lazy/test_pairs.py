@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kernels
 
 
 @st.composite
-def levels(draw: st.DrawFn, n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray, Projections]:
+def requests(draw: st.DrawFn, n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray, Projections]:
     """Rows of some nodes, and ragged candidates for each."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     rows = draw(st.lists(st.integers(0, n_rows - 1), min_size=sum(sizes), max_size=sum(sizes)))
@@ -33,6 +33,7 @@ def value_of(pair: tuple[int, int]) -> float:
     return pair[0] * 1.25 - pair[1] ** 2 / 3.0
 
 
+@pytest.mark.slow
 @given(st.data(), st.booleans(), st.booleans(), st.one_of(st.none(), st.integers(0, 25)))
 def test_requests_are_admitted_and_projected_as_by_hand(
     data: st.DataObject, symmetric: bool, self_known: bool, budget: int | None
@@ -51,7 +52,7 @@ def test_requests_are_admitted_and_projected_as_by_hand(
         slow.paid[own] = value_of(own)
         fast.put(np.array([own[0] * n + own[1]]), np.array([value_of(own)]), PAID)
     for _ in range(3):
-        rows, starts, projections = data.draw(levels(len(row), len(column)))
+        rows, starts, projections = data.draw(requests(len(row), len(column)))
         expected, charged = slow.admit(rows.tolist(), starts.tolist(), projections)
         refused, again, codes = fast.admit(rows, starts, projections)
         assert refused.tolist() == expected
