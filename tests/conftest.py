@@ -41,9 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # what is not to run has been taken out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests run first: several processes that share the files then end at about the same time."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Files that start processes run first: they wait for these, and other files fill the time."""
+    waiting = {item.path for item in items if item.get_closest_marker("cluster")}
+    items.sort(key=lambda item: item.path not in waiting)
 
 
 @pytest.hookimpl(tryfirst=True)  # before a fixture changes the environment

@@ -41,7 +41,7 @@ from tests.service.object_store import BUCKET, NEEDS_S3, Fault, ObjectStore, let
 from tests.service.processes import Cluster, Iris, running, until
 from tests.service.test_service import Ask, in_a_service, refused
 
-pytestmark = [*NEEDS_S3, pytest.mark.slow]
+pytestmark = [*NEEDS_S3, pytest.mark.cluster, pytest.mark.slow]
 
 N_TREES, BATCH = 8, 2
 
