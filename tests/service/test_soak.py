@@ -11,7 +11,6 @@ SOAK = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not SOAK.exists(), reason="benchmarks are not part of this distribution")
