@@ -31,7 +31,7 @@ WEIGHTS = RNG.integers(0, 4, N)
 @every_way
 def test_trees_and_distances_are_those_of_the_matrix(params: dict[str, Any], weighted: bool) -> None:
     weight = WEIGHTS if weighted else None
-    one, other = (SMERF(4, random_state=1, **params).fit(X, truth, weight) for truth in (LABELS, Z))
+    one, other = (SMERF(4, **{"max_features": "sqrt", **params}, random_state=1).fit(X, truth, weight) for truth in (LABELS, Z))
     assert same_trees(one, other)
     np.testing.assert_allclose(one.distance(X), other.distance(X), rtol=1e-6)
     assert one.score(X, LABELS, weight) == pytest.approx(other.score(X, Z, weight))
@@ -39,7 +39,7 @@ def test_trees_and_distances_are_those_of_the_matrix(params: dict[str, Any], wei
 
 def test_missing_features_go_where_the_matrix_sends_them() -> None:
     holes = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
-    one, other = (SMERF(4, random_state=1).fit(holes, truth) for truth in (LABELS, Z))
+    one, other = (SMERF(4, max_features="sqrt", random_state=1).fit(holes, truth) for truth in (LABELS, Z))
     assert one.forest_.table.missing_right is not None
     assert one.forest_.table.missing_right.tolist() == other.forest_.table.missing_right.tolist()  # type: ignore[union-attr]
     assert one.forest_.table.threshold.tolist() == other.forest_.table.threshold.tolist()

@@ -44,7 +44,7 @@ FORESTS: dict[str, OnPairs] = {
     "rfd at any value": RFD(8, max_bins=None, voting="evidence", max_features=None, random_state=3),
     "treerank": TreeRank(4, n_pairs=400, leafrank_depth=3, random_state=3),
     "median": TreeRank(4, n_pairs=400, leafrank_depth=3, aggregation="median", max_bins=None, random_state=3),
-    "square": TreeRank(4, n_pairs=400, leafrank_depth=3, region="square", random_state=3),
+    "square": TreeRank(4, n_pairs=400, leafrank_depth=3, region="square", max_features=None, random_state=3),
     "square at any value": TreeRank(4, n_pairs=400, region="square", max_bins=None, max_features=2, random_state=3),
     "linear": TreeRank(4, n_pairs=400, leafrank="linear", random_state=3),
 }

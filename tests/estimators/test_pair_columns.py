@@ -122,7 +122,7 @@ def test_columns_help_where_the_region_cannot() -> None:
     axes = np.linalg.qr(rng.normal(size=(6, 6)))[0][:4]
     points = axes[y] * rng.lognormal(sigma=2, size=(80, 1))
     plain = TreeRank(1, **QUICK).fit(points, y)
-    cosine = TreeRank(1, pair_columns=[Cosine()], **QUICK).fit(points, y)
+    cosine = TreeRank(1, pair_columns=[Cosine()], max_features=None, **QUICK).fit(points, y)
     assert cosine.auc_ == 1.0
     assert plain.auc_ < 0.95
     assert cosine.forest_.table.columns.tolist() == [12]

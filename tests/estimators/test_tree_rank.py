@@ -160,7 +160,7 @@ def test_neighbours_are_those_of_the_distances(kind: dict[str, Any]) -> None:
 
 
 def test_the_curve_of_one_tree_is_that_of_its_pairs() -> None:
-    forest = TreeRank(1, sampling="all", min_samples_leaf=2, **QUICK).fit(SMALL, SMALL_Y)
+    forest = TreeRank(1, sampling="all", max_features=None, min_samples_leaf=2, **QUICK).fit(SMALL, SMALL_Y)
     curve = roc_curve(forest.pair_score(SMALL[ALL[:, 0]], SMALL[ALL[:, 1]]), ALIKE)
     assert forest.roc_.fpr.tolist() == curve.fpr.tolist() == forest.tree_rocs_[0].fpr.tolist()
     assert forest.roc_.tpr.tolist() == curve.tpr.tolist()
@@ -178,7 +178,7 @@ def test_the_curve_of_a_forest_is_the_mean_of_its_trees() -> None:
 
 
 def test_a_rate_that_matters_bends_the_curve_there() -> None:
-    whole = TreeRank(3, max_bins=None, **QUICK).fit(X, Y % 2)
+    whole = TreeRank(3, max_bins=None, max_features=None, **QUICK).fit(X, Y % 2)
     bent = clone(whole).set_params(optimise_fpr=0.1).fit(X, Y % 2)
     for full, some in zip(whole.tree_rocs_, bent.tree_rocs_, strict=True):
         early = full.fpr < 0.1

@@ -33,7 +33,7 @@ def spec_in(folder: Path) -> Spec:
             "seed": 3,
             "output": f"{folder}/forest.zarr",
             "input": {"features": f"{folder}/iris.zarr/X", "distances": f"{folder}/iris.zarr/Z"},
-            "params": {"n_estimators": N_TREES},
+            "params": {"n_estimators": N_TREES, "max_features": "sqrt"},
             "run": {"scratch": f"{folder}/scratch"},
         }
     )

@@ -43,7 +43,7 @@ def test_a_number_of_numpy_is_a_weight() -> None:
 
 
 def test_twice_the_labels_grow_the_trees_of_the_labels() -> None:
-    one, other = (SMERF(5, random_state=0).fit(X, given) for given in (2 * Labels(Y), Labels(Y)))
+    one, other = (SMERF(5, max_features=None, random_state=0).fit(X, given) for given in (2 * Labels(Y), Labels(Y)))
     assert one.forest_.table.columns.tolist() == other.forest_.table.columns.tolist()
     assert one.forest_.table.threshold.tolist() == other.forest_.table.threshold.tolist()
     np.testing.assert_allclose(one.distance(X), 2.0 * other.distance(X), atol=1e-12)
