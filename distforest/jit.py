@@ -111,7 +111,7 @@ def _compiled(function: Callable[..., R], *, counting: bool) -> Callable[..., R]
     dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, _nrt=counting)(function)
     if not config.DISABLE_JIT:
         dispatcher.source_stamp = source_stamp(function)  # now: the file may change before the first call
-        if (folder := kernel_folder()) is not None:
+        if (folder := kernel_folder()) is not None and not function.__closure__:
             dispatcher._cache = KernelCache(folder, dispatcher)
     return dispatcher
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import marshal
 import os
 import pickle
 import sys
@@ -27,8 +28,10 @@ from typing import TYPE_CHECKING, Any
 import llvmlite
 import numba
 import numpy as np
+from numba import config
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 
@@ -48,65 +51,71 @@ OFF = "off"
 """The value of the variable with which no compiled kernel is kept."""
 
 LARGEST_BYTES = 1 << 30
-"""How large the folder may grow; the files that were used longest ago make room."""
+"""How large the folder may be when a process first saves a kernel; the files that were used longest ago make room."""
 
 LONGEST_WAIT = 30.0
 """Seconds that a process waits for another one that compiles the same kernel, before it compiles it itself."""
-
-COMPILED_BY = (sys.implementation.cache_tag, np.__version__, numba.__version__, llvmlite.__version__)
 
 
 def kernel_folder() -> Path | None:
     """Return the folder of the compiled kernels, or None if none are kept; the folder need not exist yet.
 
     ``DISTFOREST_KERNELS`` comes first, then Numba's own ``NUMBA_CACHE_DIR``, then the user's cache as the XDG base
-    directory specification defines it.
+    directory specification defines it. A user without a home has none.
     """
     if named := os.environ.get(FOLDER):
         return None if named == OFF else Path(named).absolute()
-    if numba.config.CACHE_DIR:
-        return Path(numba.config.CACHE_DIR).absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "distforest", "kernels")
+    if config.CACHE_DIR:
+        return Path(config.CACHE_DIR).absolute()
+    cache_home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    home = cache_home if cache_home.is_absolute() else Path(os.path.expanduser("~"), ".cache")
+    return home / "distforest" / "kernels" if home.is_absolute() else None
 
 
 class KernelCache(_Cache):  # type: ignore[misc]  # of a package without types
     """The compiled versions of one kernel, as Numba asks for them: one file for each signature."""
 
-    def __init__(self, folder: Path, dispatcher: Dispatcher) -> None:
+    def __init__(self, folder: Path, dispatcher: Any) -> None:
         self._folder, self._dispatcher = folder, dispatcher
+        self._numba_compile = dispatcher.compile
+        dispatcher.compile = self._compile
 
     @property
     def cache_path(self) -> str:
         """The folder."""
         return str(self._folder)
 
+    def _compile(self, signature: tuple[Type, ...]) -> object:
+        """Compile a version or load it, while no other process compiles it."""
+        path = self._path(signature, self._dispatcher.targetctx.codegen())
+        with global_compiler_lock:  # which Numba takes first, too
+            is_locked = not os.path.exists(path) and _lock(path)
+            try:
+                return self._numba_compile(signature)
+            finally:
+                if is_locked:
+                    _unlock(path)
+
     def load_overload(self, signature: tuple[Type, ...], target: BaseContext) -> CompileResult | None:
-        """Load the version for a signature; if it returns None, the caller compiles it and calls `save_overload`."""
+        """Load the version for a signature; None if it must be compiled."""
         target.refresh()
-        path = self._path(signature, target.codegen())
-        found = _read(path, signature)
-        if found is None and _lock(path):
-            found = _read(path, signature)  # by the process that held the lock
-            if found is not None:
-                _unlock(path)
+        found = _read(self._path(signature, target.codegen()), signature)
         return None if found is None else CompileResult._rebuild(target, *found)
 
     def save_overload(self, signature: tuple[Type, ...], compiled: CompileResult) -> None:
         """Save the version for a signature; if that fails, warn once, as the kernel works without."""
-        path = self._path(signature, compiled.library.codegen)
+        if compiled.library.has_dynamic_globals:
+            return
         try:
-            if not compiled.library.has_dynamic_globals:
-                _write(path, dumps((signature, compiled._reduce())))
+            path = self._path(signature, compiled.library.codegen)
+            _write(path, dumps((signature, compiled._reduce())))
         except OSError as error:
             _warn_once(self._folder, error.strerror)
-        finally:
-            _unlock(path)
 
     def _path(self, signature: tuple[Type, ...], codegen: Codegen) -> Path:
-        function = self._dispatcher.py_func
-        cells = dumps(tuple(cell.cell_contents for cell in function.__closure__ or ()))
-        key = (stamp_of(self._dispatcher), str(signature), codegen.magic_tuple(), hashlib.sha256(cells).digest())
-        return self._folder / f"{function.__qualname__}-{hashlib.sha256(repr(key).encode()).hexdigest()[:40]}.kernel"
+        key = (stamp_of(self._dispatcher), str(signature), codegen.magic_tuple())
+        name = self._dispatcher.py_func.__qualname__
+        return self._folder / f"{name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:40]}.kernel"
 
     def enable(self) -> None:
         """Do nothing: Numba asks only for a cache that is enabled."""
@@ -129,12 +138,14 @@ def stamp_of(dispatcher: Any) -> str:
     imported, the options of the compiler, the constants that the kernels read, which other files may define, and the
     versions of what compiles.
     """
-    made_of, waiting = set[object](COMPILED_BY), [dispatcher]
+    versions = (sys.implementation.cache_tag, np.__version__, numba.__version__, llvmlite.__version__)
+    options = (config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)
+    made_of: set[object] = {*versions, str(options), f"SVML: {config.USING_SVML}"}
+    waiting = [dispatcher]
     while waiting:
         one = waiting.pop()
-        options = tuple(sorted(map(repr, one.targetoptions.items())))
-        code = one.py_func.__code__
-        own = (one.py_func.__module__, one.py_func.__qualname__, code.co_firstlineno, code.co_code, options)
+        code, told = one.py_func.__code__, tuple(sorted(map(repr, one.targetoptions.items())))
+        own = (one.py_func.__module__, one.py_func.__qualname__, code.co_firstlineno, code.co_code, told)
         if own in made_of:
             continue
         made_of |= {own, one.source_stamp}
@@ -163,7 +174,7 @@ def source_stamp(function: Callable[..., object]) -> str:
     path = Path(function.__code__.co_filename)
     file = next((one for one in (path, *path.parents) if one.is_file()), None)
     if file is None:
-        return hashlib.sha256(function.__code__.co_code).hexdigest()
+        return hashlib.sha256(marshal.dumps(function.__code__)).hexdigest()
     found = file.stat()
     return _sha256(file, found.st_mtime_ns, found.st_size)
 
@@ -180,9 +191,10 @@ def _read(path: Path, signature: tuple[Type, ...]) -> Any:
     """What `_write` wrote; None if there is no such file, if it is damaged, or if its types only look the same."""
     try:
         found, reduced = pickle.loads(path.read_bytes())  # noqa: S301  (the user's own folder)
-        os.utime(path)
     except Exception:  # noqa: BLE001  (a damaged pickle may raise anything; the kernel is compiled again)
         return None
+    with suppress(OSError):  # others may read the folder and not write to it
+        os.utime(path)
     return reduced if found == signature else None
 
 
@@ -190,7 +202,7 @@ def _write(path: Path, data: bytes) -> None:
     """Write a file, which appears as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _make_room(path.parent)
-    part = path.with_suffix(f".{uuid.uuid4().hex}")
+    part = path.with_name(f"{uuid.uuid4().hex}.part")
     try:
         part.write_bytes(data)
         part.replace(path)
@@ -201,21 +213,23 @@ def _write(path: Path, data: bytes) -> None:
 
 @cache
 def _make_room(folder: Path) -> None:
-    """Remove the files that were used longest ago, once in a process, until the others take `LARGEST_BYTES`."""
-    with suppress(OSError):  # other processes remove files, too
-        files = sorted(((own.stat(), own.path) for own in os.scandir(folder)), key=lambda own: own[0].st_mtime)
-        excess = sum(found.st_size for found, _ in files) - LARGEST_BYTES
-        for found, path in files:
-            if excess <= 0:
-                break
-            os.unlink(path)
-            excess -= found.st_size
+    """Remove the kernels that were used longest ago, once in a process, until the others take `LARGEST_BYTES`."""
+    files = []
+    for path in (*folder.glob("*.kernel"), *folder.glob("*.part")):
+        with suppress(OSError):  # other processes remove files, too
+            files.append((path.stat(), path))
+    excess = sum(found.st_size for found, _ in files) - LARGEST_BYTES
+    for found, path in sorted(files, key=lambda file: file[0].st_mtime):
+        if excess <= 0:
+            break
+        path.unlink(missing_ok=True)
+        excess -= found.st_size
 
 
 @cache
 def _warn_once(folder: Path, why: str) -> None:
-    text = f"{why}: compiled kernels cannot be kept in {folder}, so each process compiles them again; make room there"
-    warnings.warn(f"{text}, or name another folder ({FOLDER})", DistforestWarning, stacklevel=2)
+    text = f"{why}: compiled kernels cannot be kept in {folder}, so each process compiles them again"
+    warnings.warn(f"{text}; name another folder ({FOLDER}), or make room there", DistforestWarning, stacklevel=2)
 
 
 # --- one process compiles, others wait -------------------------------------------------------------------------
@@ -226,6 +240,8 @@ def _lock(path: Path) -> bool:
 
     The lock is one byte of a file beside it, chosen by its name. The system unlocks it when the process ends.
     """
+    if _warn_once.cache_info().currsize:  # nobody could load what this process compiles
+        return False
     ended = time.monotonic() + LONGEST_WAIT
     with suppress(OSError):  # of a file system without locks, a full disk, or a folder that cannot be written
         while time.monotonic() < ended:

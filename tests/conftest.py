@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
 
 _SLOW = [HealthCheck.too_slow]  # a kernel is compiled at its first call
-settings.register_profile("explore", deadline=None, suppress_health_check=_SLOW, print_blob=True)
+_PLAIN = settings.get_profile("default")  # hypothesis chooses another one itself in CI
+settings.register_profile("explore", _PLAIN, deadline=None, suppress_health_check=_SLOW, print_blob=True)
 settings.register_profile("same", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("same")  # every run draws the same examples, but with --hypothesis-profile=explore
 if numba.config.DISABLE_JIT:  # some hundred times as slow
@@ -33,8 +34,9 @@ if numba.config.DISABLE_JIT:  # some hundred times as slow
 
 def pytest_configure(config: pytest.Config) -> None:
     """Signals arrive, and NumPy's scalars wrap around in silence where they stand in for machine numbers."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs in the background ignore it,
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this one
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job of a shell
+    if hasattr(config, "workerinput"):  # the controller still survives a logout under nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if numba.config.DISABLE_JIT:
         np.seterr(over="ignore", divide="ignore", invalid="ignore")
 

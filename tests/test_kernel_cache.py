@@ -14,9 +14,11 @@ from typing import Any
 
 import numba
 import pytest
+from numba.core.errors import NumbaError
 
 from distforest import kernel_cache
 from distforest.errors import DistforestWarning
+from distforest.jit import kernel
 from distforest.kernel_cache import FOLDER, kernel_folder, stamp_of
 from distforest.sources import lanes
 from distforest.sources.kernels import project_kernel, similarity
@@ -176,6 +178,7 @@ def test_no_kernel_is_kept_where_none_is_wanted(checkout: Checkout, tmp_path: Pa
         ("", "/b", "/c", "/b"),
         ("", "", "/c", "/c/distforest/kernels"),
         ("", "", "", "/home/.cache/distforest/kernels"),
+        ("", "", "relative", "/home/.cache/distforest/kernels"),
         ("off", "/b", "/c", None),
     ],
 )
@@ -216,8 +219,44 @@ def test_the_folder_is_bounded_by_what_was_used_longest_ago(tmp_path: Path, monk
         os.utime(tmp_path / f"{place}.kernel", (place, place))
     monkeypatch.setattr(kernel_cache.pickle, "loads", lambda _: (("x",), "kept"))
     assert kernel_cache._read(tmp_path / "0.kernel", ("x",)) == "kept"  # used now
+    (tmp_path / "thesis.tex").write_bytes(bytes(1000))
+    (tmp_path / "numba").mkdir()
     kernel_cache._make_room.__wrapped__(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {"0.kernel", "4.kernel"}
+    assert {file.name for file in tmp_path.iterdir()} == {"0.kernel", "4.kernel", "thesis.tex", "numba"}
+
+
+def test_a_compilation_that_fails_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unlocked: list[Path] = []
+    monkeypatch.setattr(kernel_cache, "_unlock", unlocked.append)
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+
+    @kernel
+    def failing(x: float) -> float:
+        return x + "1"  # type: ignore[operator]
+
+    with pytest.raises(NumbaError):
+        failing(1.0)
+    assert [path.parent for path in unlocked] == [tmp_path]
+
+
+def test_a_kernel_with_a_closure_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+
+    def adding(step: int) -> Any:
+        @kernel
+        def added(x: int) -> int:
+            return x + step
+
+        return added
+
+    assert (adding(1)(1), adding(2)(1)) == (2, 3)
+    assert not list(tmp_path.glob("*.kernel"))
+
+
+def test_a_folder_that_can_only_be_read_is_used(checkout: Checkout) -> None:
+    checkout.run()
+    read_only = "import os\ndef utime(*_): raise PermissionError\nos.utime = utime"
+    assert checkout.run(read_only) == (2, 0)
 
 
 def test_types_that_only_look_the_same_share_no_file(tmp_path: Path) -> None:

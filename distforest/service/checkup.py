@@ -97,7 +97,7 @@ def _kernels() -> Kernels:
     folder = kernel_folder()
     if folder is None:
         return Kernels(None, writable=False, n_kept=0)
-    made = next(one for one in (folder, *folder.parents) if one.exists())
+    made = next(one for one in (folder, *folder.parents) if os.path.exists(one))
     return Kernels(str(folder), os.access(made, os.W_OK), sum(1 for _ in folder.glob("*.kernel")))
 
 

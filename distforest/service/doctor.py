@@ -274,8 +274,8 @@ def _kernels(found: Findings) -> Iterator[str]:
         if patient.checkup and not patient.checkup.kernels.writable:
             where = patient.checkup.kernels.folder
             why = f"{where} is not writable" if where else f"as {FOLDER}={OFF} says"
-            cure = f"name a folder in {FOLDER}"
-            yield f"{patient.name}: compiled kernels are not kept, {why}, so each process compiles anew; {cure}"
+            cure = f"set {FOLDER} to a folder that can be written to"
+            yield f"{patient.name}: compiled kernels are not kept ({why}), so each process compiles them again; {cure}"
 
 
 def _scratch(found: Findings) -> Iterator[str]:
