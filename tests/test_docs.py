@@ -12,6 +12,7 @@ import pytest
 
 from distforest.command_line.exits import CODES, STATE_CODES
 from distforest.growth.methods import METHODS
+from distforest.kernel_cache import FOLDER
 from distforest.service import dask_setup
 from distforest.service.whereabouts import ADDRESS_FILE, JOB_ROOT, SCHEDULER_ADDRESS
 from tests.pages import ROOT, blocks, commands, reader
@@ -143,7 +144,7 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
 def test_the_variables_are_those_that_are_read() -> None:
     told = set(re.findall(r"^\| `(\w+)`", PAGES["reference/environment.md"], re.MULTILINE))
     options = {option.envvar for option in dask_setup.params if isinstance(option, click.Option)}
-    assert told == {*options, "DISTFOREST_SCRATCH", SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT}
+    assert told == {*options, "DISTFOREST_SCRATCH", FOLDER, SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT}
 
 
 def test_every_method_has_a_page() -> None:

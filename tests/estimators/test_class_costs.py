@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from distforest import SMERF, Labels, load
 from distforest.errors import ArtifactError, InputError
@@ -31,7 +32,8 @@ WEIGHTS = RNG.integers(0, 4, N)
 @every_way
 def test_trees_and_distances_are_those_of_the_matrix(params: dict[str, Any], weighted: bool) -> None:
     weight = WEIGHTS if weighted else None
-    one, other = (SMERF(4, **{"max_features": "sqrt", **params}, random_state=1).fit(X, truth, weight) for truth in (LABELS, Z))
+    forest = SMERF(4, **{"max_features": "sqrt", **params}, random_state=1)
+    one, other = (clone(forest).fit(X, truth, weight) for truth in (LABELS, Z))
     assert same_trees(one, other)
     np.testing.assert_allclose(one.distance(X), other.distance(X), rtol=1e-6)
     assert one.score(X, LABELS, weight) == pytest.approx(other.score(X, Z, weight))

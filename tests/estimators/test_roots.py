@@ -123,7 +123,8 @@ def test_few_pairs_of_which_a_tree_draws_one_kind() -> None:
 def test_what_pruning_has_taken_is_told() -> None:
     rng = np.random.default_rng(3)
     rows, labels = rng.normal(size=(60, 1)), rng.integers(0, 2, 60)
-    forest = TreeRank(3, n_pairs=200, max_depth=2, leafrank_depth=5, max_features=None, random_state=0).fit(rows, labels)
+    forest = TreeRank(3, n_pairs=200, max_depth=2, leafrank_depth=5, max_features=None, random_state=0)
+    forest.fit(rows, labels)
     with pytest.warns(DistforestWarning, match=naming("2 of 3 trees", "pruning")):
         forest.set_params(pruning_folds=3).fit(rows, labels)
 

@@ -105,7 +105,8 @@ def test_the_command_line_adds_trees(tmp_path: Path, at_once: Fitted) -> None:
     toml = tmp_path / "job.toml"
     toml.write_text(
         f'format = 1\nmethod = "smerf"\nseed = 3\noutput = "{spec.output}"\n[input]\n'
-        f'features = "{tmp_path}/iris.zarr/X"\ndistances = "{tmp_path}/iris.zarr/Z"\n[params]\nn_estimators = 3\nmax_features = "sqrt"\n'
+        f'features = "{tmp_path}/iris.zarr/X"\ndistances = "{tmp_path}/iris.zarr/Z"\n[params]\n'
+        'n_estimators = 3\nmax_features = "sqrt"\n'
         f'[run]\nworkers = 1\nscratch = "{tmp_path}/scratch"\n'
     )
     for wanted in (["fit", str(toml)], ["fit", str(toml), "--trees", str(N_TREES), "--json"]):
