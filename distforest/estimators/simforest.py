@@ -390,11 +390,11 @@ class _SimForest(OnSimilarities):
     n_estimators: int = 100
     n_pairs: int = 4
     pairing: str | None = None
-    n_columns: int = 1
+    n_columns: int | None = None
     cut: str = "best"
     n_landmarks: float | None = None
     voting: str = "share"
-    on_missing: str = "stop"
+    on_missing: str | None = None
     min_samples_split: int = 2
     min_samples_leaf: int = 3
     max_depth: int | None = None

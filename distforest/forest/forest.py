@@ -31,6 +31,7 @@ from distforest.forest.table import NodeTable, PickledWithoutCaches
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
 from distforest.sources.category_codes import check_codes
+from distforest.sources.filled import MEAN, filled
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
@@ -209,6 +210,10 @@ class Forest(PickledWithoutCaches):
     def routed_table(self) -> NodeTable:
         """The node table by which queries are routed: one of features sends on a row that lacks a value."""
         return self.table.sending_on() if self.sends_missing_on else self.table
+
+    def as_split(self, source: Source) -> Source:
+        """The rows of queries with the values that splits read where one is missing."""
+        return filled(source, self.n_training) if self.meaning.params.get("on_missing") == MEAN else source
 
     @property
     def sends_missing_on(self) -> bool:

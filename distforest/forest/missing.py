@@ -1,6 +1,7 @@
 """Where a row goes that lacks a value which a cut needs.
 
-``stop``: it stays in the node (Sathe, Aggarwal). ``larger``: it goes to the side of more in-bag weight. ``surrogate``:
+``mean``: none does, as a missing similarity is read as the mean of the row's observed ones (`FilledSource`). ``stop``: it
+stays in the node (Sathe, Aggarwal). ``larger``: it goes to the side of more in-bag weight. ``surrogate``:
 one half of the projection decides if all its values are observed. Each half has its own threshold: above it, the terms
 of positive weight send the row right, and those of negative weight send it left. If neither half decides, the row goes
 to the larger side. ``learned``: it goes to the side on which the cut gained most with the training rows that lacked a
@@ -18,12 +19,13 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
+from distforest.sources.filled import MEAN
 from distforest.sources.kernels import KernelSource
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Floats, Ints, Projections, Source, offsets, taken
 from distforest.sources.sparse import SparseSource
 
-RULES = ("stop", "larger", "surrogate")
+RULES = (MEAN, "stop", "larger", "surrogate")
 """The rules among which a forest of similarities may choose."""
 
 LEARNED = "learned"

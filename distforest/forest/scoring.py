@@ -56,7 +56,7 @@ ROWS_ONE_BY_ONE = 32
 
 def apply(forest: Forest, source: Source) -> Int32s:
     """Find the node in which each row of ``source`` ends, in each tree, shape (n_trees, n), int32."""
-    return route(forest.routed_table, source, np.arange(source.shape[0], dtype=np.int32))
+    return route(forest.routed_table, forest.as_split(source), np.arange(source.shape[0], dtype=np.int32))
 
 
 def strange_rows(forest: Forest, source: Source, numbers: Ints) -> Ints:
@@ -270,7 +270,7 @@ def kneighbors(
 def predict_rows(forest: Forest, source: Source) -> Floats:
     """Route the rows of ``source`` and `predict`, with votes of leaves or of nearest training objects."""
     rows = np.arange(source.shape[0], dtype=np.int32)
-    nodes = route(forest.routed_table, source, rows)
+    nodes = route(forest.routed_table, forest.as_split(source), rows)
     voters = nearest_members(nodes, forest.training_index, source, rows) if forest.nearest_votes else None
     return predict(forest, nodes, voters)
 

@@ -91,8 +91,9 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.binned_table import BinnedTable, Bins, TableFiles
 from distforest.sources.category_codes import check_codes
+from distforest.sources.filled import MEAN, filled
 from distforest.sources.mapped_rows import lacks_none
-from distforest.sources.row_kinds import Dense, Features, Several
+from distforest.sources.row_kinds import Dense, Features, Several, is_given
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
 
@@ -338,6 +339,9 @@ METHODS = {method.name: method for method in _ROWS}
 OF_DENSE: dict[str, object] = {"max_bins": None, "coefficients": "sign", "n_witnesses": 0, "leafrank": "tree"}
 """Parameters that read a dense matrix of features, each with the value with which it does not."""
 
+N_COLUMNS_OF_MATRIX = 4
+"""Columns on each side of a pair of a given matrix: on 15 sets with noise and gaps no worse than 16 and 64."""
+
 FUSED: dict[tuple[type, type], Search] = {
     (BinnedSource, Gini): cut_codes_by_labels,
     (BinnedSource, Variance): cut_codes_by_targets,
@@ -365,6 +369,31 @@ def with_max_features(params: Params, kind: TruthKind) -> Params:
     if params.get("max_features") != AUTO:
         return params
     return {**params, "max_features": "sqrt" if kind == TruthKind.LABELS else None}
+
+
+def with_defaults_of_pairs(params: Params, data: Data) -> Params:
+    """Replace the ``n_columns`` and ``on_missing`` of SimForest that are None by what suits the similarities.
+
+    Means of several columns resist noise, but a function would be asked for several times the pairs, and 20 landmarks
+    have little noise to average. A missing similarity is read as a mean where the whole row is at hand.
+
+    Raises
+    ------
+    InputError
+        Missing similarities shall be read as means of rows that nobody has read.
+    """
+    if "n_columns" not in params:
+        return params
+    is_matrix = is_given(data.rows) and not data.is_lazy
+    if params["on_missing"] == MEAN and not is_matrix:
+        cure = "name another rule, or leave on_missing out"
+        raise InputError(f"on_missing={MEAN!r} reads the rows of a given matrix of similarities, found none; {cure}")
+    is_alone = params["n_landmarks"] is not None or params["pairing"] == KEPT or params["cut"] == EXEMPLARS
+    of_kind: Params = {
+        "n_columns": N_COLUMNS_OF_MATRIX if is_matrix and not is_alone else 1,
+        "on_missing": MEAN if is_matrix else "stop",
+    }
+    return {**params, **{name: value for name, value in of_kind.items() if params[name] is None}}
 
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
@@ -475,12 +504,12 @@ def check_together(params: Params) -> None:
 def _check_exemplars(params: Params) -> None:
     """Refuse parameters that do not go with exemplars; raises InputError."""
     refused = {
-        "n_columns": (1, "averages objects on the two sides of a pair"),
-        "on_missing": ("stop", "sends an object to one side of a pair"),
+        "n_columns": ((1,), "averages objects on the two sides of a pair"),
+        "on_missing": (("stop", MEAN), "sends an object to one side of a pair"),
     }
-    for name, (value, why) in refused.items():
-        if params[name] != value:
-            cure = f"give {name}={value!r}, or another cut"
+    for name, (values, why) in refused.items():
+        if params[name] not in values:
+            cure = f"give {name}={values[0]!r}, or another cut"
             raise InputError(
                 f"{name}={params[name]!r} {why}, and cut={EXEMPLARS!r} has one object of each class; {cure}"
             )
@@ -513,7 +542,7 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
         The method cannot learn from this kind of ground truth, or a parameter contradicts another one or the data; or
         trees of this kind do not grow by passes.
     """
-    params = with_max_features(params, data.truth_kind)
+    params = with_max_features(with_defaults_of_pairs(params, data), data.truth_kind)
     check_together(params)
     assert params.get("cut") != AUTO  # noqa: S101  (chosen before, by `distforest.growth.cuts.trial_cuts`)
     if data.sample_weights is not None and not method.weighs_rows:
@@ -640,6 +669,8 @@ def _source(data: Data, params: Params, passes: Passes | None) -> Source:
     if isinstance(data.matrix, Bins):
         return data.matrix.source()
     if max_bins is None:
+        if params.get("on_missing") == MEAN:
+            return filled(data.source(), data.n_rows)
         return data.source() if passes is None else _features_on_disk(data, passes)
     of_categories = None
     if isinstance(data.rows, Features) and data.rows.n_categories:

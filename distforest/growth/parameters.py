@@ -306,7 +306,14 @@ SIMFOREST_PARAMETERS = (
         "or several similarities",
         words=(KEPT, FRESH, None),
     ),
-    Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),
+    Parameter(
+        "n_columns",
+        None,
+        "columns averaged on each side of a pair; None: 4 of a given matrix, and 1 of functions, features, landmarks, "
+        "kept pairs and exemplars",
+        integer=(1, 10_000),
+        words=(None,),
+    ),
     Parameter(
         "cut",
         BEST,
@@ -335,10 +342,11 @@ SIMFOREST_PARAMETERS = (
     ),
     Parameter(
         "on_missing",
-        "stop",
-        "an object that lacks a needed similarity stays in the node, or goes to the side of more objects, or to the "
-        "side that its other similarities decide",
-        words=RULES,
+        None,
+        "a missing similarity of a given matrix is read as the mean of the object's others; or an object that lacks a "
+        "needed one stays in the node, or goes to the side of more objects, or to the side that its other similarities "
+        "decide; None: 'mean' of a given matrix, else 'stop'",
+        words=(*RULES, None),
     ),
     Parameter(
         "class_weight",

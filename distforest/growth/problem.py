@@ -401,7 +401,7 @@ class Problem:
         out = drawn == 0
         if out.any() and self.routes_out_of_bag:
             rows = np.arange(self.data.n_rows, dtype=np.int32)
-            routed = route(table, self.data.source(), rows, out)
+            routed = route(table, self.growth.source if is_given(self.data.rows) else self.data.source(), rows, out)
             leaves[out] = routed[out]
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
         return {**arrays, **self._leaf_arrays(table, leaves, in_bag if weighed is None else weighed)}

@@ -42,6 +42,10 @@ TRIAL_SHARE = 0.632
 """Objects of a trial's tree, as a share, where each tree of the forest would draw all of them once."""
 
 
+ON_PLACE = (None, "mean", "stop")
+"""The rules of missing similarities that go with exemplars."""
+
+
 def is_to_choose(params: Params) -> bool:
     """Whether the parameters leave the cut to a choice."""
     return params.get("cut") == AUTO
@@ -53,7 +57,7 @@ def cuts_to_try(params: Params, rows: RowKind, classes: Sequence[object] | None)
     Of two classes exemplars are pairs that are cut at zero, drawn a little otherwise. They are left out, too, where a
     parameter needs the two sides of a pair, or features are no objects.
     """
-    are_sides = params["n_columns"] > 1 or params["on_missing"] != "stop" or isinstance(rows, Features)
+    are_sides = params["n_columns"] not in (None, 1) or params["on_missing"] not in ON_PLACE or isinstance(rows, Features)
     return CUTS if are_sides or len(classes or ()) < 3 else TRIED
 
 

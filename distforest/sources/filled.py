@@ -1,0 +1,151 @@
+"""Similarities of which the missing ones are read as a mean: that of the row's observed similarities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from distforest.jit import kernel
+from distforest.sources.arrays import ArraySource
+from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, Source, block_entries
+from distforest.sources.sparse import SparseRows, SparseSource, observed
+
+MEAN = "mean"
+"""The rule by which a missing similarity is the mean of the row's observed ones."""
+
+
+@dataclass(frozen=True)
+class FilledSource:
+    """Similarities as a matrix holds them, where S_kj is the mean of row k's observed ones if it is missing.
+
+    The mean depends on the row alone, so that an object has the same similarities in any batch.
+
+    Attributes
+    ----------
+    observed
+        The similarities, shape (n_rows, n_measures * n_objects); of several measures they stand side by side.
+    means
+        The mean of each row's observed similarities by each measure, shape (n_rows, n_measures); NaN if there are none.
+
+    Examples
+    --------
+    >>> source = filled(ArraySource.of(np.array([[1.0, np.nan, 4.0], [np.nan, 2.0, np.nan]])), 3)
+    >>> source.block(np.array([0, 1], np.int32), np.arange(3, dtype=np.int32))
+    array([[1. , 2.5, 4. ],
+           [2. , 2. , 2. ]])
+    """
+
+    observed: ArraySource | SparseSource
+    means: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.observed.shape
+
+    @property
+    def n_objects(self) -> int:
+        """Columns of a measure."""
+        return self.shape[1] // self.means.shape[1]
+
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
+        values = self.observed.entries(rows, columns)
+        missing = np.flatnonzero(np.isnan(values))
+        values[missing] = self.means[rows[missing], columns[missing] // self.n_objects]
+        return values
+
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+        return block_entries(self, rows, columns)
+
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows)."""
+        values = self.observed.project(rows, starts, projections)
+        if isinstance(self.observed, ArraySource):
+            fill_array(self.observed.values, self.means, rows, starts, projections, values)
+        else:
+            fill_sparse(self.observed.sparse_rows, self.means, self.n_objects, rows, starts, projections, values)
+        return values
+
+
+def filled(source: Source, n_objects: int) -> Source:
+    """Read missing similarities as means; a matrix that lacks none, or is asked entry by entry, is returned as it is.
+
+    Parameters
+    ----------
+    source
+        Similarities to ``n_objects`` training objects, by one measure or by several side by side.
+    n_objects
+        Number of training objects.
+    """
+    if isinstance(source, SparseSource):
+        sums = np.bincount(np.repeat(np.arange(source.shape[0]), np.diff(source.indptr)), source.data, source.shape[0])
+        with np.errstate(invalid="ignore"):
+            return FilledSource(source, (sums / np.diff(source.indptr))[:, None])
+    if not isinstance(source, ArraySource) or source.is_complete:
+        return source
+    means = np.empty((source.shape[0], source.shape[1] // n_objects))
+    return FilledSource(source, means) if means_of_rows(source.values, means) else source
+
+
+@kernel
+def means_of_rows(values: Similarities, means: Floats) -> bool:
+    """means[k, m] = the mean of the values of row k by measure m that are not NaN; returns whether any value is NaN."""
+    n_objects, lacks = values.shape[1] // means.shape[1], False
+    for k in range(values.shape[0]):
+        for m in range(means.shape[1]):
+            total, count = 0.0, 0
+            for j in range(m * n_objects, (m + 1) * n_objects):
+                value = np.float64(values[k, j])
+                if not np.isnan(value):
+                    total += value
+                    count += 1
+            means[k, m] = total / count if count > 0 else np.nan
+            lacks = lacks or count < n_objects
+    return lacks
+
+
+@kernel
+def fill_array(
+    array: Similarities, means: Floats, rows: Int32s, starts: Ints, projections: Projections, values: Floats
+) -> None:
+    """values[k, r], where it is NaN, = sum over e of weights[e] * (S[rows[r], columns[e]] or else the row's mean)."""
+    (width, offset, columns, weights), n_objects = projections, array.shape[1] // means.shape[1]
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            for k in range(width):
+                if np.isnan(values[k, r]):
+                    total = 0.0
+                    for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                        value = np.float64(array[rows[r], columns[e]])
+                        if np.isnan(value):
+                            value = means[rows[r], columns[e] // n_objects]
+                        total += weights[e] * value
+                    values[k, r] = total
+
+
+@kernel
+def fill_sparse(
+    stored: SparseRows,
+    means: Floats,
+    n_objects: int,
+    rows: Int32s,
+    starts: Ints,
+    projections: Projections,
+    values: Floats,
+) -> None:
+    """As `fill_array`, of the entries that are stored."""
+    width, offset, columns, weights = projections
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            for k in range(width):
+                if np.isnan(values[k, r]):
+                    total = 0.0
+                    for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                        value = observed(stored, rows[r], columns[e])
+                        if np.isnan(value):
+                            value = means[rows[r], columns[e] // n_objects]
+                        total += weights[e] * value
+                    values[k, r] = total
