@@ -287,11 +287,20 @@ def untaught_pairs(s: Split) -> Methods:
     same = s.y_new[pairs[:, 0]] == s.y_new[pairs[:, 1]]
     left, right = s.X_new[pairs[:, 0]], s.X_new[pairs[:, 1]]
     yield "**RFD**", lambda: pair_areas(-RFD(random_state=s.seed).fit(s.X, s.y).pair_distance(left, right), same)
+    whole = ["euclidean", "whitened", "inner", "cosine"]
     yield (
-        "**RFD** without places",
-        lambda: pair_areas(-RFD(random_state=s.seed, position=False).fit(s.X, s.y).pair_distance(left, right), same),
+        "**RFD**, whole rows",
+        lambda: pair_areas(
+            -RFD(pair_columns=whole, random_state=s.seed).fit(s.X, s.y).pair_distance(left, right), same
+        ),
     )
     yield "**TreeRank**", lambda: pair_areas(TreeRank(random_state=s.seed).fit(s.X, s.y).pair_score(left, right), same)
+    yield (
+        "**TreeRank**, whole rows",
+        lambda: pair_areas(
+            TreeRank(pair_columns=whole, random_state=s.seed).fit(s.X, s.y).pair_score(left, right), same
+        ),
+    )
     white = whitened(s)
     lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     yield "Euclid", lambda: pair_areas(-np.linalg.norm(left - right, axis=1), same)

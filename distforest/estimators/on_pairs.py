@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import NoneType
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from distforest.estimators.forest_estimator import n_threads
 from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
 from distforest.estimators.neighbor_graph import FindsNeighbors
 from distforest.estimators.on_tables import OnTables
+from distforest.estimators.pair_columns import Columns, Links, PairColumn, column_of, seeded
 from distforest.evaluation.roc import roc_curve
 from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
@@ -49,11 +51,15 @@ from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 from distforest.sources.weights import OF_PAIRS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from sklearn.utils import Tags
 
+    from distforest.forest.forest import Forest
     from distforest.forest.pairs.pair_scores import PairsOfPoints, Points
     from distforest.growth.parameters import Value
+    from distforest.growth.sample_weights import SampleWeights
     from distforest.sources.point_pairs import PairColumns
     from distforest.sources.source import Floats, Int32s, Ints
     from distforest.sources.sparse_features import SparseFeatures
@@ -63,6 +69,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
     """The base of the estimators whose trees read pairs of points."""
 
     _zero_is_absent = True
+    pair_columns: Sequence[str | PairColumn] | None
+    columns_: Columns
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -92,9 +100,10 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         opened = opened_array(y)
         labels = column_or_1d(_one_a_point(in_memory(opened)), warn=True)
-        points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels, names_of_classes(opened)))
+        points, truth = self._training_points(X), Truth.of(Labels(labels, names_of_classes(opened)))
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
-        of_truth = (TruthKind.LABELS, truth.values, truth.classes)
+        self._check_weights(weights)
+        points, of_truth = self._with_columns(points, labels, seed), (TruthKind.LABELS, truth.values, truth.classes)
         data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
         self._name_categories()
@@ -155,7 +164,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         params, seed = self._checked_params(similar), self._seed()
         self._warn_of_order(X, sample_weight=sample_weight)
         _warn_of_order_of_pairs(X, pairs, similar, pair_weight)
-        points = self._training_points(X, None, seed)
+        points = self._training_points(X)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
         _warn_of_row_numbers(X, numbers)
         counts = self._read_weights(pair_weight, len(codes), OF_PAIRS)
@@ -171,6 +180,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         of_pairs = None if counts is None else integers_of_pairs(counts, weights)
         if of_pairs is not None and counts is not None and (warning := of_pairs.told(counts, OF_PAIRS)):
             warn_caller(warning)
+        self._check_weights(weights)
+        points = self._with_columns(points, Links(numbers[present], codes[present] != DISSIMILAR), seed)
         of_truth = (TruthKind.LINKS, codes)
         data = Data(self._pair_columns(params), points, *of_truth, pairs=numbers, sample_weights=weights)
         data = replace(data, pair_weights=of_pairs)
@@ -339,14 +350,47 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
 
     def _pair_columns(self, params: dict[str, Value]) -> PairColumns:
         """The columns of a pair that the trees read."""
-        return pair_columns(params, self.n_features_in_, n_categories=self._n_categories())
+        return pair_columns(params, self.n_features_in_, self.columns_.blocks, self._n_categories())
 
-    def _training_points(
-        self,
-        X: PointsLike,
-        labels: np.ndarray | None,  # noqa: ARG002  (for further columns)
-        seed: int,  # noqa: ARG002
-    ) -> Points:
+    def _check_weights(self, weights: SampleWeights | None) -> None:
+        """Refuse points of weight 0 beside further columns, which learn from all points."""
+        if self.pair_columns and weights is not None and not weights.is_everywhere:
+            cure = "leave out the points that have a weight of 0"
+            raise InputError(f"sample_weight: pair_columns learn from all points, whatever their weights; {cure}")
+
+    def _with_columns(self, points: Points, known: NDArray[np.generic] | Links, seed: int) -> Points:
+        """Append the vectors of the further columns to the training points, shape (n, width)."""
+        if not isinstance(self.pair_columns, (list, tuple, NoneType)):
+            raise InputError(f"pair_columns: a list of columns was expected, found {self.pair_columns!r}")
+        columns = [column_of(given) for given in self.pair_columns or ()]
+        if columns and (sizes := self._n_categories()):
+            found = f"found {counted(sum(n > 0 for n in sizes), 'feature')} of categories"
+            raise InputError(f"pair_columns read numbers, {found}; encode them as numbers, or leave pair_columns out")
+        if not isinstance(points, np.ndarray):
+            if columns:
+                raise InputError("pair_columns read dense points, found sparse ones; leave pair_columns out")
+            self.columns_ = Columns(())
+            return points
+        self.columns_, points = Columns(seeded(columns, seed)).fit(points, known)
+        return points
+
+    def extended(self, X: PointsLike) -> Points:
+        """Append the vectors of ``pair_columns`` to the rows of ``X``, as the forest reads them, shape (n, width).
+
+        A loaded forest has no ``pair_columns``: it expects rows that are extended already, and returns them.
+        """
+        check_is_fitted(self)
+        return self._points(X)
+
+    def _restore(self, forest: Forest) -> None:
+        """Make this a fitted estimator of an opened forest, which reads points that are extended already."""
+        super()._restore(forest)
+        self.columns_ = Columns(())
+        self.n_features_in_ = pair_scores.columns_of(forest).width
+        if self.n_features_in_ > forest.n_features:
+            self._set_schema(None)  # further columns have none
+
+    def _training_points(self, X: PointsLike) -> Points:
         """Read the training points, shape (n, n_features)."""
         rows = self._rows(X, reset=True)
         if scipy.sparse.issparse(rows):
@@ -386,6 +430,9 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             warn_caller(f"X: {told_of_rows_without_values(len(empty), len(points), int(empty[0]), 'value')}")
         self._warn_of_unlearned(points)
         self._warn_of_far_queries(source)
+        if self.columns_.fitted:
+            points = self.columns_.extended(points)
+            check_points(points, columns)
         return points
 
 

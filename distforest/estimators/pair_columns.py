@@ -1,17 +1,20 @@
-"""Further symmetric columns of a pair for TreeRank, made from a vector for each point.
+"""Further symmetric columns of a pair for RFD and TreeRank, made from a vector for each point.
 
-The value of a pair is the inner product of the vectors of its two points, or the share of their equal entries. So it is
-symmetric by construction, and is computed when it is read. Vectors that are learned from labels must not reveal the
-labels of the training points: those of a training point come from trees that have not drawn it.
+The value of a pair is the inner product of the vectors of its two points, their Euclidean distance, or the share of
+their equal entries. So it is symmetric by construction, and is computed when it is read. Vectors that are learned from
+labels must not reveal the labels of the training points: those of a training point come from trees that have not drawn
+it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.covariance import LedoitWolf
 from sklearn.linear_model import LogisticRegression
 
 from distforest.amounts import counted
@@ -29,6 +32,29 @@ if TYPE_CHECKING:
 
     from distforest.sources.source import Float32s, Floats, Int32s
 
+
+class Links(NamedTuple):
+    """Pairs of training points, and what is known of them.
+
+    Attributes
+    ----------
+    pairs
+        Row numbers of the two points of each pair, shape (n_pairs, 2).
+    similar
+        Whether the two points are similar, shape (n_pairs,).
+    """
+
+    pairs: Int32s
+    similar: NDArray[np.bool_]
+
+    def groups(self, n_points: int) -> Int32s:
+        """The number of the group of each point, shape (n_points,): similar pairs connect the points of a group."""
+        left, right = self.pairs[self.similar].T
+        graph = scipy.sparse.coo_array((np.ones(len(left)), (left, right)), (n_points, n_points))
+        groups: Int32s = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
+        return groups
+
+
 LEAST_SHARE = 1e-3
 """Added to a share before its logarithm is taken."""
 
@@ -38,12 +64,12 @@ _COLUMNS = 1 << 41
 
 @runtime_checkable
 class PairColumn(Protocol):
-    """A vector for each point; with an attribute ``reduction``, ``"dot"`` (the default) or ``"same"``."""
+    """A vector for each point; an attribute ``reduction`` is ``"dot"`` (the default), ``"distance"`` or ``"same"``."""
 
-    def fit_transform(self, X: Float32s, y: NDArray[np.generic] | None) -> ArrayLike:
+    def fit_transform(self, X: Float32s, y: NDArray[np.generic] | Links) -> ArrayLike:
         """Learn from the training points, and return their vectors as if the points were new, shape (n, k).
 
-        ``y`` is the labels, or None if the forest learns from pairs.
+        ``y`` is the labels, shape (n,), or the `Links` if the forest learns from pairs.
         """
 
     def transform(self, X: Float32s) -> ArrayLike:
@@ -51,16 +77,16 @@ class PairColumn(Protocol):
 
 
 @dataclass(eq=False, repr=False)
-class Cosine(BaseEstimator):  # type: ignore[misc]
-    """The cosine of two points: the vector of a point is the point divided by its length; that of 0 is 0.
+class Inner(BaseEstimator):  # type: ignore[misc]
+    """The inner product of two points: the vector of a point is the point.
 
-    No value of a point may be missing.
+    No value of a point may be missing, here and in the next three.
 
     Examples
     --------
-    >>> vectors = Cosine().fit_transform(np.array([[3.0, 4.0], [0.0, 2.0]]), None)
+    >>> vectors = Inner().fit_transform(np.array([[3.0, 4.0], [0.0, 2.0]]), None)
     >>> float(vectors[0] @ vectors[1])
-    0.8
+    8.0
     """
 
     def fit_transform(self, X: ArrayLike, y: object) -> Floats:  # noqa: ARG002  (nothing is learned)
@@ -69,9 +95,111 @@ class Cosine(BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: ArrayLike) -> Floats:
         """Compute the vectors of new points, shape (n, n_features)."""
+        return np.asarray(X, np.float64)
+
+
+@dataclass(eq=False, repr=False)
+class Euclidean(Inner):
+    """The Euclidean distance of two points."""
+
+    reduction = "distance"
+
+
+@dataclass(eq=False, repr=False)
+class Cosine(Inner):
+    """The cosine of two points: the vector of a point is the point divided by its length; that of 0 is 0.
+
+    Examples
+    --------
+    >>> vectors = Cosine().fit_transform(np.array([[3.0, 4.0], [0.0, 2.0]]), None)
+    >>> float(vectors[0] @ vectors[1])
+    0.8
+    """
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Compute the vectors of new points, shape (n, n_features)."""
         points = np.asarray(X, np.float64)
         length = np.sqrt((points**2).sum(axis=1, keepdims=True))
         return np.divide(points, length, out=np.zeros_like(points), where=length != 0.0)
+
+
+@dataclass(eq=False, repr=False)
+class Whitened(BaseEstimator):  # type: ignore[misc]
+    """The Mahalanobis distance by the covariance C of points that belong together: sqrt((x - x')' C^-1 (x - x')).
+
+    This is relevant component analysis (Bar-Hillel et al., JMLR 6, 2005). The points of a class belong together, or
+    those that must-links connect. Ledoit and Wolf's shrinkage makes C regular.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0.0], [4.0, 0.1], [0.0, 1.0], [4.0, 1.1]])
+    >>> a, b, c, _ = Whitened().fit_transform(X, np.array([0, 0, 1, 1]))  # classes differ in the second column
+    >>> bool(np.linalg.norm(a - b) < np.linalg.norm(a - c))
+    True
+    """
+
+    reduction = "distance"
+
+    def fit_transform(self, X: ArrayLike, y: NDArray[np.generic] | Links) -> Floats:
+        """Learn C, and compute the vectors of the training points, shape (n, n_features).
+
+        Raises
+        ------
+        InputError
+            No two points belong together, or a value is missing.
+        """
+        points = np.asarray(X, np.float64)
+        if not np.isfinite(points).all():
+            row = int(np.argmin(np.isfinite(points).all(axis=1)))
+            raise InputError(f"pair_columns: Whitened reads finite numbers, found NaN or infinity in row {row}")
+        _, group, sizes = np.unique(
+            y.groups(len(points)) if isinstance(y, Links) else np.asarray(y), return_inverse=True, return_counts=True
+        )
+        n_free = len(points) - len(sizes)
+        if not n_free:
+            raise InputError("pair_columns: Whitened learns from points that belong together, found no two")
+        sums = np.zeros((len(sizes), points.shape[1]))
+        np.add.at(sums, group, points)
+        within = points - (sums / sizes[:, None])[group]
+        covariance = LedoitWolf(assume_centered=True).fit(within[sizes[group] > 1]).covariance_
+        variance, axes = np.linalg.eigh(covariance)
+        spread = np.sqrt(np.maximum(variance, 0.0))
+        self.whitening_: Floats = axes * np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0)
+        return self.transform(points)
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Compute the vectors L'x of new points, shape (n, n_features), where L L' = C^-1.
+
+        A direction without variance counts for nothing.
+        """
+        whitened: Floats = np.asarray(X, np.float64) @ self.whitening_
+        return whitened
+
+
+BUILT_IN: dict[str, type[PairColumn]] = {
+    "euclidean": Euclidean,
+    "whitened": Whitened,
+    "inner": Inner,
+    "cosine": Cosine,
+}
+"""Columns that a word names."""
+
+
+def column_of(given: object) -> PairColumn:
+    """The column that a word names, or a copy of a given one; raises InputError for anything else.
+
+    Examples
+    --------
+    >>> column_of("whitened")
+    Whitened()
+    """
+    if isinstance(given, str) and given in BUILT_IN:
+        return BUILT_IN[given]()
+    if isinstance(given, PairColumn):
+        own: PairColumn = clone(given, safe=False)  # an object that is not an estimator is copied
+        return own
+    expected = f"pair_columns: {', '.join(BUILT_IN)} or objects with fit_transform and transform were expected"
+    raise InputError(f"{expected}, found {given!r}")
 
 
 @dataclass(eq=False, repr=False)
@@ -112,7 +240,7 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
     random_state: SeedLike = None
     n_jobs: int | None = None
 
-    def fit_transform(self, X: FeaturesLike, y: VectorLike | None) -> Floats:
+    def fit_transform(self, X: FeaturesLike, y: VectorLike | Links) -> Floats:
         """Learn from labels, and return the shares of the training points, shape (n, n_classes).
 
         Raises
@@ -120,7 +248,7 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
         InputError
             There are no labels, or all are equal.
         """
-        if y is None:
+        if isinstance(y, Links):
             raise InputError("PlugIn learns from labels, found pairs alone; leave it out, or call fit(X, y)")
         labels = np.asarray(y)
         if len(np.unique(labels)) < 2:
@@ -225,10 +353,11 @@ class Columns:
         kinds = [getattr(column, "reduction", "dot") for column in self.fitted]
         return tuple(zip(kinds, self.sizes, strict=False))
 
-    def fit(self, points: Float32s, y: NDArray[np.generic] | None) -> tuple[Self, Float32s]:
+    def fit(self, points: Float32s, y: NDArray[np.generic] | Links) -> tuple[Self, Float32s]:
         """Learn from the training points; returns the columns with their sizes, and the points with their vectors."""
         vectors = [_checked_vectors(column, column.fit_transform(points, y), len(points)) for column in self.fitted]
-        return replace(self, sizes=tuple(of_column.shape[1] for of_column in vectors)), np.hstack([points, *vectors])
+        sizes = tuple(of_column.shape[1] for of_column in vectors)
+        return replace(self, sizes=sizes), np.hstack([points, *vectors]) if vectors else points
 
     def extended(self, points: Float32s) -> Float32s:
         """Append the vectors of points to their features, shape (n, width)."""

@@ -19,8 +19,11 @@ from distforest.growth.pairs.methods import judging_pairs
 from distforest.sources.point_pairs import DISSIMILAR
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distributed import Client
 
+    from distforest.estimators.pair_columns import PairColumn
     from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
@@ -37,6 +40,8 @@ class RFD(OnPairs):
     Parameters
     ----------
     {parameters}
+    pair_columns : list of str or PairColumn, or None, default=None
+        As in `TreeRank`. With all four of the whole rows, pairs of classes that were never taught are ordered better.
 
     Attributes
     ----------
@@ -48,7 +53,9 @@ class RFD(OnPairs):
         Share of each feature in the gain of all splits: the sum of the next two attributes.
     relative_importances_, absolute_importances_ : ndarray of shape (n_features_in_,)
         Share of the differences of a feature, and of its middles; of categories, of whether they differ, and of which
-        two they are.
+        two they are. With ``pair_columns`` the shares add up to 1 together with ``pair_column_importances_``.
+    pair_column_importances_ : ndarray of shape (n_pair_columns,)
+        Share of each of ``pair_columns``.
     oob_score_ : float
         With ``oob_score``: share of the training pairs that are classified correctly by the trees that drew neither
         point.
@@ -80,6 +87,7 @@ class RFD(OnPairs):
     max_samples: float | None = None
     resample: str = "points"
     oob_score: bool = False
+    pair_columns: Sequence[str | PairColumn] | None = None
     categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None
     n_jobs: int | None = None
@@ -115,10 +123,17 @@ class RFD(OnPairs):
         """Share of each feature's middles in the gain of all splits, shape (n_features_in_,)."""
         return self._gain_shares()[1]
 
+    @property
+    def pair_column_importances_(self) -> Floats:
+        """Share of each of ``pair_columns`` in the gain of all splits, shape (n_pair_columns,)."""
+        check_is_fitted(self)
+        return scoring.feature_importances(self.forest_)[pair_scores.columns_of(self.forest_).n_of_family :]
+
     def _gain_shares(self) -> Floats:
         """Share of the differences and of the middles of each feature in the gain, shape (2, n_features_in_)."""
         check_is_fitted(self)
-        shares = np.zeros(2 * self.n_features_in_)
-        of_columns = scoring.feature_importances(self.forest_)
-        shares[: len(of_columns)] = of_columns  # a forest without middles has half as many columns
+        columns = pair_scores.columns_of(self.forest_)
+        shares = np.zeros(2 * columns.n_features)
+        of_family = scoring.feature_importances(self.forest_)[: columns.n_of_family]
+        shares[: len(of_family)] = of_family  # a forest without middles has half as many columns
         return shares.reshape(2, -1)

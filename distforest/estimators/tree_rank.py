@@ -6,34 +6,28 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import n_threads
 from distforest.estimators.input_types import CategoricalLike, PointsLike, SeedLike
 from distforest.estimators.on_pairs import OnPairs
-from distforest.estimators.pair_columns import Columns, PairColumn, seeded
 from distforest.evaluation.roc import ROC
 from distforest.forest.pairs import pair_scores
 from distforest.forest.roots import Roots
 from distforest.growth.methods import METHODS, problem
-from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.pairs.pruning import prune
 from distforest.jobs.train import fit_here
-from distforest.sources.point_pairs import check_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distributed import Client
 
+    from distforest.estimators.pair_columns import PairColumn
     from distforest.forest.forest import Forest
-    from distforest.forest.pairs.pair_scores import Points
     from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
-    from distforest.sources.point_pairs import PairColumns
     from distforest.sources.source import Floats
 
 
@@ -52,10 +46,11 @@ class TreeRank(OnPairs):
     Parameters
     ----------
     {parameters}
-    pair_columns : list of PairColumn or None, default=None
-        Further symmetric columns of a pair: see `distforest.estimators.pair_columns`. A column whose ``random_state``
-        is None gets its seed from that of the forest. A sealed forest does not contain these objects, so a loaded one
-        reads points in the form that `extended` returns.
+    pair_columns : list of str or PairColumn, or None, default=None
+        Further symmetric columns of a pair: "euclidean", "whitened", "inner" and "cosine" of whole rows, or objects of
+        your own; see `distforest.estimators.pair_columns`. A column whose ``random_state`` is None gets its seed from
+        that of the forest. A sealed forest does not contain these objects, so a loaded one reads points in the form
+        that `extended` returns.
     pruning_folds : int >= 2 or None, default=None
         Prune the trees by cross-validation with this number of folds of the points; None: do not prune.
 
@@ -102,7 +97,7 @@ class TreeRank(OnPairs):
     min_samples_leaf: int = 5
     optimise_fpr: float | None = None
     aggregation: str = "mean"
-    pair_columns: Sequence[PairColumn] | None = None
+    pair_columns: Sequence[str | PairColumn] | None = None
     pruning_folds: int | None = None
     categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None
@@ -122,61 +117,8 @@ class TreeRank(OnPairs):
         """Compute the similarity of each row of ``X`` to each of ``Y``, as for `distance`; shape (n_x, n_y)."""
         return 1.0 - self.distance(X, Y)
 
-    def extended(self, X: PointsLike) -> Points:
-        """Append the vectors of ``pair_columns`` to the rows of ``X``, as the forest reads them, shape (n, width).
-
-        A loaded forest has no ``pair_columns``: it expects rows that are extended already, and returns them.
-        """
-        check_is_fitted(self)
-        return self._points(X)
-
-    def _restore(self, forest: Forest) -> None:
-        """Make this a fitted estimator of an opened forest, which reads points that are extended already."""
-        super()._restore(forest)
-        self.n_features_in_ = pair_scores.columns_of(forest).width
-        if self.n_features_in_ > forest.n_features:
-            self._set_schema(None)  # further columns have none
-
-    def _pair_columns(self, params: dict[str, Value]) -> PairColumns:
-        """The columns of a pair that the trees read."""
-        return pair_columns(params, self.n_features_in_, self.columns_.blocks, self._n_categories())
-
-    def _training_points(self, X: PointsLike, labels: np.ndarray | None, seed: int) -> Points:
-        """Read the training points, extended by their further columns."""
-        points = super()._training_points(X, labels, seed)
-        columns = () if self.pair_columns is None else self.pair_columns
-        if not isinstance(columns, (list, tuple)):
-            raise InputError(f"pair_columns: a list of columns was expected, found {columns!r}")
-        strange = [column for column in columns if not isinstance(column, PairColumn)]
-        if strange:
-            expected = "pair_columns: objects with fit_transform and transform were expected"
-            raise InputError(f"{expected}, found {strange[0]!r}")
-        if columns and (sizes := self._n_categories()):
-            found = f"found {counted(sum(n > 0 for n in sizes), 'feature')} of categories"
-            raise InputError(f"pair_columns read numbers, {found}; encode them as numbers, or leave pair_columns out")
-        if not isinstance(points, np.ndarray):
-            if columns:
-                raise InputError("pair_columns read dense points, found sparse ones; leave pair_columns out")
-            self.columns_ = Columns(())
-            return points
-        clones = [clone(column, safe=False) for column in columns]  # an object that is not an estimator is copied
-        self.columns_, points = Columns(seeded(clones, seed)).fit(points, labels)
-        return points
-
-    def _points(self, X: PointsLike | None) -> Points:
-        """Read the points of a query, extended by their further columns."""
-        points = super()._points(X)
-        if X is None or not isinstance(points, np.ndarray) or not getattr(self, "columns_", Columns(())).fitted:
-            return points
-        points = self.columns_.extended(points)
-        check_points(points, pair_scores.columns_of(self.forest_))
-        return points
-
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, and prune it."""
-        if self.columns_.fitted and data.sample_weights is not None and not data.sample_weights.is_everywhere:
-            cure = "leave out the points that have a weight of 0"
-            raise InputError(f"sample_weight: pair_columns learn from all points, whatever their weights; {cure}")
         folds, most = self.pruning_folds, data.n_rows // 2
         if folds is not None and not (isinstance(folds, (int, np.integer)) and 2 <= folds <= most):
             raise InputError(f"pruning_folds: None or an integer in 2..{most} was expected, found {folds!r}")

@@ -14,8 +14,8 @@ parts the pairs of categories into two sets. Of a feature of more than `MOST_PAI
 pairs than a column may have categories, the second column is 0.
 
 Each block of further columns of the points gives one column more: ``"dot"``, the inner product of the two points'
-parts, or ``"same"``, the share of their equal entries. Every value is rounded to float32, and is the same for (x, x')
-and (x', x).
+parts, ``"same"``, the share of their equal entries, or ``"distance"``, the Euclidean distance of the parts. Every value
+is rounded to float32, and is the same for (x, x') and (x', x).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SIMILAR, DISSIMILAR = 0, 1
 """Classes of pairs."""
 
 FAMILIES = ("difference", "difference_mean", "max_min")
-REDUCTIONS = ("dot", "same")
+REDUCTIONS = ("dot", "same", "distance")
 MAX_MIN = 2
 """Place of ``"max_min"`` in `FAMILIES`."""
 
@@ -334,9 +334,10 @@ def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
         raise InputError(f"values of pair columns must not be NaN, found one in row {row}; {cure}")
     for kind, size in columns.blocks if columns else ():
         square = float((points[:, begin : begin + size].astype(np.float64) ** 2).sum(axis=1).max(initial=0.0))
-        if kind == "dot" and square > LARGEST_FEATURE:
+        if kind != "same" and square > LARGEST_FEATURE / 4.0:  # |a - b|^2 <= 4 max(|a|, |b|)^2
             raise InputError(
-                f"squared lengths of pair columns must be at most {LARGEST_FEATURE:g}, found {square:g}; scale them"
+                f"squared lengths of pair columns must be at most {LARGEST_FEATURE / 4.0:g}, found {square:g}; scale "
+                "them"
             )
         begin += size
 
@@ -495,7 +496,7 @@ def pair_value(
     column: int,
     how: ColumnReading,
 ) -> float:
-    """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); sum_k a_k b_k or mean_k 1[a_k = b_k] of a block.
+    """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); of a block, `value_of_block`.
 
     A column of the family is NaN where a_c or b_c is; of categories, see `value_of_categories`.
     """
@@ -517,14 +518,25 @@ def pair_value(
             return np.float64((a[c] + b[c]) * np.float32(0.5))
         return np.nan if np.isnan(b[c]) else np.float64(min(a[c], b[c])) + 0.0
     block = column - n_of_family
+    return value_of_block(a, b, begin[block], begin[block + 1], reduction[block])
+
+
+@borrowing
+def value_of_block(a: Float32s, b: Float32s, first: int, end: int, reduction: int) -> float:
+    """sum_k a_k b_k, mean_k 1[a_k = b_k] or sqrt(sum_k (a_k - b_k)^2) over first <= k < end."""
     total = 0.0
-    if reduction[block] == 0:
-        for k in range(begin[block], begin[block + 1]):
+    if reduction == 0:
+        for k in range(first, end):
             total += np.float64(a[k]) * np.float64(b[k])
-    else:
-        for k in range(begin[block], begin[block + 1]):
+    elif reduction == 1:
+        for k in range(first, end):
             total += a[k] == b[k]
-        total /= begin[block + 1] - begin[block]
+        total /= end - first
+    else:
+        for k in range(first, end):
+            difference = np.float64(a[k]) - np.float64(b[k])
+            total += difference * difference
+        total = math.sqrt(total)
     return np.float64(np.float32(total))
 
 

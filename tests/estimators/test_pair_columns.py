@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from distforest import SMERF, TreeRank, URerF, load
+from distforest import RFD, SMERF, TreeRank, URerF, load
 from distforest.errors import InputError
-from distforest.estimators.pair_columns import Cosine, PlugIn, SharedLeaves
+from distforest.estimators.pair_columns import Cosine, Euclidean, Links, PlugIn, SharedLeaves, Whitened
 from distforest.evaluation.roc import roc_curve
 from distforest.sources.factors import Labels
 from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
@@ -41,6 +41,64 @@ def test_the_cosine_is_that_of_two_points() -> None:
         vectors @ vectors.T, [[1, -1, 0, 0], [-1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], atol=1e-15
     )
     np.testing.assert_array_equal(Cosine().transform(points), vectors)
+
+
+def test_whitened_points_that_belong_together_have_the_unit_matrix_as_covariance() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(4000) % 3
+    points = rng.normal(size=(4000, 3)) @ np.array([[1.0, 2, 0], [0, 1, 0], [0, 0, 9]]) + 50.0 * y[:, None]
+    vectors = Whitened().fit_transform(points, y)
+    within = np.concatenate([vectors[y == k] - vectors[y == k].mean(axis=0) for k in range(3)])
+    np.testing.assert_allclose(within.T @ within / 3997, np.eye(3), atol=0.15)  # but for shrinkage
+
+
+def test_must_links_connect_the_points_that_belong_together() -> None:
+    pairs, similar = np.array([[0, 1], [1, 2], [3, 4], [2, 3]], np.int32), np.array([True, True, True, False])
+    assert Links(pairs, similar).groups(6).tolist() == [0, 0, 0, 1, 1, 2]
+    by_links = Whitened().fit_transform(X[:6], Links(pairs, similar))
+    np.testing.assert_array_equal(by_links, Whitened().fit_transform(X[:6], [0, 0, 0, 1, 1, 2]))
+    with pytest.raises(InputError, match="Whitened"):
+        Whitened().fit_transform(X[:3], Links(pairs[3:], similar[3:]))
+    assert not Whitened().fit_transform(np.ones((4, 2)), [0, 0, 1, 1]).any()  # no direction has variance
+
+
+WHOLE = ["euclidean", "whitened", "inner", "cosine"]
+
+
+@pytest.mark.parametrize("method", [RFD, TreeRank])
+def test_words_name_columns_of_whole_rows(method: type[RFD | TreeRank], tmp_path: Path) -> None:
+    params = QUICK if method is TreeRank else {"n_estimators": 5, "random_state": 0}
+    forest = method(pair_columns=WHOLE, **params).fit(X, Y)
+    named = [column() for column in (Euclidean, Whitened)]
+    assert method(pair_columns=[*named, "inner", Cosine()], **params).fit(X, Y).digest_ == forest.digest_
+    assert forest.forest_.meaning.rows.blocks == (("distance", 4), ("distance", 4), ("dot", 4), ("dot", 4))
+    new = forest.extended(X[::9])
+    np.testing.assert_allclose(new[:, 4:8], X[::9], rtol=1e-6)
+    np.testing.assert_allclose(new[:, 8:12], forest.columns_.fitted[1].transform(X[::9]), rtol=1e-5)
+    forest.save(tmp_path / "f.zarr")
+    assert load(tmp_path / "f.zarr").distance(new).tobytes() == forest.distance(X[::9]).tobytes()
+
+
+def test_importances_of_features_and_of_pair_columns_add_up() -> None:
+    forest = RFD(20, pair_columns=WHOLE, random_state=0).fit(X, Y)
+    assert forest.feature_importances_.shape == forest.pair_column_importances_.shape == (4,)
+    assert forest.feature_importances_.sum() + forest.pair_column_importances_.sum() == pytest.approx(1.0)
+    assert forest.pair_column_importances_.min() > 0.0
+    assert RFD(2, position=False, random_state=0).fit(X, Y).pair_column_importances_.shape == (0,)
+
+
+def test_whole_rows_tell_classes_apart_that_were_never_taught() -> None:
+    """Eight classes are directions: no single feature knows how far apart two points are."""
+    rng = np.random.default_rng(2)
+    axes = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    y = np.arange(400) % 8
+    points = 2.0 * axes[y] + 0.4 * rng.normal(size=(400, 8))
+    taught = y < 4
+    areas = [
+        RFD(30, pair_columns=columns, random_state=0).fit(points[taught], y[taught]).score(points[~taught], y[~taught])
+        for columns in (None, ["cosine"])
+    ]
+    assert areas[1] > areas[0] + 0.1
 
 
 def test_shares_of_training_points_come_from_trees_that_have_not_drawn_them() -> None:
@@ -174,7 +232,9 @@ def test_columns_without_a_seed_have_it_from_the_forest() -> None:
         ([Width(np.ones((37, 2)))], ("pair_columns:", "38 points", (37, 2), "Width")),
         ([Width(np.ones((38, 0)))], ("pair_columns:", "38 points", (38, 0), "Width")),
         ([Width(np.full((38, 2), np.nan))], ("pair_columns:", "NaN", "row 0", "Width")),
-        ([Width(np.full((38, 2), 1e30))], ("pair columns", "1.70141e+38", "2e+60")),
+        ([Width(np.full((38, 2), 1e30))], ("pair columns", "4.25353e+37", "2e+60")),
+        ("cosine", ("pair_columns:", "cosine")),
+        (["mahalanobis"], ("pair_columns:", "whitened", "mahalanobis")),
     ],
 )
 def test_columns_that_cannot_be_used_are_refused(columns: Any, named: tuple[object, ...]) -> None:

@@ -63,13 +63,27 @@ def same_column(a: Vector, b: Vector) -> np.float32:
     return np.float32(sum(u == v for u, v in zip(a, b, strict=True)) / len(a))
 
 
+def distance_column(a: Vector, b: Vector) -> np.float32:
+    """sqrt(sum_q (a_q - b_q)^2), added in float64 from the first entry on, then rounded to float32."""
+    total = 0.0
+    for u, v in zip(a, b, strict=True):
+        total += (float(u) - float(v)) ** 2
+    return np.float32(math.sqrt(total))
+
+
 def pair_table(
-    X: Matrix, pairs: Sequence[Pair] | Matrix, family: str, dots: Sequence[Matrix] = (), sames: Sequence[Matrix] = ()
+    X: Matrix,
+    pairs: Sequence[Pair] | Matrix,
+    family: str,
+    dots: Sequence[Matrix] = (),
+    sames: Sequence[Matrix] = (),
+    distances: Sequence[Matrix] = (),
 ) -> NDArray[np.float32]:
-    """All columns of all pairs (m, C): those of the family, then a dot and then a same column for each matrix."""
+    """All columns of all pairs (m, C): of the family, then a distance, a dot and a same column for each matrix."""
     rows = []
     for i, j in pairs:
-        further = [dot_column(M[i], M[j]) for M in dots] + [same_column(M[i], M[j]) for M in sames]
+        further = [distance_column(M[i], M[j]) for M in distances]
+        further += [dot_column(M[i], M[j]) for M in dots] + [same_column(M[i], M[j]) for M in sames]
         rows.append([*pair_columns(X[i], X[j], family), *further])
     return np.array(rows, dtype=np.float32)
 

@@ -57,7 +57,7 @@ def points_and_pairs(draw: st.DrawFn) -> tuple[PointPairs, np.ndarray]:
     number = st.integers(0, n - 1)
     pairs = np.array(draw(st.lists(st.tuples(number, number), min_size=1, max_size=8)))
     by_kind = {kind: [part for (own, _), part in zip(blocks, parts, strict=True) if own == kind] for kind in REDUCTIONS}
-    table = ref.pair_table(X, pairs, family, by_kind["dot"], by_kind["same"])
+    table = ref.pair_table(X, pairs, family, by_kind["dot"], by_kind["same"], by_kind["distance"])
     found = PointPairs.of(PairColumns(family, p, tuple(blocks)), np.hstack([X, *parts]), pairs)
     return found, table
 

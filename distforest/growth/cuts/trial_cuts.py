@@ -57,7 +57,9 @@ def cuts_to_try(params: Params, rows: RowKind, classes: Sequence[object] | None)
     Of two classes exemplars are pairs that are cut at zero, drawn a little otherwise. They are left out, too, where a
     parameter needs the two sides of a pair, or features are no objects.
     """
-    are_sides = params["n_columns"] not in (None, 1) or params["on_missing"] not in ON_PLACE or isinstance(rows, Features)
+    are_sides = (
+        params["n_columns"] not in (None, 1) or params["on_missing"] not in ON_PLACE or isinstance(rows, Features)
+    )
     return CUTS if are_sides or len(classes or ()) < 3 else TRIED
 
 
