@@ -326,7 +326,8 @@ SIMFOREST_PARAMETERS = (
     Parameter(
         "n_landmarks",
         None,
-        "objects that may be in a pair, drawn once for the forest: a number, a share of all, or None for all",
+        "objects that may be in a pair, drawn once for the forest: a number, or a share of all; None: all (1.0), or as "
+        "many as the budget of a function pays for",
         integer=(2, math.inf),
         real=SHARE_OF_ALL,
         words=(None,),

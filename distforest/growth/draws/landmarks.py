@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +102,20 @@ def most_pairs(n_landmarks: float, n_objects: int) -> int:
     """
     m = n_wanted(n_landmarks, n_objects)
     return m * (2 * n_objects - m - 1) // 2
+
+
+def landmarks_within(budget: int, n_objects: int, asks_itself: bool) -> int:
+    """The most landmarks that any number of trees can use within a budget of pairs; 0 if it pays for all pairs.
+
+    A landmark's similarity to itself is asked for, its distance is not.
+
+    Examples
+    --------
+    >>> landmarks_within(700, 119, False), landmarks_within(7021, 119, False)
+    (6, 0)
+    """
+    m = bisect_right(range(1, n_objects + 1), budget, key=lambda m: most_pairs(m, n_objects) + m * asks_itself)
+    return m if m < n_objects - 1 else 0
 
 
 def shares(sizes: Ints, m: int) -> Ints:
