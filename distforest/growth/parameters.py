@@ -14,6 +14,7 @@ from distforest.forest.chosen_cut import BEST, CUTS, EXEMPLARS
 from distforest.forest.leaf_kinds import NEAREST, SHARE
 from distforest.forest.missing import RULES
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, DEEPEST_CELL, VOTINGS
+from distforest.sources.filled import MEAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -169,6 +170,10 @@ def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value])
     """
     defaults = {parameter.name: parameter.default for parameter in parameters if parameter.later}
     return {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
+
+
+WITHOUT_SIDES: dict[str, tuple[Value, ...]] = {"n_columns": (1, None), "on_missing": ("stop", MEAN, None)}
+"""Parameters of the two sides of a pair, each with the values that go with exemplars, too."""
 
 
 def keeps_pairs(params: Mapping[str, Value], n_measures: int = 1) -> bool:
