@@ -375,8 +375,9 @@ def with_max_features(params: Params, kind: TruthKind) -> Params:
 def with_defaults_of_pairs(params: Params, data: Data) -> Params:
     """Replace ``n_columns=None`` and ``on_missing=None`` of SimForest by what suits the similarities.
 
-    The mean of several columns resists noise. But a function would be asked for several times the pairs, and 20
-    landmarks have little noise to average. The mean of a row needs the whole row, which only a matrix has.
+    The mean of several columns resists noise. But by the other rules an object has no value that lacks one of them; a
+    function would be asked for several times the pairs; and 20 landmarks have little noise to average. The mean of a
+    row needs the whole row, which only a matrix has.
 
     Raises
     ------
@@ -389,12 +390,10 @@ def with_defaults_of_pairs(params: Params, data: Data) -> Params:
     if params["on_missing"] == MEAN and not is_matrix:
         cure = "name another rule, or leave on_missing out"
         raise InputError(f"on_missing={MEAN!r} reads the rows of a given matrix of similarities, found none; {cure}")
+    on_missing = params["on_missing"] or (MEAN if is_matrix else "stop")
     takes_one = params["n_landmarks"] is not None or params["pairing"] == KEPT or params["cut"] == EXEMPLARS
-    defaults: Params = {
-        "n_columns": N_COLUMNS_OF_MATRIX if is_matrix and not takes_one else 1,
-        "on_missing": MEAN if is_matrix else "stop",
-    }
-    return {**params, **{name: value for name, value in defaults.items() if params[name] is None}}
+    n_columns = params["n_columns"] or (1 if takes_one or on_missing != MEAN else N_COLUMNS_OF_MATRIX)
+    return {**params, "n_columns": n_columns, "on_missing": on_missing}
 
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
