@@ -314,8 +314,8 @@ SIMFOREST_PARAMETERS = (
     Parameter(
         "n_columns",
         None,
-        "columns averaged on each side of a pair; None: 4 of a given matrix with on_missing='mean', and 1 with any other "
-        "rule, landmarks, kept pairs or exemplars",
+        "columns averaged on each side of a pair; None: 4 with on_missing='mean', but 1 with another rule, landmarks, "
+        "kept pairs or exemplars",
         integer=(1, 10_000),
         words=(None,),
     ),

@@ -169,17 +169,21 @@ class Sample:
         return [c[k] * self.weight([row for row in rows if self.y[row] == k]) for k in range(len(c))]
 
 
-def with_means(M: Matrix, n: int) -> NDArray[np.float64]:
-    """Return M with each NaN replaced by the mean of what its row observes among the n columns of its measure."""
-    found = np.array(M, np.float64)
+def with_means(M: Matrix, n: int, weights: Integers | None = None) -> NDArray[np.float64]:
+    """Return M with each NaN replaced by the mean of what its row observes among the n columns of its measure.
+
+    Objects count by their weights, 1 for all by default; if those that are observed weigh nothing, NaN stays.
+    """
+    found, w = np.array(M, np.float64), [1] * n if weights is None else weights
     for row in found:
         for first in range(0, len(row), n):
-            total, seen = 0.0, [float(value) for value in row[first : first + n] if not math.isnan(value)]
-            for value in seen:
-                total += value
-            for column in range(first, first + n):
-                if seen and math.isnan(row[column]):
-                    row[column] = total / len(seen)
+            seen = [j for j in range(n) if not math.isnan(row[first + j])]
+            total = 0.0
+            for j in seen:
+                total += int(w[j]) * float(row[first + j])
+            weight = sum(int(w[j]) for j in seen)
+            for j in set(range(n)) - set(seen):
+                row[first + j] = total / weight if weight else math.nan
     return found
 
 

@@ -88,8 +88,7 @@ def test_means_project_as_their_entries_do(level: Level, seed: int, form: str) -
     S = samples.features(6, 4, seed)
     S[np.random.default_rng(seed).random(S.shape) < 0.4] = np.nan
     n_objects = 2 if form == "several" else 4
-    given = read_sparse(observed(S), SIMILARITIES) if form == "sparse" else ArraySource.of(S)
-    source = filled(given, n_objects)
+    source = filled(read_sparse(observed(S), SIMILARITIES) if form == "sparse" else ArraySource.of(S), n_objects)
     np.testing.assert_array_equal(whole(source), naive_simforest.with_means(S, n_objects))
     assert_projects(source, level)
 
@@ -98,8 +97,9 @@ def test_means_count_objects_as_often_as_their_weights() -> None:
     S = np.array([[1.0, np.nan, 4.0, 7.0], [np.nan, np.nan, np.nan, 5.0], [np.nan, 2.0, 3.0, np.nan]], np.float32)
     weights = np.array([1, 1, 2, 0], np.int32)
     expected = [[1.0, 3.0, 4.0, 7.0], [np.nan, np.nan, np.nan, 5.0], [8 / 3, 2.0, 3.0, 8 / 3]]
-    for given in (ArraySource.of(S), read_sparse(observed(S), SIMILARITIES)):
-        np.testing.assert_array_equal(whole(filled(given, 4, weights)), expected)
+    np.testing.assert_array_equal(naive_simforest.with_means(S, 4, weights), expected)
+    for source in (ArraySource.of(S), read_sparse(observed(S), SIMILARITIES)):
+        np.testing.assert_array_equal(whole(filled(source, 4, weights)), expected)
 
 
 @FREE
@@ -111,7 +111,7 @@ def test_kernels_project_as_their_entries_do(level: Level, name: str, seed: int,
 
 def test_sources_keep_the_protocol() -> None:
     X = samples.features(4)
-    lacking = ArraySource.of(np.where(X > X.mean(), np.nan, X))
+    lacking = ArraySource.of(np.where(X.mean() < X, np.nan, X))
     for source in (ArraySource.of(X), filled(lacking, X.shape[1]), KernelSource(X, X, "rbf"), BinnedSource.of(X, 4)):
         assert isinstance(source, Source)
         rows, columns = np.array([2, 0], np.int32), np.array([1, 1, 3], np.int32)
