@@ -612,8 +612,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             told = chosen.entry if chosen else {}
             self._set_forest(replace(forest, provenance={**forest.provenance, **told}))
             stayed = Stayed.of(self.forest_.table.tree_size, self.forest_.leaves)
-            of_stayed = stayed.told(bound.meaning.leaf, bound.meaning.params.get("on_missing"))
-            warnings = [_warning_of_roots(bound, self.forest_), of_stayed]
+            warnings = [_warning_of_roots(bound, self.forest_), stayed.told(bound.meaning.leaf)]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)

@@ -9,7 +9,6 @@ from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, KeepsOfPairs
 from distforest.forest.observed_leaves import share_of_pairs
 from distforest.forest.sealed.artifact import meaning_of, read_array
 from distforest.forest.table import n_roots_of
-from distforest.sources.filled import MEAN
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -149,10 +148,8 @@ class Stayed:
         """Whether more than the share `MOST_STAY` stays."""
         return self.n_stayed > MOST_STAY * self.n_routed
 
-    def told(self, leaf: LeafKind, rule: str | None = None) -> str:
+    def told(self, leaf: LeafKind) -> str:
         """How many rows stay, the consequence and what to do; "" if they are not too many.
-
-        ``rule`` is the forest's ``on_missing``; by means a row stays only if it has no similarity.
 
         Examples
         --------
@@ -171,5 +168,5 @@ class Stayed:
         if leaf.kind == "path_lengths":
             cure = 'observe more pairs, and set contamination rather than trust its "auto"'
             return f"{found} of a tree, where all have the same score ({cure})"
-        cure = "observe more pairs" if rule == MEAN else "set on_missing='surrogate', or observe more pairs"
+        cure = "observe more pairs, or set an on_missing other than 'stop'"
         return f"{found} of a tree, where it predicts the same for all ({cure})"

@@ -300,10 +300,8 @@ class RootsTask:
 def warnings_there(task: RootsTask) -> list[str]:
     """The warnings about trees without a split and rows that stay; opens the inputs on the host of the task."""
     problem = task.inputs.problem()
-    meaning = problem.meaning
-    roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, meaning.leaf)
-    of_stayed = task.stayed.told(meaning.leaf, meaning.params.get("on_missing"))
-    told = [told_of_roots(problem, roots, task.closed), of_stayed]
+    roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, problem.meaning.leaf)
+    told = [told_of_roots(problem, roots, task.closed), task.stayed.told(problem.meaning.leaf)]
     return [warning for warning in told if warning]
 
 
