@@ -58,7 +58,7 @@ class Table:
     rules: dict[str, dict[str, Any]]
 
 
-PAPER_RULE = {"pairing": "fresh", "n_pairs": 2, "min_samples_leaf": 1}
+PAPER_RULE = {"pairing": "fresh", "n_pairs": 2, "n_columns": 1, "min_samples_leaf": 1, "on_missing": "stop"}
 NOISE = Table(
     f"Noise, coefficient {COEFFICIENT}",
     {
@@ -70,7 +70,8 @@ NOISE = Table(
     {
         "SimForest, the paper's rule": PAPER_RULE,
         "SimForest, default": {},
-        "SimForest, n_columns=16": {"n_columns": 16},
+        "SimForest, `n_columns=1`": {"n_columns": 1},
+        "SimForest, `n_columns=16`": {"n_columns": 16},
     },
 )
 MISSING = Table(
@@ -84,9 +85,10 @@ MISSING = Table(
     },
     {
         "SimForest, the paper's rule": PAPER_RULE,
-        'SimForest, on_missing="stop"': {"on_missing": "stop"},
-        'SimForest, on_missing="larger"': {"on_missing": "larger"},
-        'SimForest, on_missing="surrogate"': {"on_missing": "surrogate"},
+        "SimForest, default": {},
+        'SimForest, `on_missing="stop"`': {"on_missing": "stop"},
+        'SimForest, `on_missing="larger"`': {"on_missing": "larger"},
+        'SimForest, `on_missing="surrogate"`': {"on_missing": "surrogate"},
     },
 )
 TABLES = {"noise": NOISE, "missing": MISSING}

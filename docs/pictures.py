@@ -57,7 +57,7 @@ def simforest() -> Figure:
         label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8})
     left.set(title="One split, by two objects", xlim=(-3, 3), ylim=(-2.2, 2.6), xticks=[], yticks=[], aspect="equal")
     lost, found = _accuracies()
-    for rule, colour in (("stop", GREY), ("larger", ORANGE), ("surrogate", BLUE)):
+    for rule, colour in (("mean", BLUE), ("stop", GREY), ("larger", ORANGE), ("surrogate", GREEN)):
         right.plot(lost, found[rule], "o-", color=colour, label=f'on_missing="{rule}"')
     right.set(
         title="Wines by their similarities", xlabel="share of unobserved pairs", ylabel="accuracy", ylim=(0.3, 1.02)
@@ -74,7 +74,7 @@ def _accuracies() -> tuple[list[float], dict[str, list[float]]]:
     rng = np.random.default_rng(0)
     lost, draws = [0.0, 0.15, 0.3, 0.45, 0.6], rng.random(similar.shape)
     found: dict[str, list[float]] = {}
-    for rule in ("stop", "larger", "surrogate"):
+    for rule in ("mean", "stop", "larger", "surrogate"):
         found[rule] = []
         for share in lost:
             seen = np.where(np.triu(draws, 1) + np.triu(draws, 1).T < share, np.nan, similar)

@@ -18,7 +18,7 @@ from distforest.growth.problem import Data
 from distforest.growth.rng import streams
 from distforest.sources.lazy.callbacks import pairwise
 from distforest.sources.row_kinds import Dense, Features, Kernel
-from distforest.sources.source import Projections
+from distforest.sources.source import Projections, Source
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 N_ROWS, N_COLUMNS = 36, 5
 SEED = 11
+
+PAPER: dict[str, Any] = {"n_columns": 1, "on_missing": "stop"}
+"""SimForest as in the paper, which is its default for functions and features."""
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "labels": ("smerf", {}),
@@ -61,7 +64,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "dense": ("simforest", {"min_samples_leaf": 1}),
-    "missing": ("simforest", {"min_samples_leaf": 1, "n_pairs": 3}),
+    "missing": ("simforest", {"min_samples_leaf": 1, "n_pairs": 3, **PAPER}),
+    "means": ("simforest", {"min_samples_leaf": 1, "n_pairs": 3}),
     "surrogate": ("simforest", {"n_pairs": 3, "n_columns": 2, "on_missing": "surrogate"}),
     "landmarks": ("simforest", {"n_landmarks": 0.75, "n_columns": 2, "n_pairs": 3}),
     "landmark_targets": ("simforest", {"n_landmarks": 0.5, "n_columns": 2, "min_samples_leaf": 1}),
@@ -85,7 +89,7 @@ VOTING_CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """The same of forests in which training objects vote, so that nodes alone predict nothing."""
 
-INCOMPLETE = ("missing", "surrogate", "nearest", "nearest_targets")
+INCOMPLETE = ("missing", "means", "surrogate", "nearest", "nearest_targets")
 KERNEL_CASES = ("linear", "cosine", "rbf", "rbf_targets", "manhattan")
 UNTAUGHT_CASES = ("urerf", "urerf_paper")
 WEIGHTED_CASES = ("random", "urerf")
@@ -183,6 +187,11 @@ def problem_of(case: str, data: Data | None = None, seed: int = SEED, **params: 
     method, own = {**CASES, **PAIR_CASES, **VOTING_CASES}[case]
     chosen = complete(METHODS[method].parameters, {"n_estimators": 4, **own, **params})
     return problem(METHODS[method], data_of(case) if data is None else data, chosen, seed)
+
+
+def as_split(case: str, problem: Problem) -> Source:
+    """The training rows of a case as its splits read them."""
+    return problem.growth.source if case == "means" else problem.data.source()
 
 
 def forest_from(problem: Bound) -> Forest:

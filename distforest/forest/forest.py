@@ -212,8 +212,10 @@ class Forest(PickledWithoutCaches):
         return self.table.sending_on() if self.sends_missing_on else self.table
 
     def as_split(self, source: Source) -> Source:
-        """The rows of queries with the values that splits read where one is missing."""
-        return filled(source, self.n_training) if self.meaning.params.get("on_missing") == MEAN else source
+        """The rows of queries as splits read them: with means for missing similarities, if that is the rule."""
+        if self.meaning.params.get("on_missing") != MEAN:
+            return source
+        return filled(source, self.n_training, self.sample_weight)
 
     @property
     def sends_missing_on(self) -> bool:

@@ -1,12 +1,12 @@
 """Where a row goes that lacks a value which a cut needs.
 
-``mean``: none does, as a missing similarity is read as the mean of the row's observed ones (`FilledSource`). ``stop``:
-it stays in the node (Sathe, Aggarwal). ``larger``: it goes to the side of more in-bag weight. ``surrogate``: one half
-of the projection decides if all its values are observed. Each half has its own threshold: above it, the terms of
-positive weight send the row right, and those of negative weight send it left. If neither half decides, the row goes to
-the larger side. ``learned``: it goes to the side on which the cut gained most with the training rows that lacked a
-value, as in scikit-learn's trees. If none did, or the criterion left them out, it goes to the side of more in-bag
-weight, and of two equal ones to the right.
+``stop``: it stays in the node (Sathe, Aggarwal). ``mean``: a missing similarity is read as the mean of the row's
+observed ones (`distforest.sources.filled`), so that a row stays only if none of its similarities is observed.
+``larger``: it goes to the side of more in-bag weight. ``surrogate``: one half of the projection decides if all its
+values are observed. Each half has its own threshold: above it, the terms of positive weight send the row right, and
+those of negative weight send it left. If neither half decides, the row goes to the larger side. ``learned``: it goes to
+the side on which the cut gained most with the training rows that lacked a value, as in scikit-learn's trees. If none
+did, or the criterion left them out, it goes to the side of more in-bag weight, and of two equal ones to the right.
 """
 
 from __future__ import annotations

@@ -168,5 +168,5 @@ class Stayed:
         if leaf.kind == "path_lengths":
             cure = 'observe more pairs, and set contamination rather than trust its "auto"'
             return f"{found} of a tree, where all have the same score ({cure})"
-        cure = "set on_missing='surrogate', or observe more pairs"
+        cure = "observe more pairs, or set an on_missing other than 'stop'"
         return f"{found} of a tree, where it predicts the same for all ({cure})"

@@ -77,6 +77,7 @@ from distforest.growth.parameters import (
     SMERF_PARAMETERS,
     TREERANK_PARAMETERS,
     URERF_PARAMETERS,
+    WITHOUT_SIDES,
     Parameter,
     for_two_sides,
     keeps_pairs,
@@ -345,7 +346,7 @@ FEWEST_LANDMARKS = 3
 """A budget that pays for fewer landmarks is spent on trees."""
 
 N_COLUMNS_OF_MATRIX = 4
-"""Columns on each side of a pair of a given matrix: on 15 sets with noise and gaps no worse than 16 and 64."""
+"""Columns on each side of a pair of a given matrix; on 15 sets with noise and gaps 16 and 64 were no better."""
 
 FUSED: dict[tuple[type, type], Search] = {
     (BinnedSource, Gini): cut_codes_by_labels,
@@ -380,14 +381,16 @@ def with_defaults_of_pairs(params: Params, data: Data) -> Params:
     """Replace ``n_columns``, ``on_missing`` and ``n_landmarks`` of SimForest if they are None by what suits the data.
 
     A budget pays for landmarks, which all trees share, rather than for one tree after another: by
-    `benchmarks/landmarks.py` they are ahead in 29 of 30 means, by 0.02 of the accuracy and 0.15 of R2. Means of several
-    columns resist noise, but a function would be asked for several times the pairs, and 20 landmarks have little noise
-    to average. A missing similarity is read as a mean where the whole row is at hand.
+    `benchmarks/landmarks.py` they are ahead in 29 of 30 means, by 0.02 of the accuracy and 0.15 of R2.
+
+    The mean of several columns resists noise. But by the other rules an object has no value that lacks one of them; a
+    function would be asked for several times the pairs; and 20 landmarks have little noise to average. The mean of a
+    row needs the whole row, which only a matrix has.
 
     Raises
     ------
     InputError
-        Missing similarities shall be read as means of rows that nobody has read.
+        ``on_missing="mean"`` goes with a function or with features.
     """
     if "n_columns" not in params:
         return params
@@ -397,12 +400,10 @@ def with_defaults_of_pairs(params: Params, data: Data) -> Params:
     if params["on_missing"] == MEAN and not is_matrix:
         cure = "name another rule, or leave on_missing out"
         raise InputError(f"on_missing={MEAN!r} reads the rows of a given matrix of similarities, found none; {cure}")
-    is_alone = params["n_landmarks"] is not None or params["pairing"] == KEPT or params["cut"] == EXEMPLARS
-    of_kind: Params = {
-        "n_columns": N_COLUMNS_OF_MATRIX if is_matrix and not is_alone else 1,
-        "on_missing": MEAN if is_matrix else "stop",
-    }
-    return {**params, **{name: value for name, value in of_kind.items() if params[name] is None}}
+    on_missing = params["on_missing"] or (MEAN if is_matrix else "stop")
+    takes_one = params["n_landmarks"] is not None or params["pairing"] == KEPT or params["cut"] == EXEMPLARS
+    n_columns = params["n_columns"] or (1 if takes_one or on_missing != MEAN else N_COLUMNS_OF_MATRIX)
+    return {**params, "n_columns": n_columns, "on_missing": on_missing}
 
 
 def _landmarks_of_budget(lazy: Lazy, data: Data) -> int | None:
@@ -520,13 +521,13 @@ def check_together(params: Params) -> None:
 
 def _check_exemplars(params: Params) -> None:
     """Refuse parameters that do not go with exemplars; raises InputError."""
-    refused = {
-        "n_columns": ((1,), "averages objects on the two sides of a pair"),
-        "on_missing": (("stop", MEAN), "sends an object to one side of a pair"),
+    reasons = {
+        "n_columns": "averages objects on the two sides of a pair",
+        "on_missing": "sends an object to one side of a pair",
     }
-    for name, (values, why) in refused.items():
-        if params[name] not in values:
-            cure = f"give {name}={values[0]!r}, or another cut"
+    for name, why in reasons.items():
+        if params[name] not in WITHOUT_SIDES[name]:
+            cure = f"leave {name} out, or give another cut"
             raise InputError(
                 f"{name}={params[name]!r} {why}, and cut={EXEMPLARS!r} has one object of each class; {cure}"
             )
@@ -651,10 +652,11 @@ def _with_categories(method: Method, growth: Growth, data: Data) -> Growth:
 
 
 def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
-    """The rule of `distforest.forest.missing`: that of the parameters, or the one of features if some are missing."""
+    """The rule for what ``source`` lacks: that of the parameters, or the one of features if some are missing."""
     lacks = isinstance(source, (ArraySource, BinnedSource, BinnedTable)) and not source.is_complete
     lacks = lacks and isinstance(data.rows, Features)
-    return str(params.get("on_missing", LEARNED if lacks else "stop"))
+    rule = str(params.get("on_missing", LEARNED if lacks else "stop"))
+    return "stop" if rule == MEAN else rule  # a row of means lacks all values, or none
 
 
 def search_of(source: Source, criterion: Criterion) -> Search:
@@ -687,7 +689,7 @@ def _source(data: Data, params: Params, passes: Passes | None) -> Source:
         return data.matrix.source()
     if max_bins is None:
         if params.get("on_missing") == MEAN:
-            return filled(data.source(), data.n_rows)
+            return filled(data.source(), data.n_rows, data.sample_weight)
         return data.source() if passes is None else _features_on_disk(data, passes)
     of_categories = None
     if isinstance(data.rows, Features) and data.rows.n_categories:

@@ -14,6 +14,7 @@ from distforest.forest.chosen_cut import BEST, CUTS, EXEMPLARS
 from distforest.forest.leaf_kinds import NEAREST, SHARE
 from distforest.forest.missing import RULES
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, DEEPEST_CELL, VOTINGS
+from distforest.sources.filled import MEAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -171,6 +172,10 @@ def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value])
     return {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
 
 
+WITHOUT_SIDES: dict[str, tuple[Value, ...]] = {"n_columns": (1, None), "on_missing": ("stop", MEAN, None)}
+"""Parameters of the two sides of a pair, each with the values that go with exemplars, too."""
+
+
 def keeps_pairs(params: Mapping[str, Value], n_measures: int = 1) -> bool:
     """Whether a tree keeps its pairs for all its nodes: by default, if a cut reads no other columns.
 
@@ -309,8 +314,8 @@ SIMFOREST_PARAMETERS = (
     Parameter(
         "n_columns",
         None,
-        "columns averaged on each side of a pair; None: 4 of a given matrix, and 1 of functions, features, landmarks, "
-        "kept pairs and exemplars",
+        "columns averaged on each side of a pair; None: 4 with on_missing='mean', but 1 with another rule, landmarks, "
+        "kept pairs or exemplars",
         integer=(1, 10_000),
         words=(None,),
     ),

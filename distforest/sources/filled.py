@@ -1,4 +1,4 @@
-"""Similarities of which the missing ones are read as a mean: that of the row's observed similarities."""
+"""Similarities whose missing entries are read as the mean of the observed entries of their row."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, Source, block_entries
-from distforest.sources.sparse import SparseRows, SparseSource, observed
+from distforest.sources.sparse import SparseRows, SparseSource, frozen, observed
 
 MEAN = "mean"
-"""The rule by which a missing similarity is the mean of the row's observed ones."""
+"""The rule that reads a missing similarity as the mean of the row's observed ones."""
 
 
 @dataclass(frozen=True)
 class FilledSource:
-    """Similarities as a matrix holds them, where S_kj is the mean of row k's observed ones if it is missing.
+    """A matrix of similarities S, where a missing S_kj is the mean of row k's observed ones.
 
     The mean depends on the row alone, so that an object has the same similarities in any batch.
 
     Attributes
     ----------
     observed
-        The similarities, shape (n_rows, n_measures * n_objects); of several measures they stand side by side.
+        The similarities, shape (n_rows, n_measures * n_objects), those of several measures side by side.
     means
         The mean of each row's observed similarities by each measure, shape (n_rows, n_measures); NaN if there are none.
 
@@ -70,41 +70,56 @@ class FilledSource:
         return values
 
 
-def filled(source: Source, n_objects: int) -> Source:
-    """Read missing similarities as means; a matrix that lacks none, or is asked entry by entry, is returned as it is.
+def filled(source: Source, n_objects: int, sample_weight: Int32s | None = None) -> Source:
+    """Read missing similarities as means; return a dense matrix that lacks none, and any other source, as it is.
 
     Parameters
     ----------
     source
-        Similarities to ``n_objects`` training objects, by one measure or by several side by side.
+        Similarities to ``n_objects`` training objects, those of several measures side by side.
     n_objects
         Number of training objects.
+    sample_weight
+        How often each of them counts in a mean, shape (n_objects,); None: once.
     """
+    weights = frozen(np.ones(n_objects) if sample_weight is None else sample_weight, np.int32)
     if isinstance(source, SparseSource):
-        sums = np.bincount(np.repeat(np.arange(source.shape[0]), np.diff(source.indptr)), source.data, source.shape[0])
-        with np.errstate(invalid="ignore"):
-            return FilledSource(source, (sums / np.diff(source.indptr))[:, None])
+        means = np.empty((source.shape[0], 1))
+        means_of_stored(source.sparse_rows, weights, means)
+        return FilledSource(source, means)
     if not isinstance(source, ArraySource) or source.is_complete:
         return source
     means = np.empty((source.shape[0], source.shape[1] // n_objects))
-    return FilledSource(source, means) if means_of_rows(source.values, means) else source
+    return FilledSource(source, means) if means_of_rows(source.values, weights, means) else source
 
 
 @kernel
-def means_of_rows(values: Similarities, means: Floats) -> bool:
-    """means[k, m] = the mean of the values of row k by measure m that are not NaN; returns whether any value is NaN."""
-    n_objects, lacks = values.shape[1] // means.shape[1], False
+def means_of_rows(values: Similarities, weights: Int32s, means: Floats) -> bool:
+    """Set means[k, m] to the weighted mean of row k's values by measure m but NaN; return whether any value is NaN."""
+    n_objects, lacks = weights.shape[0], False
     for k in range(values.shape[0]):
         for m in range(means.shape[1]):
-            total, count = 0.0, 0
-            for j in range(m * n_objects, (m + 1) * n_objects):
-                value = np.float64(values[k, j])
-                if not np.isnan(value):
-                    total += value
-                    count += 1
-            means[k, m] = total / count if count > 0 else np.nan
-            lacks = lacks or count < n_objects
+            total, weight = 0.0, 0
+            for j in range(n_objects):
+                value = np.float64(values[k, m * n_objects + j])
+                if np.isnan(value):
+                    lacks = True
+                else:
+                    total += weights[j] * value
+                    weight += weights[j]
+            means[k, m] = total / weight if weight > 0 else np.nan
     return lacks
+
+
+@kernel
+def means_of_stored(stored: SparseRows, weights: Int32s, means: Floats) -> None:
+    """Set means[k, 0] to the weighted mean of the stored values of row k."""
+    for k in range(means.shape[0]):
+        total, weight = 0.0, 0
+        for e in range(stored.indptr[k], stored.indptr[k + 1]):
+            total += weights[stored.indices[e]] * np.float64(stored.data[e])
+            weight += weights[stored.indices[e]]
+        means[k, 0] = total / weight if weight > 0 else np.nan
 
 
 @kernel

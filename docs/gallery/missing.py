@@ -36,9 +36,10 @@ def accuracy(share: float, rule: str) -> float:
 
 
 # %%
-# Three rules for an object that lacks what a split needs: it stops there, it goes with the
-# majority, or a half of the difference that is known decides. Of many objects that stop at
-# the root a fit warns; here that is what we want to see.
+# Four rules for what was lost. By default it is read as the mean of what is known of the same
+# object. The others fill in nothing: an object that lacks what a split needs stops there, it
+# goes with the majority, or a half of the difference that is known decides. Of many objects
+# that stop at the root a fit warns; here that is what we want to see.
 
 import warnings
 
@@ -47,7 +48,8 @@ import matplotlib.pyplot as plt
 warnings.filterwarnings("ignore", message="objects lack similarities")  # which the curves show
 shares = np.linspace(0, 0.75, 6)
 figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-for rule, colour in (("stop", "#8A8A8A"), ("larger", "#D55E00"), ("surrogate", "#0072B2")):
+COLOURS = {"mean": "#0072B2", "stop": "#8A8A8A", "larger": "#D55E00", "surrogate": "#009E73"}
+for rule, colour in COLOURS.items():
     axes.plot(
         shares,
         [accuracy(share, rule) for share in shares],

@@ -17,6 +17,7 @@ from distforest.forest.chosen_cut import BEST, EXEMPLARS, TRIED, ZERO, ChosenCut
 from distforest.forest.margins import Margins, most_errors
 from distforest.growth.cuts.trial_cuts import TRIAL_TREES
 from distforest.jobs.cluster import Here
+from tests import samples
 from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.estimators.rows import CITY, EUCLID
 from tests.estimators.rows import THIRD as X
@@ -122,12 +123,13 @@ def test_the_seed_decides_where_cuts_are_about_as_good() -> None:
 
 @pytest.mark.slow
 def test_functions_choose_as_matrices_do() -> None:
-    given = classifier(similarity=["precomputed"] * 2, oob_score=True, n_estimators=20).fit([CITY, EUCLID], Y)
+    params = {"oob_score": True, "n_estimators": 20, **samples.PAPER}
+    given = classifier(similarity=["precomputed"] * 2, **params).fit([CITY, EUCLID], Y)
     lazy = [
         Lazy(pairwise(f), kind="distance")
         for f in (lambda a, b: float(np.abs(a - b).sum()), lambda a, b: float(np.sqrt(((a - b) ** 2).sum())))
     ]
-    asked = classifier(similarity=lazy, kind="similarity", oob_score=True, n_estimators=20).fit(X, Y)
+    asked = classifier(similarity=lazy, kind="similarity", **params).fit(X, Y)
     assert asked.cut_errors_ == given.cut_errors_
     assert asked.digest_ == given.digest_
     with pytest.raises(InputError, match=naming("cut='auto'", "budget")):
@@ -197,11 +199,12 @@ run = partial(run_job, cluster=Here(2), batch=4)
 
 @pytest.mark.slow
 def test_a_job_chooses_as_the_estimator_does(store: str) -> None:
-    expected = classifier(bootstrap=False).fit(EUCLID, Y)
+    params = {"bootstrap": False, **samples.PAPER}
+    expected = classifier(**params).fit(EUCLID, Y)
     matrix = {"kind": "dense", "matrix": f"{store}/data.zarr/D", "measure": "distance"}
     function = {"kind": "lazy", "function": f"{__name__}:euclid", "measure": "distance"}
     specs = [
-        job(store, name, similarity, bootstrap=False)
+        job(store, name, similarity, **params)
         for name, similarity in (
             ("given", matrix),
             ("all", function),

@@ -23,7 +23,7 @@ from tests.growth.test_chains import Asked, assert_nested
 from tests.messages import naming
 from tests.reference import naive_exemplars as nested
 from tests.reference.naive_exemplars import NestedNode
-from tests.reference.naive_simforest import Rules
+from tests.reference.naive_simforest import Rules, with_means
 
 SETS = {
     "iris": tuple(array[::3] for array in load_iris(return_X_y=True)),
@@ -56,16 +56,22 @@ def rules_of(grown: Forest, y: np.ndarray) -> Rules:
     return Rules(pairing=params["pairing"] or "kept", class_weight=c, **{name: params[name] for name in names})
 
 
+def as_read(grown: Forest, S: np.ndarray) -> np.ndarray:
+    """Similarities as a forest's rule says that missing ones are read."""
+    is_mean = grown.meaning.params["on_missing"] == "mean"
+    return with_means(S, S.shape[1], grown.sample_weight) if is_mean else S
+
+
 def nested_trees(grown: Forest, S: np.ndarray, y: np.ndarray) -> list[NestedNode]:
     """The trees of a forest as nested nodes."""
-    rules, weights = rules_of(grown, y), grown.in_bag.astype(int)
+    rules, weights, read = rules_of(grown, y), grown.in_bag.astype(int), as_read(grown, S)
     if grown.sample_weight is not None:
         weights = weights * grown.sample_weight
-    return [nested.grow_nested(S, y, own, grown.meaning.seed, tree, rules) for tree, own in enumerate(weights)]
+    return [nested.grow_nested(read, y, own, grown.meaning.seed, tree, rules) for tree, own in enumerate(weights)]
 
 
 @pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")  # which are rolled
-@pytest.mark.parametrize("missing", [0.0, 0.01])
+@pytest.mark.parametrize(("missing", "rule"), [(0.0, "stop"), (0.01, "stop"), (0.01, "mean"), (0.2, "mean")])
 @pytest.mark.parametrize("weighed", [False, True])
 @pytest.mark.parametrize(
     ("name", "params"),
@@ -78,15 +84,16 @@ def nested_trees(grown: Forest, S: np.ndarray, y: np.ndarray) -> list[NestedNode
     ],
 )
 def test_forests_of_given_similarities_answer_as_nested_nodes(
-    name: str, params: dict[str, Any], weighed: bool, missing: float
+    name: str, params: dict[str, Any], weighed: bool, missing: float, rule: str
 ) -> None:
     S, y = similarities_of(name, missing), SETS[name][1]
     weights = np.random.default_rng(2).integers(0, 4, len(y)).astype(float) if weighed else None
-    grown = by_exemplars(**params).fit(S, y, weights)
+    grown = by_exemplars(**params, on_missing=rule).fit(S, y, weights)
     trees, c = nested_trees(grown.forest_, S, y), rules_of(grown.forest_, y).class_weight
     assert_nested(grown.forest_.table, trees)
     queries = np.where(np.random.default_rng(4).random(S.shape) < missing / 2, np.nan, np.roll(S, 1, axis=1))
-    np.testing.assert_allclose(grown.predict_proba(queries), nested.shares_of(trees, queries, c), rtol=1e-12)
+    expected = nested.shares_of(trees, as_read(grown.forest_, queries), c)
+    np.testing.assert_allclose(grown.predict_proba(queries), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("similarity", ["rbf", "linear", "cosine", "manhattan"])

@@ -14,6 +14,7 @@ import pytest
 
 from distforest import RFD, SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, TreeRank, URerF
 from distforest.growth.methods import GROWTH
+from tests.samples import PAPER
 
 N, P = 80, 6
 X = (((np.arange(N * P) * 2654435761 % 2**32) >> 16) % 101).reshape(N, P) / 8.0 - 4.0  # Knuth's multiplicative hash
@@ -35,9 +36,12 @@ FITTED: dict[str, Callable[[], Any]] = {
     "embedding": lambda: SMERF(4, max_features="sqrt", random_state=1).fit(X, Embedding(X[:, :2])),
     "distances": lambda: SMERF(4, max_features="sqrt", random_state=1).fit(X, DISTANCES),
     "all columns": lambda: SMERF(4, random_state=1).fit(X, DISTANCES),
-    "kept pairs": lambda: SimForestClassifier(n_estimators=4, random_state=1).fit(SIMILARITIES, LABELS),
-    "missing": lambda: SimForestClassifier(n_estimators=4, random_state=1).fit(HOLES, LABELS),
-    "landmarks": lambda: SimForestClassifier(n_estimators=4, n_landmarks=9, random_state=1).fit(SIMILARITIES, LABELS),
+    "kept pairs": lambda: SimForestClassifier(n_estimators=4, random_state=1, **PAPER).fit(SIMILARITIES, LABELS),
+    "missing": lambda: SimForestClassifier(n_estimators=4, random_state=1, **PAPER).fit(HOLES, LABELS),
+    "means": lambda: SimForestClassifier(n_estimators=4, random_state=1).fit(HOLES, LABELS),
+    "landmarks": lambda: SimForestClassifier(n_estimators=4, n_landmarks=9, random_state=1, **PAPER).fit(
+        SIMILARITIES, LABELS
+    ),
     "fresh pairs": lambda: SimForestClassifier("manhattan", n_estimators=4, pairing="fresh", random_state=1).fit(
         X, LABELS
     ),
@@ -71,6 +75,7 @@ DIGESTS = {
     "all columns": "e6708e1df27b3d9f",
     "kept pairs": "60852172df230fc2",
     "missing": "c97868038ed23a89",
+    "means": "3667927824330977",
     "landmarks": "0443bfc3b7185c33",
     "fresh pairs": "aa374bb40057621f",
     "columns of features": "9e026bf4e6325176",

@@ -21,6 +21,7 @@ from distforest import (
 )
 from distforest.errors import InputError
 from distforest.sources.factors import Labels
+from tests import samples
 from tests.estimators.rows import DISTANCES, SMALL, SMALL_Y, TARGETS
 from tests.messages import naming
 
@@ -100,7 +101,7 @@ def test_a_function_that_answers_with_masks_grows_the_forest_of_the_gaps() -> No
 
     places = np.arange(len(FAR))
     options = {"n_estimators": 5, "bootstrap": False, "random_state": 0}
-    whole = SimForestClassifier(kind="distance", **options).fit(GAPS, TARGETS > 0)
+    whole = SimForestClassifier(kind="distance", **options, **samples.PAPER).fit(GAPS, TARGETS > 0)
     for function in (far, pairwise(lambda a, b: FAR[a, b])):
         similarity = Lazy(function, kind="distance", symmetric=False)
         assert SimForestClassifier(similarity, **options).fit(places, TARGETS > 0).digest_ == whole.digest_

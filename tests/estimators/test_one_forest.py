@@ -139,9 +139,13 @@ def test_a_saved_forest_answers_as_before(estimator: Any, rows: np.ndarray, trut
     assert fitted.save(place) == fitted.digest_
     loaded = load(place)
     assert type(loaded) is type(fitted)
-    changed = {"gamma": None} if getattr(estimator, "similarity", None) == "cosine" else {}
-    if isinstance(estimator, SMERF):  # a forest says what "auto" stood for
+    changed: dict[str, Any] = {"gamma": None} if getattr(estimator, "similarity", None) == "cosine" else {}
+    if isinstance(estimator, SMERF):  # a forest says what the default stood for
         changed = {"max_features": None if truth is DISTANCES else "sqrt"}
+    elif rows is DISTANCES:
+        changed = {"n_columns": 4, "on_missing": "mean"}
+    else:
+        changed |= {"n_columns": 1, "on_missing": "stop"}
     assert loaded.get_params() == {**estimator.get_params(), **changed}
     assert loaded.digest_ == fitted.digest_
     assert loaded.n_features_in_ == fitted.n_features_in_

@@ -177,8 +177,8 @@ def _judged(observed: float) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     ("forest", "cure"),
     [
-        (SimForestClassifier(kind="distance", **FEW), "on_missing='surrogate'"),
-        (SimForestRegressor(kind="distance", **FEW), "on_missing='surrogate'"),
+        (SimForestClassifier(kind="distance", on_missing="stop", **FEW), "on_missing other than 'stop'"),
+        (SimForestRegressor(kind="distance", on_missing="stop", **FEW), "on_missing other than 'stop'"),
         (SimForestOutlier(kind="distance", **FEW), "contamination"),
     ],
 )
@@ -188,7 +188,9 @@ def test_objects_that_stay_at_the_root_are_told_of(forest: BaseEstimator, cure: 
         forest.fit(apart, truth)
 
 
-@pytest.mark.parametrize(("observed", "rule"), [(1.0, "stop"), (0.65, "stop"), (0.35, "larger"), (0.35, "surrogate")])
+@pytest.mark.parametrize(
+    ("observed", "rule"), [(1.0, "stop"), (0.65, "stop"), (0.35, "larger"), (0.35, "surrogate"), (0.35, "mean")]
+)
 def test_forests_in_which_objects_go_on_say_nothing(observed: float, rule: str) -> None:
     apart, truth = _judged(observed)
     with warnings.catch_warnings(record=True) as told:
@@ -202,7 +204,7 @@ def test_a_score_out_of_bag_that_is_no_better_than_one_answer_is_told_of() -> No
     noise += noise.T
     np.fill_diagonal(noise, 9.0)
     with pytest.warns(DistforestWarning, match=naming("oob_score:", 0.67)):
-        SimForestClassifier(oob_score=True, random_state=0).fit(noise, truth)
+        SimForestClassifier(n_columns=1, oob_score=True, random_state=0).fit(noise, truth)
     with pytest.warns(DistforestWarning, match=r"^oob_score: R2 .* -\d\.\d\d "):
         SimForestRegressor(oob_score=True, random_state=0).fit(noise, np.random.default_rng(1).normal(size=60))
 
@@ -213,8 +215,12 @@ def test_jobs_and_workers_tell_of_objects_that_stay(tmp_path: Path) -> None:
     data = Data(Dense.of(apart.shape, "distance"), -(apart**2) / 2, TruthKind.LABELS, truth, ("0", "1", "2"))
     job = Folder(str(tmp_path / "job"))
     inputs = from_data(
-        data, "simforest", complete(METHODS["simforest"].parameters, {"n_estimators": 8}), 0, job.address
+        data,
+        "simforest",
+        complete(METHODS["simforest"].parameters, {"n_estimators": 8, "on_missing": "stop"}),
+        0,
+        job.address,
     )
     done = fit(inputs, str(tmp_path / "forest.zarr"), job, Here(1), Options())
     [told] = done.warnings
-    assert re.search(r"8\d %.*on_missing='surrogate'", told)
+    assert re.search(r"8\d %.*on_missing other than 'stop'", told)

@@ -23,6 +23,7 @@ from distforest import (
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.sealed.artifact import _checked_meaning
 from distforest.pictures.node_boxes import drawn_nodes
+from tests import samples
 from tests.estimators.rows import CITY, EUCLID
 from tests.estimators.rows import THIRD as X
 from tests.estimators.rows import THIRD_Y as Y
@@ -55,7 +56,9 @@ def test_a_list_of_one_is_the_one() -> None:
 
 @pytest.mark.parametrize("cut", ["best", "zero", "exemplars"])
 def test_matrices_and_functions_grow_one_forest(cut: str) -> None:
-    listed, stacked = (forest_of(cut=cut, oob_score=True).fit(own, Y) for own in ([CITY, EUCLID], BOTH))
+    listed, stacked = (
+        forest_of(cut=cut, oob_score=True, **samples.PAPER).fit(own, Y) for own in ([CITY, EUCLID], BOTH)
+    )
     asked = lazily(cut=cut, oob_score=True).fit(X, Y)
     assert listed.digest_ == stacked.digest_ == asked.digest_
     assert listed.n_features_in_ == len(Y)
@@ -74,7 +77,7 @@ def test_series_of_several_channels_are_objects(cut: str) -> None:
         channels[::2], Y[::2]
     )
     matrices = [np.array([[f(one, other) for other in channels[::2]] for one in channels]) for f in FUNCTIONS]
-    given = forest_of(cut=cut, oob_score=True).fit([matrix[::2] for matrix in matrices], Y[::2])
+    given = forest_of(cut=cut, oob_score=True, **samples.PAPER).fit([matrix[::2] for matrix in matrices], Y[::2])
     assert asked.digest_ == given.digest_
     np.testing.assert_array_equal(asked.predict_proba(channels), given.predict_proba(matrices))
 
@@ -183,7 +186,7 @@ def test_what_cannot_be_used_is_refused(
 
 
 def test_a_drawn_tree_names_the_measure_that_a_cut_reads() -> None:
-    boxes = drawn_nodes(forest_of().fit(BOTH, Y), 0, 1, ()).boxes
+    boxes = drawn_nodes(forest_of(n_columns=1).fit(BOTH, Y), 0, 1, ()).boxes
     assert re.fullmatch("s[0-9]+ by ([01]) \N{MINUS SIGN} s[0-9]+ by \\1 ≤ .+", boxes[0].cut)
 
 

@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from distforest import Distances, SimForestClassifier, SimForestOutlier, SimForestRegressor, load
+from distforest import Distances, Lazy, SimForestClassifier, SimForestOutlier, SimForestRegressor, load, pairwise
 from distforest.errors import DistforestWarning, InputError
 from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.growth.methods import METHODS
@@ -36,6 +36,7 @@ from tests.estimators.rows import DISTANCES, NAMES, POINTS, TARGETS, X, Y, obser
 from tests.estimators.told import told_by
 from tests.messages import naming
 from tests.reference import naive_missing
+from tests.reference.naive_simforest import with_means
 
 
 @pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan"])
@@ -64,7 +65,7 @@ def test_labels_of_any_type(labels: np.ndarray) -> None:
 def test_a_computed_similarity_is_the_precomputed_one() -> None:
     rows = np.round(X * 10)  # whole numbers: both products are exact in float32
     linear = SimForestClassifier("linear", n_estimators=10, random_state=0).fit(rows, Y)
-    matrix = SimForestClassifier(n_estimators=10, random_state=0).fit(rows @ rows.T, Y)
+    matrix = SimForestClassifier(n_estimators=10, n_columns=1, random_state=0).fit(rows @ rows.T, Y)
     np.testing.assert_array_equal(linear.predict_proba(rows), matrix.predict_proba(rows @ rows.T))
     np.testing.assert_array_equal(linear.distance(rows[:9]), matrix.distance(rows[:9] @ rows.T))
 
@@ -98,7 +99,80 @@ HOLES[::3, 1] = HOLES[1, ::3] = 0.0
 HOLES[np.triu(np.random.default_rng(5).random(HOLES.shape) < 0.3, 1)] = np.nan
 
 
-@pytest.mark.parametrize("rule", ["stop", "larger", "surrogate"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"cut": "zero", "n_columns": 7},
+        {"pairing": "kept"},
+        {"n_landmarks": 12, "n_columns": 3},
+        {"cut": "exemplars"},
+        {"cut": "auto"},
+    ],
+)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("weights", [None, np.arange(40) % 4])
+def test_a_missing_similarity_is_the_mean_of_the_others(
+    params: dict[str, Any], sparse: bool, weights: np.ndarray | None, tmp_path: Path
+) -> None:
+    labels, filled = np.digitize(TARGETS, [-0.5, 0.5]), with_means(HOLES, 40, weights)
+    given = observed(HOLES) if sparse else HOLES
+    forest = SimForestClassifier(n_estimators=10, oob_score=True, random_state=0, **params)
+    lacking, whole = clone(forest).fit(given, labels, weights), clone(forest).fit(filled, labels, weights)
+    assert lacking.digest_ == whole.digest_
+    assert lacking.oob_score_ == whole.oob_score_
+    assert lacking.forest_.meaning.params["on_missing"] == "mean"
+    rows = np.where(np.random.default_rng(6).random((9, 40)) < 0.5, np.nan, HOLES[:9])
+    expected = whole.predict_proba(with_means(rows, 40, weights))
+    lacking.save(tmp_path / "f.zarr")
+    for own in (lacking, load(tmp_path / "f.zarr")):
+        np.testing.assert_array_equal(own.predict_proba(rows), expected)
+        np.testing.assert_array_equal(own.predict_proba(observed(rows)), expected)
+        np.testing.assert_array_equal(own.predict_proba(rows[3:4]), expected[3:4])
+
+
+def test_a_missing_similarity_of_several_is_the_mean_of_its_measure() -> None:
+    both = [HOLES, np.where(np.isnan(HOLES.T), np.nan, POINTS @ POINTS.T * 9.0)]
+    forest = SimForestRegressor(["precomputed"] * 2, n_estimators=10, oob_score=True, random_state=0)
+    lacking = clone(forest).fit(both, TARGETS)
+    whole = clone(forest).fit([with_means(matrix, 40) for matrix in both], TARGETS)
+    assert lacking.digest_ == whole.digest_
+    expected = whole.predict([with_means(matrix[:9], 40) for matrix in both])
+    np.testing.assert_array_equal(lacking.predict([matrix[:9] for matrix in both]), expected)
+
+
+@pytest.mark.parametrize(
+    ("similarity", "rows"),
+    [("rbf", X), ("feature_subsets", X), (Lazy(pairwise(lambda a, b: float(a @ b))), X), (["rbf", "cosine"], X)],
+)
+def test_means_need_the_rows_of_a_matrix(similarity: Any, rows: np.ndarray) -> None:
+    forest = SimForestClassifier(similarity, n_estimators=3, random_state=0)
+    with pytest.raises(InputError, match=naming("on_missing='mean'", "matrix")):
+        clone(forest).set_params(on_missing="mean").fit(rows, Y)
+    params = forest.fit(rows, Y).forest_.meaning.params
+    assert (params["n_columns"], params["on_missing"]) == (1, "stop")
+
+
+@pytest.mark.parametrize(
+    ("params", "n_columns"),
+    [
+        ({}, 4),
+        ({"on_missing": "mean"}, 4),
+        ({"on_missing": "stop"}, 1),
+        ({"on_missing": "surrogate"}, 1),
+        ({"pairing": "fresh"}, 4),
+        ({"pairing": "kept"}, 1),
+        ({"n_landmarks": 9}, 1),
+        ({"cut": "exemplars"}, 1),
+        ({"on_missing": "larger", "n_columns": 3}, 3),
+    ],
+)
+def test_columns_of_a_given_matrix_are_averaged_where_gaps_are_means(params: dict[str, Any], n_columns: int) -> None:
+    forest = SimForestClassifier(n_estimators=3, random_state=0, **params).fit(X @ X.T, Y)
+    assert forest.forest_.meaning.params["n_columns"] == n_columns
+
+
+@pytest.mark.parametrize("rule", ["mean", "stop", "larger", "surrogate"])
 @pytest.mark.parametrize(
     ("kind", "matrix"), [("similarity", HOLES), ("distance", np.where(np.isnan(HOLES), np.nan, DISTANCES))]
 )
@@ -399,7 +473,7 @@ def test_what_came_later_is_told_where_it_is_asked_for() -> None:
     assert asked.forest_.meaning.params == {**plain.forest_.meaning.params, "n_landmarks": 9}
 
 
-@pytest.mark.parametrize("on_missing", ["stop", "larger", "surrogate"])
+@pytest.mark.parametrize("on_missing", ["mean", "stop", "larger", "surrogate"])
 def test_queries_without_an_observed_similarity_are_told(on_missing: str) -> None:
     S = X @ X.T
     forest = SimForestClassifier(n_estimators=3, random_state=0, on_missing=on_missing).fit(S, Y)

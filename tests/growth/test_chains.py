@@ -31,7 +31,7 @@ from tests.messages import naming
 from tests.reference import naive_exemplars as nested
 from tests.reference.naive_exemplars import NestedNode
 from tests.reference.naive_landmarks import drawn
-from tests.reference.naive_simforest import Rules
+from tests.reference.naive_simforest import Rules, with_means
 from tests.tries import tries
 
 if TYPE_CHECKING:
@@ -89,10 +89,15 @@ class Case:
         found = bound.sampling.weights(self.seed, TREES) * self.row_weights
         return found.astype(np.int32)
 
+    @property
+    def read(self) -> np.ndarray:
+        """The similarities as splits read them."""
+        return with_means(self.S, len(self.y)) if self.params.get("on_missing") == "mean" else self.S
+
     def roots(self, weights: np.ndarray) -> list[NestedNode]:
         """The trees as nested nodes."""
         return [
-            nested.grow_nested(self.S, self.y, own, self.seed, int(tree), self.rules)
+            nested.grow_nested(self.read, self.y, own, self.seed, int(tree), self.rules)
             for tree, own in zip(TREES, weights, strict=True)
         ]
 
@@ -123,6 +128,7 @@ def cases(draw: st.DrawFn) -> Case:
         "max_depth": draw(st.sampled_from([None, None, 1, 2])),
         "bootstrap": draw(st.booleans()),
         "max_samples": draw(st.sampled_from([None, 0.6])),
+        "on_missing": draw(st.sampled_from(["stop", "mean"])),
     }
     params["pairing"] = draw(st.sampled_from(["fresh", None] if params["n_landmarks"] else ["kept", "fresh", None]))
     class_weights = draw(st.sampled_from([(1, 1, 1, 1, 1), (1, 2, 5, 3, 1)]))[:n_distinct]
@@ -180,7 +186,7 @@ def test_trees_are_those_of_nested_nodes(case: Case) -> None:
     roots = case.roots(weights)
     assert_nested(table, roots)
     for tree, root in enumerate(roots):
-        expected = [nested.end_of(root, row).own if w else -1 for row, w in zip(case.S, weights[tree], strict=True)]
+        expected = [nested.end_of(root, row).own if w else -1 for row, w in zip(case.read, weights[tree], strict=True)]
         assert leaves[tree][weights[tree] > 0].tolist() == [own for own in expected if own >= 0]
 
 

@@ -22,6 +22,7 @@ from distforest.jobs import plan
 from distforest.jobs.train import fit_here
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
+from distforest.sources.filled import FilledSource
 from distforest.sources.kernels import KernelSource
 from tests import samples
 from tests.messages import naming
@@ -100,18 +101,15 @@ def test_training_rows_end_where_they_grew(case: str) -> None:
     weights = problem.sampling.weights(problem.growth.seed, trees)
     _, grew = problem.growth.grow(trees, weights)
     table, rows = table_of(problem.grow(trees)), np.arange(problem.data.n_rows, dtype=np.int32)
-    for ends in (route(table, problem.data.source(), rows), _by_levels(table, problem, rows)):
+    source = samples.as_split(case, problem)
+    by_level = np.full((table.n_trees, len(rows)), -1, np.int32)
+    route_levels(table, source, rows, np.ones(by_level.shape, np.bool_), by_level)
+    for ends in (route(table, source, rows), by_level):
         assert (ends[weights > 0] == grew[weights > 0]).all()
         assert ends.tolist() == problem.grow(trees)["leaves"].tolist()
     assert (table.tree_size > 3).all()  # or there would be little to hold
     if case == "missing":
         assert not table.is_leaf[(table.tree_start[:-1, None] + grew)[weights > 0]].all()
-
-
-def _by_levels(table: NodeTable, problem: Any, rows: np.ndarray) -> np.ndarray:
-    ends = np.full((table.n_trees, len(rows)), -1, np.int32)
-    route_levels(table, problem.data.source(), rows, np.ones(ends.shape, np.bool_), ends)
-    return ends
 
 
 @settings(max_examples=25)
@@ -123,7 +121,7 @@ def test_training_rows_end_where_they_grew_for_any_data(case: str, seed: int, n_
     _, grew = problem.growth.grow(trees, weights)
     table = table_of(problem.grow(trees))
     table.check(problem.data.n_rows if case not in samples.FEATURE_CASES else samples.N_COLUMNS)
-    ends = route(table, problem.data.source(), np.arange(n_rows, dtype=np.int32))
+    ends = route(table, samples.as_split(case, problem), np.arange(n_rows, dtype=np.int32))
     assert (ends[weights > 0] == grew[weights > 0]).all()
 
 
@@ -190,7 +188,7 @@ def test_a_source_is_what_the_rows_say(case: str) -> None:
     expected = KernelSource if case in samples.KERNEL_CASES else ArraySource
     assert type(samples.data_of(case).source()) is expected
     grown_on = type(samples.problem_of(case).growth.source)
-    assert grown_on is (BinnedSource if "binned" in case else expected)
+    assert grown_on is (BinnedSource if "binned" in case else FilledSource if case == "means" else expected)
 
 
 def test_limits_of_a_tree_hold() -> None:

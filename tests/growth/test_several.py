@@ -55,7 +55,7 @@ class Case:
     @property
     def rules(self) -> naive.Rules:
         """The same for the slow twin."""
-        own = {name: self.params[name] for name in ("n_pairs", "n_columns", "min_samples_leaf", "cut")}
+        own = {name: self.params[name] for name in ("n_pairs", "n_columns", "min_samples_leaf", "cut", "on_missing")}
         n_landmarks, by_class = self.params["n_landmarks"], self.truth_kind == TruthKind.LABELS
         marks = drawn(self.y, n_landmarks, self.seed, by_class=by_class) if n_landmarks else ()
         pairing, measures = self.params["pairing"] or "fresh", tuple(self.measures)
@@ -96,6 +96,7 @@ def cases(draw: st.DrawFn) -> Case:
         "n_landmarks": None if n < 3 else draw(st.one_of(st.none(), st.integers(3, n))),
         "min_samples_leaf": draw(st.integers(1, 3)),
         "cut": draw(st.sampled_from(["best", "zero"])),
+        "on_missing": draw(st.sampled_from(["mean", "stop"])),
     }
     params["pairing"] = draw(st.sampled_from(["fresh", None] if params["n_landmarks"] else ["kept", "fresh", None]))
     truth_kind = draw(st.sampled_from([TruthKind.LABELS, TruthKind.TARGETS]))
@@ -108,7 +109,7 @@ def cases(draw: st.DrawFn) -> Case:
 def test_trees_are_those_of_the_formulas(case: Case) -> None:
     weights = case.problem(case.matrix).sampling.weights(case.seed, TREES)
     sources = SideBySide(tuple(ArraySource.of(matrix) for matrix in case.matrices))
-    for matrix in (case.matrix, sources):
+    for matrix in (case.matrix,) if case.params["on_missing"] == "mean" else (case.matrix, sources):
         table, leaves = case.problem(matrix).growth.grow(TREES, weights)
         for tree in range(len(TREES)):
             nodes = naive.grow_tree(case.matrix, case.y, weights[tree], case.seed, int(TREES[tree]), case.rules)
@@ -131,7 +132,8 @@ def test_each_function_is_asked_for_the_pairs_that_the_formulas_read(case: Case)
     n = len(case.y)
     whole = [np.where(np.tri(n, dtype=bool), matrix, matrix.T) for matrix in case.matrices]
     kinds = ["similarity"] * len(whole)  # a function of distances is never asked for the diagonal
-    case = replace(case, matrices=whole, measures=[(w, k) for (w, _), k in zip(case.measures, kinds, strict=True)])
+    measures = [(w, k) for (w, _), k in zip(case.measures, kinds, strict=True)]
+    case = replace(case, matrices=whole, measures=measures, params={**case.params, "on_missing": "stop"})
     asked = [Counter[tuple[int, int]]() for _ in whole]
 
     def source_of(number: int) -> LazySource:

@@ -16,15 +16,20 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
+from distforest.sources.filled import filled
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Features
+from distforest.sources.source import Source
 from distforest.sources.truth import TruthKind
 from tests.reference import naive_simforest as naive
 from tests.reference.naive_landmarks import drawn
 from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
+
+OTHER_RULES = ("stop", "larger", "surrogate")
+RULES = ("mean", *OTHER_RULES)
 
 
 @dataclass(frozen=True)
@@ -58,9 +63,14 @@ class Case:
         given = {"n_estimators": 2, "bootstrap": True, **self.params}
         return problem(METHODS["simforest"], data, complete(METHODS["simforest"].parameters, given), self.seed)
 
+    def read(self, queries: np.ndarray) -> Source:
+        """Queries as the trees read them."""
+        source = ArraySource.of(queries)
+        return filled(source, len(self.y)) if self.params["on_missing"] == "mean" else source
+
 
 @st.composite
-def cases(draw: st.DrawFn, features: bool = True) -> Case:
+def cases(draw: st.DrawFn, features: bool = True, means: bool = True) -> Case:
     n, seed = draw(st.integers(2, 18)), draw(st.integers(0, 2**40))
     rng = np.random.default_rng(seed)
     truth_kind, by_features = (
@@ -75,11 +85,12 @@ def cases(draw: st.DrawFn, features: bool = True) -> Case:
     else:
         matrix = rng.normal(size=(n, n)).round(draw(st.integers(0, 2)))
         matrix[rng.random((n, n)) < draw(st.sampled_from([0.0, 0.1, 0.3]))] = np.nan
+    matrix_reads = means and not by_features
     params = {
         "n_pairs": draw(st.integers(1, 4)),
         "n_columns": 1 if by_features else draw(st.integers(1, 4)),
         "n_landmarks": None if by_features or n < 3 else draw(st.one_of(st.none(), st.integers(3, n))),
-        "on_missing": draw(st.sampled_from(["stop", "larger", "surrogate"])),
+        "on_missing": draw(st.sampled_from(RULES if matrix_reads else OTHER_RULES)),
         "min_samples_leaf": draw(st.integers(1, 3)),
     }
     only_fresh = by_features or params["n_landmarks"] is not None
@@ -115,12 +126,12 @@ def test_trees_are_those_of_the_formulas(case: Case) -> None:
             own = table.surrogate[table.tree_start[tree] : table.tree_start[tree + 1]]
             np.testing.assert_array_equal(own, np.stack([expected["surrogate_j"], expected["surrogate_i"]], axis=1))
         else:
-            assert (table.surrogate is None) == (case.params["on_missing"] == "stop")
+            assert (table.surrogate is None) == (case.params["on_missing"] in ("stop", "mean"))
 
 
 @pytest.mark.slow
 @settings(max_examples=tries(80))
-@given(cases(features=False))
+@given(cases(features=False, means=False))
 def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> None:
     n, lower = len(case.y), np.tril(case.matrix)
     case = replace(case, matrix=np.where(np.tri(n, dtype=bool), lower, lower.T))
@@ -153,12 +164,12 @@ def test_rows_are_routed_as_the_formulas_say(case: Case, seed: int) -> None:
     queries = case.matrix.copy()
     if queries.shape[1] == len(queries):
         queries[np.random.default_rng(seed).random(queries.shape) < 0.3] = np.nan
-    source, rows = ArraySource.of(queries), np.arange(len(queries), dtype=np.int32)
+    source, rows = case.read(queries), np.arange(len(queries), dtype=np.int32)
     found = route(table, source, rows)
     by_level = np.full_like(found, -1)
     route_levels(table, source, rows, np.ones(found.shape, np.bool_), by_level)
     np.testing.assert_array_equal(found, by_level)
-    own = route(table, ArraySource.of(case.matrix), rows)
+    own = route(table, case.read(case.matrix), rows)
     np.testing.assert_array_equal(own[weights > 0], leaves[weights > 0])
     for tree in range(2):
         nodes = naive.grow_tree(case.matrix, case.y, weights[tree], case.seed, tree, case.rules)
@@ -167,12 +178,14 @@ def test_rows_are_routed_as_the_formulas_say(case: Case, seed: int) -> None:
 
 @settings(max_examples=tries(40))
 @given(cases())
-def test_every_rule_but_stop_takes_each_row_to_a_leaf(case: Case) -> None:
+def test_every_rule_but_stop_takes_each_row_of_which_something_is_known_to_a_leaf(case: Case) -> None:
     bound = case.problem()
     weights = bound.sampling.weights(case.seed, np.arange(2))
     table, leaves = bound.growth.grow(np.arange(2), weights)
-    ends = table.is_leaf[table.tree_start[:-1, None] + leaves][weights > 0]
-    assert ends.all() or case.params["on_missing"] == "stop"
+    stays = ~table.is_leaf[table.tree_start[:-1, None] + leaves] & (weights > 0)
+    if case.params["on_missing"] == "mean":
+        stays &= ~np.isnan(case.matrix).all(axis=1)
+    assert not stays.any() or case.params["on_missing"] == "stop"
 
 
 @pytest.mark.parametrize("seed", range(3))

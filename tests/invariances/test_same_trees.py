@@ -101,7 +101,7 @@ def test_scaled_distances_of_a_simforest_lead_to_the_same_leaves(method: str, fa
 
 
 @pytest.mark.parametrize("change", [*POWERS, *FACTORS, SHIFT])
-@pytest.mark.parametrize("on_missing", ["stop", "larger", "surrogate"])
+@pytest.mark.parametrize("on_missing", ["mean", "stop", "larger", "surrogate"])
 def test_missing_similarities_are_missing_on_any_scale(on_missing: str, change: float) -> None:
     S = DATA.S.copy()
     lost = np.random.default_rng(1).random(S.shape) < 0.1

@@ -34,6 +34,7 @@ from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.lazy.source import LazySource, opened_ledger
 from distforest.stores.folder import Folder
+from tests import samples
 from tests.jobs.iris_jobs import run
 from tests.jobs.test_lockstep import DISTANCES, IDS, N, X, Y
 from tests.messages import naming
@@ -116,7 +117,8 @@ def job(place: str, name: str, **similarity: Any) -> Spec:
 
 @pytest.mark.slow
 def test_a_job_asks_a_function_by_its_name(place: str) -> None:
-    expected = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
+    params = {"n_estimators": 8, "random_state": 0, "bootstrap": False, **samples.PAPER}
+    expected = SimForestClassifier(kind="distance", **params).fit(DISTANCES, Y)
     named, of_rows = f"{__name__}:apart", f"{__name__}:apart_by_rows"
     jobs = [
         job(place, "all", function=named),
@@ -193,7 +195,8 @@ def test_a_function_that_cannot_be_asked_is_refused_before_work_starts(
 @pytest.mark.slow
 def test_scoring_by_name_and_loaded_forests_agree(place: str) -> None:
     address = run(job(place, "all")).address
-    whole = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
+    params = {"n_estimators": 8, "random_state": 0, "bootstrap": False, **samples.PAPER}
+    whole = SimForestClassifier(kind="distance", **params).fit(DISTANCES, Y)
     write_array(f"{place}/iris.zarr", "ids", (40,), IDS.dtype, [IDS[:40]])
     ledger = f"{place}/scoring.ledger"
     callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
@@ -290,7 +293,7 @@ def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypa
     input_ = replace(spec.input, addresses={truth: spec.input.addresses["labels"]})
     sealed = run(replace(spec, input=input_, params={**spec.params, **params, "bootstrap": True}))
     estimator = SimForestClassifier if truth == "labels" else SimForestRegressor
-    whole = estimator(kind="distance", random_state=0, **params).fit(DISTANCES, Y)
+    whole = estimator(kind="distance", random_state=0, **params, **samples.PAPER).fit(DISTANCES, Y)
     assert sealed.digest == whole.digest_
     matrix, ids = write(place, "matrix", DISTANCES[SOME]), write(place, "ids", SOME)
     COUNTED.asked.clear()

@@ -21,6 +21,7 @@ from distforest.errors import DistforestWarning, InputError, JobError
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.worker_start import DASK_SETTINGS
 from distforest.sources.lazy.source import opened_ledger
+from tests import samples
 from tests.forked_workers import run_forked
 from tests.messages import naming
 from tests.sources.lazy.asked_apart import kills_its_worker
@@ -61,7 +62,7 @@ def test_the_forest_is_that_of_the_whole_matrix(case: str, sample: dict[str, Any
     matrix, lazily, whole = CASES[case]
     function = Counted(matrix)
     params = {"n_estimators": 20, "random_state": 0, **sample}
-    expected = estimator(**whole, **params).fit(matrix, Y)
+    expected = estimator(**whole, **params, **samples.PAPER).fit(matrix, Y)
     forest = estimator(Lazy(function, batch_size=50, **lazily), **params).fit(IDS, Y)
     assert forest.digest_ == expected.digest_
     assert set(function.asked.values()) == {1}
@@ -93,7 +94,9 @@ def test_distances_are_told_where_similarities_are_expected_and_similarities_nev
 
 def test_rows_out_of_bag_cost_nothing_unless_they_are_asked_about() -> None:
     lazy = Lazy(Counted(DISTANCES), kind="distance")
-    whole = SimForestClassifier(kind="distance", n_estimators=20, random_state=0).fit(DISTANCES, Y).forest_
+    whole = (
+        SimForestClassifier(kind="distance", n_estimators=20, random_state=0, **samples.PAPER).fit(DISTANCES, Y).forest_
+    )
     cheap = SimForestClassifier(lazy, n_estimators=20, random_state=0).fit(IDS, Y)
     dear = SimForestClassifier(lazy, n_estimators=20, random_state=0, oob_score=True).fit(IDS, Y)
     assert cheap.n_evaluations_ < dear.n_evaluations_
@@ -116,7 +119,7 @@ def test_landmarks_and_votes_are_those_of_the_whole_matrix(case: str, votes: dic
     matrix, lazily, whole = CASES[case]
     function, params = Counted(matrix), {"n_estimators": 20, "random_state": 0, **votes}
     training, others = IDS[:100], IDS[100:]
-    expected = estimator(**whole, **params).fit(matrix[:100, :100], Y[:100])
+    expected = estimator(**whole, **params, **samples.PAPER).fit(matrix[:100, :100], Y[:100])
     forest = estimator(Lazy(function, batch_size=50, **lazily), **params).fit(training, Y[:100])
     assert forest.digest_ == expected.digest_
     function.asked.clear()
@@ -188,8 +191,9 @@ def test_a_budget_closes_what_it_cannot_pay_for() -> None:
 @FEW_TREES
 def test_a_budget_pays_for_whole_trees_and_leaves_the_others_out() -> None:
     lazy = Lazy(Counted(DISTANCES), kind="distance", budget=4000)
-    free = SimForestClassifier(kind="distance", n_estimators=60, random_state=0, bootstrap=False).fit(DISTANCES, Y)
-    poor = SimForestClassifier(lazy, n_estimators=60, random_state=0, bootstrap=False).fit(IDS, Y)
+    whole = SimForestClassifier(kind="distance", n_estimators=60, random_state=0, bootstrap=False, **samples.PAPER)
+    free = whole.fit(DISTANCES, Y)
+    poor = SimForestClassifier(lazy, n_estimators=60, random_state=0, bootstrap=False, pairing="kept").fit(IDS, Y)
     n_trees = poor.forest_.n_trees
     assert 1 < n_trees < 60
     assert poor.n_closed_ >= 60 - n_trees
@@ -210,10 +214,12 @@ def test_kept_pairs_cost_less_than_fresh_ones_and_are_the_default() -> None:
 
 @FEW_TREES
 def test_a_budget_knows_that_averaged_columns_cost_more() -> None:
-    whole = SimForestClassifier(Lazy(Counted(DISTANCES), kind="distance"), n_estimators=1, n_columns=8, random_state=0)
+    whole = SimForestClassifier(
+        Lazy(Counted(DISTANCES), kind="distance"), n_estimators=1, n_columns=8, n_landmarks=1.0, random_state=0
+    )
     cost = whole.fit(IDS, Y).n_evaluations_
     lazy = Lazy(Counted(DISTANCES), kind="distance", budget=cost + cost // 10)
-    poor = SimForestClassifier(lazy, n_estimators=30, n_columns=8, random_state=0).fit(IDS, Y)
+    poor = SimForestClassifier(lazy, n_estimators=30, **params).fit(IDS, Y)
     assert poor.forest_.table.tree_size[0] == whole.forest_.table.tree_size[0]
 
 
@@ -369,7 +375,7 @@ def test_batches_run_on_workers_and_a_killed_process_costs_its_batch(tmp_path: P
 
     matrix = DISTANCES
     params = {"n_estimators": 20, "random_state": 0, "oob_score": True}
-    expected = SimForestClassifier(kind="distance", **params).fit(matrix, Y)
+    expected = SimForestClassifier(kind="distance", **params, **samples.PAPER).fit(matrix, Y)
     lazy = Lazy(distance, kind="distance", batch_size=40, ledger=tmp_path / "ledger")
     with local_cluster(workers=2, folder=tmp_path / "dask") as cluster:
         before = workers_of(cluster)

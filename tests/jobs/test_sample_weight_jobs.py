@@ -29,6 +29,7 @@ from distforest.jobs.on_dask import OnDask
 from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
+from tests import samples
 from tests.jobs.iris_jobs import checked_run, write_arrays
 from tests.messages import naming
 
@@ -161,7 +162,7 @@ def closeness(a: int, b: int) -> float:
 
 def test_a_function_of_objects_and_weights() -> None:
     lazy = SimForestClassifier(Lazy(closeness), **SEED).fit(range(len(X)), Y, WHOLE)
-    given = SimForestClassifier(**SEED).fit(-np.abs(X[:, None] - X).sum(axis=2), Y, WHOLE)
+    given = SimForestClassifier(**SEED, **samples.PAPER).fit(-np.abs(X[:, None] - X).sum(axis=2), Y, WHOLE)
     for name, values in given.forest_.arrays().items():
         if name != "leaves":  # nothing is evaluated for rows out of bag
             assert np.array_equal(lazy.forest_.arrays()[name], values), name

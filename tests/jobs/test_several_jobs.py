@@ -24,6 +24,7 @@ from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.sources.arrays import open_array
+from tests import samples
 from tests.jobs.iris_jobs import checked_run, write_arrays
 from tests.messages import naming
 
@@ -174,7 +175,7 @@ def functions(**options: Any) -> list[dict[str, Any]]:
 def test_a_list_of_a_matrix_and_functions_grows_the_forest_of_the_matrices(
     store: str, share: str, tmp_path: Path
 ) -> None:
-    own: dict[str, Any] = {"n_estimators": 6, "cut": "zero", "random_state": 3, "oob_score": False, "bootstrap": False}
+    own: dict[str, Any] = {"n_estimators": 6, "cut": "zero", "random_state": 3, "bootstrap": False, **samples.PAPER}
     matrices = SimForestClassifier(["precomputed"] * 3, similarity_weights=[1.0, 2.0, 1.0], kind="distance", **own)
     matrices.fit([CITY, EUCLID, CITY**0.5], Y)
     listed = [*functions(share=share), {**functions(share=share)[1], "function": f"{__name__}:rooted", "weight": 1.0}]

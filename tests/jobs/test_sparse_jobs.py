@@ -41,7 +41,7 @@ np.fill_diagonal(APART, np.nan)  # not stored, yet known: an object is at distan
 KNOWN = np.where(np.eye(40, dtype=bool), 0.0, APART)
 """The dense matrix that the sparse one of `APART` is read as."""
 LABELS = (TARGETS > 0).astype(np.int64)
-PARAMS = {"n_estimators": 8, "n_pairs": 3, "on_missing": "surrogate"}
+PARAMS = {"n_estimators": 8, "n_pairs": 3}
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def job(place: str, similarity: Any, truth: str = "labels", **params: Any) -> Sp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["stop", "larger", "surrogate"])
+@pytest.mark.parametrize("rule", ["mean", "stop", "larger", "surrogate"])
 @pytest.mark.parametrize(
     ("estimator", "truth", "values"),
     [(SimForestClassifier, "labels", LABELS), (SimForestRegressor, "targets", TARGETS)],
@@ -219,11 +219,13 @@ def test_sparse_queries_are_answered_as_dense_ones(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rule", ["mean", "surrogate"])
 @pytest.mark.parametrize(("name", "rows"), [("D", APART), ("S", SIMILAR)])
-def test_the_training_rows_are_their_own_queries(name: str, rows: np.ndarray, place: str) -> None:
-    measure = "distance" if name == "D" else "similarity"
-    run(job(place, {"kind": "dense", "matrix": f"{place}/{name}.zarr", "measure": measure}), overwrite=True)
-    own = SimForestClassifier(kind=measure, random_state=3, **PARAMS).fit(observed(rows), LABELS)
+def test_the_training_rows_are_their_own_queries(name: str, rows: np.ndarray, rule: str, place: str) -> None:
+    measure, params = "distance" if name == "D" else "similarity", {**PARAMS, "on_missing": rule}
+    similarity = {"kind": "dense", "matrix": f"{place}/{name}.zarr", "measure": measure}
+    run(job(place, similarity, on_missing=rule), overwrite=True)
+    own = SimForestClassifier(kind=measure, random_state=3, **params).fit(observed(rows), LABELS)
     np.testing.assert_array_equal(answers_of(place, f"{name}.zarr", "apply"), own.apply(observed(rows)))
 
 

@@ -47,7 +47,7 @@ def forests(wines):
         "untaught": URerF(10, min_samples_split=9, random_state=0).fit(X),
         "votes": RFD(10, random_state=0).fit(X, y),
         "ranks": TreeRank(3, n_pairs=900, leafrank_depth=1, random_state=0).fit(X, y),
-        "similar": SimForestClassifier(n_estimators=10, random_state=0).fit(near, y),
+        "similar": SimForestClassifier(n_estimators=10, n_columns=1, random_state=0).fit(near, y),
         "amounts": SimForestRegressor("rbf", n_estimators=10, random_state=0).fit(X, X[:, 0]),
         "outliers": SimForestOutlier("rbf", n_estimators=10, random_state=0).fit(X),
     }

@@ -251,7 +251,11 @@ def test_leaves_that_do_not_tell_what_was_taught_refuse_nothing(tmp_path):
     y = (X[:, 0] > 0).astype(int)
     by_class = SimForestClassifier(similarity="rbf", n_estimators=20, class_weight={0: 1, 1: 5}, random_state=0)
     of_pairs = Lazy(lambda left, right: X[left, 0] * X[right, 0], np.arange(60))
-    fits = (by_class, X), (SimForestClassifier(random_state=0), holes), (SimForestClassifier(of_pairs), np.arange(60))
+    fits = (
+        (by_class, X),
+        (SimForestClassifier(on_missing="stop", random_state=0), holes),
+        (SimForestClassifier(of_pairs), np.arange(60)),
+    )
     for number, (simforest, given) in enumerate(fits):
         simforest.fit(given, y).save(tmp_path / f"{number}.zarr")
         assert not tells_what_was_taught(simforest.forest_)

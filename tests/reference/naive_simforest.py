@@ -49,8 +49,8 @@ class Rules:
         Candidates of a node; columns averaged on each side of a pair.
     feature_subsets : bool
         M holds features, a candidate is a similarity over some of them (n_columns is not read).
-    on_missing : {"stop", "larger", "surrogate"}
-        Where a row goes whose value is unobserved.
+    on_missing : {"stop", "mean", "larger", "surrogate"}
+        Where a row goes whose value is unobserved; "mean": M is read as by `with_means`, a row of NaN alone stays.
     class_weight : tuple of int
         c_k >= 1 of each class; empty: 1 for all.
     landmarks : tuple of int
@@ -167,6 +167,24 @@ class Sample:
         """Return c_k m_k of all K classes, m_k the weight of the rows of class k."""
         c = self.rules.class_weight or (1,) * (int(max(self.y)) + 1)
         return [c[k] * self.weight([row for row in rows if self.y[row] == k]) for k in range(len(c))]
+
+
+def with_means(M: Matrix, n: int, weights: Integers | None = None) -> NDArray[np.float64]:
+    """Return M with each NaN replaced by the mean of what its row observes among the n columns of its measure.
+
+    Objects count by their weights, 1 for all by default; if those that are observed weigh nothing, NaN stays.
+    """
+    found, w = np.array(M, np.float64), [1] * n if weights is None else weights
+    for row in found:
+        for first in range(0, len(row), n):
+            seen = [j for j in range(n) if not math.isnan(row[first + j])]
+            total = 0.0
+            for j in seen:
+                total += int(w[j]) * float(row[first + j])
+            weight = sum(int(w[j]) for j in seen)
+            for j in set(range(n)) - set(seen):
+                row[first + j] = total / weight if weight else math.nan
+    return found
 
 
 def from_distances(D: Matrix) -> NDArray[np.float64]:
@@ -428,6 +446,7 @@ def goes_right(halves: tuple[float, float], surrogates: Halves, larger_right: bo
 
 def grow_tree(M: Matrix, y: Vector, w: Integers, seed: int, tree: int, rules: Rules) -> list[Node]:
     """Return the nodes of one tree over the rows with w > 0; row k of M reads object k. Isolation does not read y."""
+    M = with_means(M, len(w)) if rules.on_missing == "mean" else M
     return _grown(Sample(M, y, w, rules, order=stream(seed, tree, -2)), seed, tree)
 
 
@@ -481,10 +500,10 @@ def _is_closed(sample: Sample, node: Node, n: int) -> bool:
 
 
 def _parted(sample: Sample, node: Node, found: Found) -> tuple[list[int], list[int]]:
-    """Return the rows of the left and of the right child; under "stop" a row without a value is in neither."""
+    """Return the rows of the left and of the right child; a row that stays is in neither."""
     left = [row for row, value in found.values.items() if value <= node.threshold]
     right = [row for row, value in found.values.items() if value > node.threshold]
-    if sample.rules.on_missing != "stop":
+    if sample.rules.on_missing in ("larger", "surrogate"):
         told, untold = [], []
         for row in [row for row, value in found.values.items() if math.isnan(value)]:
             halves = halves_of(node.projection, partial(sample.entry, row))
@@ -498,13 +517,15 @@ def _parted(sample: Sample, node: Node, found: Found) -> tuple[list[int], list[i
 
 def path_of(tree: Sequence[Node], x: Vector, rules: Rules) -> list[int]:
     """Return the nodes that a row passes, the last of them its end; x is its row of similarities, or its features."""
+    if rules.on_missing == "mean":
+        x = with_means([x], len(x) // max(1, len(rules.measures)))[0]
     path = [0]
     while tree[path[-1]].left >= 0:
         node = tree[path[-1]]
         value = projected(node.projection, lambda column: float(x[column]))
         right = value > node.threshold
         if math.isnan(value):
-            if rules.on_missing == "stop":
+            if rules.on_missing in ("stop", "mean"):
                 break
             halves = halves_of(node.projection, lambda column: float(x[column]))
             right = goes_right(halves, node.surrogates, tree[node.right].n_rows > tree[node.left].n_rows)

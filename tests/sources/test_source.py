@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
+from distforest.sources.filled import filled
 from distforest.sources.kernels import KERNELS, KernelSource
+from distforest.sources.readings import SIMILARITIES
 from distforest.sources.source import Source, project_entries
+from distforest.sources.sparse import read_sparse
 from tests import samples
+from tests.estimators.rows import observed
+from tests.reference import naive_simforest
+from tests.sources.helpers import whole
 from tests.tries import tries
 
 pytestmark = pytest.mark.kernels
@@ -77,6 +83,26 @@ def test_arrays_project_as_their_entries_do(level: Level, seed: int) -> None:
 
 
 @FREE
+@given(levels(6, 4), st.integers(0, 99), st.sampled_from(["dense", "several", "sparse"]))
+def test_means_project_as_their_entries_do(level: Level, seed: int, form: str) -> None:
+    S = samples.features(6, 4, seed)
+    S[np.random.default_rng(seed).random(S.shape) < 0.4] = np.nan
+    n_objects = 2 if form == "several" else 4
+    source = filled(read_sparse(observed(S), SIMILARITIES) if form == "sparse" else ArraySource.of(S), n_objects)
+    np.testing.assert_array_equal(whole(source), naive_simforest.with_means(S, n_objects))
+    assert_projects(source, level)
+
+
+def test_means_count_objects_as_often_as_their_weights() -> None:
+    S = np.array([[1.0, np.nan, 4.0, 7.0], [np.nan, np.nan, np.nan, 5.0], [np.nan, 2.0, 3.0, np.nan]], np.float32)
+    weights = np.array([1, 1, 2, 0], np.int32)
+    expected = [[1.0, 3.0, 4.0, 7.0], [np.nan, np.nan, np.nan, 5.0], [8 / 3, 2.0, 3.0, 8 / 3]]
+    np.testing.assert_array_equal(naive_simforest.with_means(S, 4, weights), expected)
+    for source in (ArraySource.of(S), read_sparse(observed(S), SIMILARITIES)):
+        np.testing.assert_array_equal(whole(filled(source, 4, weights)), expected)
+
+
+@FREE
 @given(levels(6, 3), st.sampled_from(KERNELS), st.integers(0, 99), st.integers(1, 9))
 def test_kernels_project_as_their_entries_do(level: Level, name: str, seed: int, n_features: int) -> None:
     X = samples.features(9, n_features, seed)
@@ -85,7 +111,8 @@ def test_kernels_project_as_their_entries_do(level: Level, name: str, seed: int,
 
 def test_sources_keep_the_protocol() -> None:
     X = samples.features(4)
-    for source in (ArraySource.of(X), KernelSource(X, X, "rbf"), BinnedSource.of(X, 4)):
+    lacking = ArraySource.of(np.where(X.mean() < X, np.nan, X))
+    for source in (ArraySource.of(X), filled(lacking, X.shape[1]), KernelSource(X, X, "rbf"), BinnedSource.of(X, 4)):
         assert isinstance(source, Source)
         rows, columns = np.array([2, 0], np.int32), np.array([1, 1, 3], np.int32)
         block = source.block(rows, columns)

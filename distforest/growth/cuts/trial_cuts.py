@@ -21,7 +21,7 @@ from distforest.forest.chosen_cut import CUTS, TRIED
 from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.forest.margins import most_errors, out_of_bag_margins
 from distforest.forest.scoring import out_of_bag
-from distforest.growth.parameters import AUTO
+from distforest.growth.parameters import AUTO, WITHOUT_SIDES
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
 
@@ -42,10 +42,6 @@ TRIAL_SHARE = 0.632
 """Objects of a trial's tree, as a share, where each tree of the forest would draw all of them once."""
 
 
-ON_PLACE = (None, "mean", "stop")
-"""The rules of missing similarities that go with exemplars."""
-
-
 def is_to_choose(params: Params) -> bool:
     """Whether the parameters leave the cut to a choice."""
     return params.get("cut") == AUTO
@@ -57,10 +53,8 @@ def cuts_to_try(params: Params, rows: RowKind, classes: Sequence[object] | None)
     Of two classes exemplars are pairs that are cut at zero, drawn a little otherwise. They are left out, too, where a
     parameter needs the two sides of a pair, or features are no objects.
     """
-    are_sides = (
-        params["n_columns"] not in (None, 1) or params["on_missing"] not in ON_PLACE or isinstance(rows, Features)
-    )
-    return CUTS if are_sides or len(classes or ()) < 3 else TRIED
+    are_sides = any(params[name] not in values for name, values in WITHOUT_SIDES.items())
+    return CUTS if are_sides or isinstance(rows, Features) or len(classes or ()) < 3 else TRIED
 
 
 def trial_params(params: Params, cut: str) -> Params:
