@@ -214,9 +214,8 @@ def test_kept_pairs_cost_less_than_fresh_ones_and_are_the_default() -> None:
 
 @FEW_TREES
 def test_a_budget_knows_that_averaged_columns_cost_more() -> None:
-    whole = SimForestClassifier(
-        Lazy(Counted(DISTANCES), kind="distance"), n_estimators=1, n_columns=8, n_landmarks=1.0, random_state=0
-    )
+    params: dict[str, Any] = {"n_columns": 8, "n_landmarks": 1.0, "random_state": 0}
+    whole = SimForestClassifier(Lazy(Counted(DISTANCES), kind="distance"), n_estimators=1, **params)
     cost = whole.fit(IDS, Y).n_evaluations_
     lazy = Lazy(Counted(DISTANCES), kind="distance", budget=cost + cost // 10)
     poor = SimForestClassifier(lazy, n_estimators=30, **params).fit(IDS, Y)
