@@ -268,5 +268,5 @@ pd.Series(
 # --------------
 #
 # - A distance that really is linear is learned faster by a linear method.
-# - It knows new nodes by their features alone, so methods that also see links of new nodes, such
-#   as the paper's EPM on the Facebook network, are ahead once they have seen enough links.
+# - It knows new nodes by their features alone, so methods that also see links of new nodes,
+#   such as the paper's EPM on the Facebook network, are ahead once they have seen enough links.
