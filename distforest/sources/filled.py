@@ -62,11 +62,12 @@ class FilledSource:
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
-        values = self.observed.project(rows, starts, projections)
         if isinstance(self.observed, ArraySource):
+            values = self.observed.project(rows, starts, projections)
             fill_array(self.observed.values, self.means, rows, starts, projections, values)
-        else:
-            fill_sparse(self.observed.sparse_rows, self.means, self.n_objects, rows, starts, projections, values)
+            return values
+        values = np.empty((projections.width, len(rows)))
+        project_sparse(self.observed.sparse_rows, self.means, self.n_objects, rows, starts, projections, values)
         return values
 
 
@@ -126,7 +127,7 @@ def means_of_stored(stored: SparseRows, weights: Int32s, means: Floats) -> None:
 def fill_array(
     array: Similarities, means: Floats, rows: Int32s, starts: Ints, projections: Projections, values: Floats
 ) -> None:
-    """values[k, r], where it is NaN, = sum over e of weights[e] * (S[rows[r], columns[e]] or else the row's mean)."""
+    """Compute again what `ArraySource.project` has left NaN, with the row's mean for each entry that is NaN."""
     (width, offset, columns, weights), n_objects = projections, array.shape[1] // means.shape[1]
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
@@ -135,14 +136,12 @@ def fill_array(
                     total = 0.0
                     for e in range(offset[node * width + k], offset[node * width + k + 1]):
                         value = np.float64(array[rows[r], columns[e]])
-                        if np.isnan(value):
-                            value = means[rows[r], columns[e] // n_objects]
-                        total += weights[e] * value
+                        total += weights[e] * (means[rows[r], columns[e] // n_objects] if np.isnan(value) else value)
                     values[k, r] = total
 
 
 @kernel
-def fill_sparse(
+def project_sparse(
     stored: SparseRows,
     means: Floats,
     n_objects: int,
@@ -151,16 +150,13 @@ def fill_sparse(
     projections: Projections,
     values: Floats,
 ) -> None:
-    """As `fill_array`, of the entries that are stored."""
+    """Project rows whose entries are stored sparsely, with the row's mean for each entry that is not."""
     width, offset, columns, weights = projections
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
             for k in range(width):
-                if np.isnan(values[k, r]):
-                    total = 0.0
-                    for e in range(offset[node * width + k], offset[node * width + k + 1]):
-                        value = observed(stored, rows[r], columns[e])
-                        if np.isnan(value):
-                            value = means[rows[r], columns[e] // n_objects]
-                        total += weights[e] * value
-                    values[k, r] = total
+                total = 0.0
+                for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                    value = observed(stored, rows[r], columns[e])
+                    total += weights[e] * (means[rows[r], columns[e] // n_objects] if np.isnan(value) else value)
+                values[k, r] = total
