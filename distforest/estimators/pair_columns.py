@@ -128,25 +128,27 @@ class Whitened(BaseEstimator):  # type: ignore[misc]
     """The Mahalanobis distance by the covariance C of points that belong together: sqrt((x - x')' C^-1 (x - x')).
 
     This is relevant component analysis (Bar-Hillel et al., JMLR 6, 2005). The points of a class belong together, or
-    those that must-links connect. Ledoit and Wolf's shrinkage makes C regular.
+    those that must-links connect. Ledoit and Wolf's shrinkage of the correlations makes C regular.
 
     Examples
     --------
-    >>> X = np.array([[0.0, 0.0], [4.0, 0.1], [0.0, 1.0], [4.0, 1.1]])
-    >>> a, b, c, _ = Whitened().fit_transform(X, np.array([0, 0, 1, 1]))  # classes differ in the second column
-    >>> bool(np.linalg.norm(a - b) < np.linalg.norm(a - c))
+    >>> y = np.arange(100) % 2
+    >>> X = np.random.default_rng(0).normal(size=(100, 2)) * [4.0, 0.1] + np.outer(y, [0.0, 1.0])
+    >>> vectors = Whitened().fit_transform(X, y)  # only the small second column tells the classes apart
+    >>> difference = vectors[y == 0].mean(axis=0) - vectors[y == 1].mean(axis=0)
+    >>> bool(np.linalg.norm(difference) > 5.0)
     True
     """
 
     reduction = "distance"
 
     def fit_transform(self, X: ArrayLike, y: NDArray[np.generic] | Links) -> Floats:
-        """Learn C, and compute the vectors of the training points, shape (n, n_features).
+        """Learn C, and compute the vectors of the training points, shape (n, rank of C).
 
         Raises
         ------
         InputError
-            No two points belong together, or a value is missing.
+            No two different points belong together, or a value is missing.
         """
         points = np.asarray(X, np.float64)
         if not np.isfinite(points).all():
@@ -156,21 +158,23 @@ class Whitened(BaseEstimator):  # type: ignore[misc]
             y.groups(len(points)) if isinstance(y, Links) else np.asarray(y), return_inverse=True, return_counts=True
         )
         n_free = len(points) - len(sizes)
-        if not n_free:
-            raise InputError("pair_columns: Whitened learns from points that belong together, found no two")
         sums = np.zeros((len(sizes), points.shape[1]))
         np.add.at(sums, group, points)
         within = points - (sums / sizes[:, None])[group]
-        covariance = LedoitWolf(assume_centered=True).fit(within[sizes[group] > 1]).covariance_
-        variance, axes = np.linalg.eigh(covariance)
-        spread = np.sqrt(np.maximum(variance, 0.0))
-        self.whitening_: Floats = axes * np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0)
+        within = within[sizes[group] > 1]
+        if not within.any():
+            raise InputError("pair_columns: Whitened learns from points that belong together, found no two that differ")
+        spread = np.sqrt((within**2).sum(axis=0) / n_free)
+        scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0)
+        variance, axes = np.linalg.eigh(LedoitWolf(assume_centered=True).fit(within * scale).covariance_)
+        varies = variance > 1e-9 * variance.max(initial=1e-300)
+        self.whitening_: Floats = scale[:, None] * axes[:, varies] / np.sqrt(variance[varies])
         return self.transform(points)
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Compute the vectors L'x of new points, shape (n, n_features), where L L' = C^-1.
+        """Compute the vectors L'x of new points, where L L' = C^-1, shape (n, rank of C).
 
-        A direction without variance counts for nothing.
+        A direction in which points that belong together do not vary counts for nothing.
         """
         whitened: Floats = np.asarray(X, np.float64) @ self.whitening_
         return whitened

@@ -59,7 +59,7 @@ def home(tmp_path_factory):
         "treerank": TreeRank(3, n_pairs=300, max_samples=0.6, random_state=0).fit(X, y),
         "similar": SimForestClassifier(n_estimators=5, random_state=0).fit(near, y),
         "outliers": SimForestOutlier(n_estimators=5, random_state=0).fit(near),
-        "asked": SimForestClassifier(lazy, n_estimators=5, random_state=0).fit(np.arange(40), y),
+        "asked": SimForestClassifier(lazy, n_estimators=5, pairing="kept", random_state=0).fit(np.arange(40), y),
     }
     for name, forest in made.items():
         forest.save(folder / f"{name}.zarr")
