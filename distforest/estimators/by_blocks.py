@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -92,8 +93,10 @@ def _held(estimator: Any, rows: dask.array.Array) -> Delayed | Future[Any]:
     from dask import delayed  # noqa: PLC0415  (a fit in threads does without Dask)
     from dask.base import get_scheduler  # noqa: PLC0415
 
-    client = getattr(get_scheduler(collections=[rows]), "__self__", None)
-    if client is None:
+    client = None
+    with suppress(RuntimeError):  # of an asynchronous client, for which nobody can wait here
+        client = getattr(get_scheduler(collections=[rows]), "__self__", None)
+    if client is None or not client.nthreads():  # a cluster may start its workers when it has tasks
         return delayed(estimator, pure=True, traverse=False)
     future: Future[Any] = client.scatter(estimator, broadcast=True)  # to all workers, so that it is not lost with one
     return future

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask.tokenize import tokenize
-from distributed import Client
+from distributed import Client, LocalCluster
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_wine
@@ -74,7 +75,9 @@ def counted(values: np.ndarray, rows: int) -> tuple[da.Array, list[int]]:
     return in_blocks(values, rows, values.shape[1]).map_blocks(load, dtype=values.dtype, meta=values[:0]), loads
 
 
-@pytest.mark.parametrize("name", sorted(set(FORESTS) - {"targets"}))  # `Targets` compute their values when they are made
+@pytest.mark.parametrize(
+    "name", sorted(set(FORESTS) - {"targets"})
+)  # `Targets` compute their values when they are made
 def test_a_fit_and_a_score_load_each_block_once(name: str) -> None:
     table, loads = counted(np.column_stack([X, y]), 10)
     scaled, labels = (table - table.mean(0)) / table.std(0), table[:, -1].astype(int)
@@ -148,6 +151,7 @@ def test_a_cluster_computes_blocks_of_known_and_unknown_length_together() -> Non
     assert (total, name) == (rows.sum().compute(), "name")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_a_cluster")
 def test_a_graph_on_a_cluster_refers_to_the_forest() -> None:
     forest, rows = SMERF(**{**SMALL, "n_estimators": 500}).fit(X, y), in_blocks(X, 50, 5)
@@ -155,6 +159,30 @@ def test_a_graph_on_a_cluster_refers_to_the_forest() -> None:
     assert len(pickle.dumps(forest)) > 10 * len(cloudpickle.dumps(dict(later[0].__dask_graph__())))
     for one, expected in zip(dask.compute(*later), forest.kneighbors(X), strict=True):
         np.testing.assert_array_equal(one, expected)
+
+
+@pytest.mark.slow
+def test_questions_to_a_cluster_that_has_no_worker_yet_wait_for_one() -> None:
+    forest, rows = SMERF(**SMALL).fit(X, y), in_blocks(X, 50, 5)
+    with (
+        LocalCluster(n_workers=0, processes=False, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster),
+        dask.config.set(scheduler="distributed"),
+    ):
+        later = forest.predict(rows)
+        cluster.scale(1)
+        np.testing.assert_array_equal(later.compute(), forest.predict(X))
+
+
+@pytest.mark.slow
+def test_an_asynchronous_client_computes_lazy_answers() -> None:
+    async def answered(forest: SMERF) -> np.ndarray:
+        async with Client(processes=False, n_workers=1, dashboard_address=None, asynchronous=True) as client:
+            with dask.config.set(scheduler="distributed"):
+                return await client.compute(forest.predict(in_blocks(X, 50, 5)))
+
+    forest = SMERF(**SMALL).fit(X, y)
+    np.testing.assert_array_equal(asyncio.run(answered(forest)), forest.predict(X))
 
 
 @pytest.mark.slow
