@@ -69,15 +69,14 @@ def _answered_later(
         warnings.simplefilter("ignore")  # of one row of zeros, which shows only the form of an answer
         form = getattr(alone, method)(np.zeros((1, *rows.shape[1:]), rows.dtype), *args, **named)
     empty = tuple(one[:0] for one in (form if isinstance(form, tuple) else (form,)))
+    question = {"method": method, "args": args, "named": named}
     answers = rows.rechunk(dict.fromkeys(range(1, rows.ndim), -1)).map_blocks(
         _answer_to_block,
         _held(alone, rows),
-        method=method,
-        args=args,
-        named=named,
+        **question,
         empty=empty,
         sizes=sizes,
-        name=f"{method}-{tokenize(alone, rows, method, args, named)}",  # a future has another token each time
+        name=f"{method}-{tokenize(alone, rows, question)}",  # a future has another token each time
         drop_axis=[*range(1, rows.ndim)],
         meta=np.empty(0, object),
     )

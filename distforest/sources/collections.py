@@ -31,15 +31,11 @@ def computed(*values: Any) -> tuple[Any, ...]:
     >>> rows.tolist(), int(total), name
     ([[0, 1], [2, 3], [4, 5]], 15, 'x')
     """
-    kinds: dict[str, list[int]] = {}  # Dask optimizes arrays, data frames and delayed values apart, and may mix them up
-    for place, value in enumerate(values):
-        if is_collection(value):
-            kinds.setdefault(type(value).__module__, []).append(place)
-    found = list(values)
-    for places in kinds.values():
-        for place, one in zip(places, _of_one_kind([values[place] for place in places]), strict=True):
-            found[place] = one
-    return tuple(found)
+    kinds: dict[str, list[Any]] = {}  # Dask optimizes arrays, data frames and delayed values apart, and may mix them up
+    for value in filter(is_collection, values):
+        kinds.setdefault(type(value).__module__, []).append(value)
+    found = {id(lazy): one for kind in kinds.values() for lazy, one in zip(kind, _of_one_kind(kind), strict=True)}
+    return tuple(found.get(id(value), value) for value in values)
 
 
 def _of_one_kind(lazy: list[Any]) -> list[Any]:
