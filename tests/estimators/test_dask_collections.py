@@ -29,6 +29,7 @@ from distforest import (
     SimForestRegressor,
     Targets,
     TreeRank,
+    URerF,
 )
 from distforest.errors import InputError
 from distforest.sources.collections import computed
@@ -88,6 +89,27 @@ def test_a_fit_and_a_score_load_each_block_once(name: str) -> None:
     score = forest.score(rows, labels)
     assert len(loads) == 18
     assert score == forest.score(rows.compute(), y)
+
+
+@pytest.mark.parametrize("forest", [URerF(**SMALL), SimForestOutlier("rbf", **SMALL)], ids=["urerf", "outliers"])
+def test_rows_and_their_weights_are_loaded_once(forest: Any) -> None:
+    table, loads = counted(np.column_stack([X, 1 + y % 2]), 50)
+    lazy = clone(forest).fit(table[:, :-1], sample_weight=table[:, -1])
+    assert len(loads) == 4
+    assert lazy.digest_ == forest.fit(X, sample_weight=1 + y % 2).digest_
+
+
+def test_pairs_and_what_is_known_of_them_are_loaded_once() -> None:
+    left, right = np.random.default_rng(0).integers(len(X), size=(2, 100))
+    table, loads = counted(np.column_stack([left, right, y[left] == y[right], 1 + left % 2]), 25)
+    lazy = table[:, :2], table[:, 2], table[:, 3]
+    forest = RFD(**SMALL).fit_pairs(X, lazy[0], lazy[1], pair_weight=lazy[2])
+    assert len(loads) == 4
+    score = forest.score_pairs(X, *lazy)
+    assert len(loads) == 8
+    known = dask.compute(*lazy)
+    assert forest.digest_ == RFD(**SMALL).fit_pairs(X, known[0], known[1], pair_weight=known[2]).digest_
+    assert score == forest.score_pairs(X, *known)
 
 
 def test_distances_are_computed_once() -> None:
