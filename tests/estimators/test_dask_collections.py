@@ -91,6 +91,13 @@ def test_a_fit_and_a_score_load_each_block_once(name: str) -> None:
     assert score == forest.score(rows.compute(), y)
 
 
+def test_a_score_reads_rows_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    forest, sizes, read = FORESTS["classifier"](X, y), [], SimForestClassifier._nodes
+    monkeypatch.setattr(SimForestClassifier, "_nodes", lambda self, rows: sizes.append(len(rows)) or read(self, rows))
+    forest.score(in_blocks(X, 50, 13), in_blocks(y, 70))
+    assert max(sizes) == 50
+
+
 @pytest.mark.parametrize("forest", [URerF(**SMALL), SimForestOutlier("rbf", **SMALL)], ids=["urerf", "outliers"])
 def test_rows_and_their_weights_are_loaded_once(forest: Any) -> None:
     table, loads = counted(np.column_stack([X, 1 + y % 2]), 50)
@@ -159,7 +166,7 @@ def test_a_fit_gathers_blocks_of_unknown_length() -> None:
 
 @pytest.fixture
 def in_a_cluster(in_this_thread: None) -> Iterator[None]:
-    alone = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    alone = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with Client(**alone), dask.config.set(scheduler="distributed"):
         yield
 
@@ -187,7 +194,7 @@ def test_a_graph_on_a_cluster_refers_to_the_forest() -> None:
 def test_questions_to_a_cluster_that_has_no_worker_yet_wait_for_one() -> None:
     forest, rows = SMERF(**SMALL).fit(X, y), in_blocks(X, 50, 5)
     with (
-        LocalCluster(n_workers=0, processes=False, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=0, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster),
         dask.config.set(scheduler="distributed"),
     ):
@@ -199,7 +206,7 @@ def test_questions_to_a_cluster_that_has_no_worker_yet_wait_for_one() -> None:
 @pytest.mark.slow
 def test_an_asynchronous_client_computes_lazy_answers() -> None:
     async def answered(forest: SMERF) -> np.ndarray:
-        async with Client(processes=False, n_workers=1, dashboard_address=None, asynchronous=True) as client:
+        async with Client(processes=False, n_workers=1, dashboard_address="127.0.0.1:0", asynchronous=True) as client:
             with dask.config.set(scheduler="distributed"):
                 return await client.compute(forest.predict(in_blocks(X, 50, 5)))
 
