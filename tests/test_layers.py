@@ -77,10 +77,12 @@ LATE = {
     "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
     "command_line.spec_files": {"distforest.sources.files."},  # pyarrow is slow, and most specs are no tables
     # slow, and a fit in threads does without
-    "estimators.by_blocks": {"dask", "dask.array"},
+    "estimators.by_blocks": {"dask"},
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
+    "estimators.simforest": {"sklearn.metrics"},
     "forest.onnx_model": {"onnx"},  # an extra
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
+    "sources.collections": {"dask"},
     "jobs.on_dask": {"distforest.jit"},  # slow, and a client compiles nothing
     "jobs.routed_objects": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing

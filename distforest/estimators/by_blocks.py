@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
+from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -15,6 +17,8 @@ from distforest.sources.collections import is_dask_array
 
 if TYPE_CHECKING:
     import dask.array
+    from dask.delayed import Delayed
+    from distributed import Future
 
 Answering = TypeVar("Answering", bound=Callable[..., Any])
 
@@ -31,7 +35,7 @@ def by_blocks(method: Answering) -> Answering:
         if not is_dask_array(rows):
             return method(self, *args, **named)
         further = {name: value for name, value in named.items() if name != "X"}
-        return _answered_later(self, _Question(method.__name__, args[1:], further), rows)
+        return _answered_later(self, method.__name__, args[1:], further, rows)
 
     return cast("Answering", answer)
 
@@ -48,52 +52,74 @@ def token_of(estimator: object, state: dict[str, Any]) -> object:
     return normalize_token((type(estimator), {**state, **forest}))
 
 
-class _Question:
-    """A call of a method with all of its arguments but the rows."""
-
-    def __init__(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        self.name, self.args, self.named = name, args, named
-
-    def __call__(self, estimator: Any, rows: np.ndarray, first_row: int = 0) -> Any:
-        try:
-            return getattr(estimator, self.name)(rows, *self.args, **self.named)
-        except InputError as error:
-            if not first_row:
-                raise
-            raise InputError(
-                f"X, in the block that begins at row {first_row:,}, whose rows count from 0: {error}"
-            ) from error
-
-
-def _answered_later(estimator: Any, question: _Question, rows: dask.array.Array) -> Any:
+def _answered_later(
+    estimator: Any, method: str, args: tuple[Any, ...], named: dict[str, Any], rows: dask.array.Array
+) -> Any:
     """The answer to each block of rows, as Dask arrays."""
-    from dask import delayed  # noqa: PLC0415  (a fit in threads does without Dask)
+    from dask.tokenize import tokenize  # noqa: PLC0415  (a fit in threads does without Dask)
 
     sizes = rows.chunks[0]
-    if any(np.isnan(size) for size in sizes):
+    if np.isnan(sizes).any():
         cure = "call X.compute_chunk_sizes() first"
         raise InputError(f"X: blocks of known numbers of rows were expected, found unknown ones; {cure}")
-    blocks = rows.rechunk(dict.fromkeys(range(1, rows.ndim), -1)).to_delayed().reshape(len(sizes), -1)[:, 0]
     alone = copy.copy(estimator)  # a block is answered where it lies, not by the estimator's own cluster
     if getattr(alone, "client", None) is not None:
         alone.client = None
-    ask, forest = delayed(question, pure=True), delayed(alone, pure=True, traverse=False)
-    first_rows = np.cumsum([0, *sizes[:-1]]).tolist()
-    each = zip(blocks, first_rows, sizes, strict=True)
-    parts = [(ask(forest, block, first_row), size) for block, first_row, size in each if size]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of one row of zeros, which shows only the form of an answer
-        form = question(alone, np.zeros((1, *rows.shape[1:]), rows.dtype))
-    if isinstance(form, tuple):
-        return tuple(_joined([(part[place], size) for part, size in parts], of) for place, of in enumerate(form))
-    return _joined(parts, form)
+        form = getattr(alone, method)(np.zeros((1, *rows.shape[1:]), rows.dtype), *args, **named)
+    empty = tuple(one[:0] for one in (form if isinstance(form, tuple) else (form,)))
+    question = {"method": method, "args": args, "named": named}
+    answers = rows.rechunk(dict.fromkeys(range(1, rows.ndim), -1)).map_blocks(
+        _answer_to_block,
+        _held(alone, rows),
+        **question,
+        empty=empty,
+        sizes=sizes,
+        name=f"{method}-{tokenize(alone, rows, question)}",  # a future has another token each time
+        drop_axis=[*range(1, rows.ndim)],
+        meta=np.empty(0, object),
+    )
+    parts = tuple(
+        answers.map_blocks(getitem, place, chunks=(sizes, *one.shape[1:]), new_axis=[*range(1, one.ndim)], meta=one)
+        for place, one in enumerate(empty)
+    )
+    return parts if isinstance(form, tuple) else parts[0]
 
 
-def _joined(parts: list[tuple[Any, int]], form: np.ndarray) -> dask.array.Array:
-    """One array of the answers to the blocks, of which each has a number of rows; ``form`` is that to one row."""
-    import dask.array as da  # noqa: PLC0415  (a fit in threads does without Dask)
+def _held(estimator: Any, rows: dask.array.Array) -> Delayed | Future[Any]:
+    """The estimator as graphs refer to it: it is sent to a cluster that computes ``rows``, not with each graph."""
+    from dask import delayed  # noqa: PLC0415  (a fit in threads does without Dask)
+    from dask.base import get_scheduler  # noqa: PLC0415
 
-    if not parts:
-        return da.empty((0, *form.shape[1:]), form.dtype)
-    of_blocks = [da.from_delayed(part, (size, *form.shape[1:]), form.dtype) for part, size in parts]
-    return da.concatenate(of_blocks)
+    client = None
+    with suppress(RuntimeError):  # of an asynchronous client, for which nobody can wait here
+        client = getattr(get_scheduler(collections=[rows]), "__self__", None)
+    if client is None or not client.nthreads():  # a cluster may start its workers when it has tasks
+        return delayed(estimator, pure=True, traverse=False)
+    future: Future[Any] = client.scatter(estimator, broadcast=True)  # to all workers, so that it is not lost with one
+    return future
+
+
+def _answer_to_block(
+    rows: np.ndarray,
+    estimator: Any,
+    method: str,
+    args: tuple[Any, ...],
+    named: dict[str, Any],
+    empty: tuple[np.ndarray, ...],
+    sizes: tuple[int, ...],
+    block_id: tuple[int, ...],
+) -> tuple[np.ndarray, ...]:
+    """The answers to a block of rows, of which blocks have these ``sizes``; ``empty`` are those to no row."""
+    if not len(rows):
+        return empty
+    try:
+        found = getattr(estimator, method)(rows, *args, **named)
+    except InputError as error:
+        if not (first_row := sum(sizes[: block_id[0]])):
+            raise
+        raise InputError(
+            f"X, in the block that begins at row {first_row:,}, whose rows count from 0: {error}"
+        ) from error
+    return found if isinstance(found, tuple) else (found,)

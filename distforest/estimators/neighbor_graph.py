@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from distforest.errors import InputError
-from distforest.sources.collections import gathered, is_dask_array
+from distforest.sources.collections import computed
 
 if TYPE_CHECKING:
     from distforest.estimators.input_types import RowsLike
@@ -60,7 +60,7 @@ class FindsNeighbors:
         """
         if mode not in MODES:
             raise InputError(f"mode must be {' or '.join(map(repr, MODES))}, found {mode!r}")
-        distances, indices = self.kneighbors(gathered(X) if is_dask_array(X) else X, n_neighbors)
+        distances, indices = computed(*self.kneighbors(X, n_neighbors))
         weights = np.ones_like(distances) if mode == "connectivity" else distances
         return graph_of(weights, indices, self.forest_.n_training)
 

@@ -28,6 +28,7 @@ from distforest.growth.pairs.methods import check_n_points, pair_columns, told_o
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
+from distforest.sources.collections import computed
 from distforest.sources.data_frames import told_of_row_numbers, told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
 from distforest.sources.exchanged_links import told_of_exchanged
@@ -97,6 +98,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             A parameter, ``X``, ``y`` or ``sample_weight`` cannot be used.
         """
         params, seed = self._checked_params(y), self._seed()
+        X, y, sample_weight = computed(X, y, sample_weight)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         opened = opened_array(y)
         labels = column_or_1d(_one_a_point(in_memory(opened)), warn=True)
@@ -162,6 +164,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             same integers at other places.
         """
         params, seed = self._checked_params(similar), self._seed()
+        given = computed(X, pairs, similar, sample_weight, pair_weight)
+        X, pairs, similar, sample_weight, pair_weight = given
         self._warn_of_order(X, sample_weight=sample_weight)
         _warn_of_order_of_pairs(X, pairs, similar, pair_weight)
         points = self._training_points(X)
@@ -243,6 +247,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         InputError
             ``X`` or ``y`` cannot be used, or all pairs are of one kind.
         """
+        X, y = computed(X, y)
         self._warn_of_order(X, y=y)
         points = self._points(X)
         codes, _ = encoded(column_or_1d(in_memory(opened_array(y)), warn=True))
@@ -268,6 +273,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         InputError
             An input cannot be used, or all pairs of positive weight are of one kind.
         """
+        X, pairs, similar, pair_weight = computed(X, pairs, similar, pair_weight)
         points = self._points(X)
         _warn_of_order_of_pairs(X, pairs, similar, pair_weight)
         numbers, codes = _read_links(pairs, similar, points.shape[0])

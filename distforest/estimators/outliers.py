@@ -15,6 +15,7 @@ from distforest.estimators.simforest import SIMILARITY, OnSimilarities, Training
 from distforest.estimators.similarity_lists import similarities_of
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
+from distforest.sources.collections import computed
 from distforest.sources.fading_similarities import told_of_fading
 from distforest.sources.kernels import KERNELS
 from distforest.sources.row_kinds import Dense, Kernel
@@ -130,6 +131,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
             ``contamination="auto"`` two in five training rows or more are outliers.
         """
         params = self._checked_params(())
+        X, sample_weight = computed(X, sample_weight)
         self._warn_of_order(X, sample_weight=sample_weight)
         training = self._read_training(X)
         n_objects = self.n_features_in_ if training is None else training.values.shape[0]

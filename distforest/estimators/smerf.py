@@ -44,6 +44,7 @@ from distforest.jobs.asked_distances import Learner, ask_distances
 from distforest.jobs.lockstep import BoundSimilarity
 from distforest.jobs.train import fit_here
 from distforest.sides import CHOSEN, ONE, SIDED, TWO
+from distforest.sources.collections import computed
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.factors import Distances, Graph
 from distforest.sources.given import in_memory, is_sparse, unmasked
@@ -188,6 +189,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             far from all others; or ``oob_score_`` is not above 0.
         """
         params = self._checked_params(y)
+        X, y, sample_weight = computed(X, y, sample_weight)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         if warning := told_of_order(_matrix_of(y), "y"):
             warn_caller(warning)
@@ -532,6 +534,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         DistforestWarning
             All pairs are equally far apart, as rows of one class are, so that the score says nothing.
         """
+        X, y, sample_weight = computed(X, y, sample_weight)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         nodes = self._nodes(X)
         truth = scoring.truth_as_learned(self.forest_, y)

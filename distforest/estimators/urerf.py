@@ -23,6 +23,7 @@ from distforest.estimators.input_types import (
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest.proximities import out_of_bag_proximity
 from distforest.growth.methods import METHODS, sampling
+from distforest.sources.collections import computed
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -158,6 +159,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             A parameter, ``X`` or ``sample_weight`` cannot be used.
         """
         params = self._checked_params(())
+        X, sample_weight = computed(X, sample_weight)
         self._warn_of_order(X, sample_weight=sample_weight)
         features = self._training_features(X)
         weights = self._read_weights(sample_weight, features.shape[0])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.class_costs import costs_among, order_of_costs, read_costs
+from distforest.sources.collections import computed
 from distforest.sources.data_frames import with_plain_missing
 from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
 from distforest.sources.graph_distances import GraphDistances, edges_as_matrix, read_graph
@@ -337,6 +338,9 @@ class Distances:
 
     values: object
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", *computed(self.values))
+
     @property
     def address(self) -> str | None:
         """The address of the matrix; None if it has none."""
@@ -491,6 +495,7 @@ class Graph:
         if self.directed not in (None, *DIRECTIONS):
             expected = f"directed: None or one of {', '.join(map(repr, DIRECTIONS))} was expected"
             raise InputError(f"{expected}, found {self.directed!r}")
+        object.__setattr__(self, "adjacency", *computed(self.adjacency))
 
     @property
     def address(self) -> str | None:

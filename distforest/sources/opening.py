@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from distforest.sources.arrays import array_at, is_sparse_group, open_array, open_node
-from distforest.sources.collections import gathered
+from distforest.sources.collections import computed
 from distforest.sources.given import is_collection
 from distforest.sources.packed import array_of_values
 from distforest.sources.sparse_store import SparseStore
@@ -41,7 +41,7 @@ def opened_array(values: object) -> object:
     the values.
     """
     if is_collection(values):
-        return gathered(values)
+        return computed(values)[0]
     if (address := address_of(values)) is not None:
         warn_of_absent([address], max_bytes=sys.maxsize)  # its size is checked where it is read
     if isinstance(values, (str, os.PathLike)):

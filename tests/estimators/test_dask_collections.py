@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import pickle
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cloudpickle
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 from dask.tokenize import tokenize
-from distributed import Client
+from distributed import Client, LocalCluster
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 
-from distforest import RFD, SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, Targets, TreeRank
+from distforest import (
+    RFD,
+    SMERF,
+    Distances,
+    Graph,
+    SimForestClassifier,
+    SimForestOutlier,
+    SimForestRegressor,
+    Targets,
+    TreeRank,
+    URerF,
+)
 from distforest.errors import InputError
-from distforest.sources.collections import gathered
+from distforest.sources.collections import computed
+from tests.estimators.told import told_by
 from tests.messages import naming
 
 X, y = load_wine(return_X_y=True)
@@ -48,6 +65,92 @@ def test_a_fit_gathers_what_it_is_given(name: str) -> None:
     assert fit(in_blocks(X, 50, 4), in_blocks(y, 70)).digest_ == fit(X, y).digest_
 
 
+def counted(values: np.ndarray, rows: int) -> tuple[da.Array, list[int]]:
+    """An array in blocks of so many rows, and a list that grows by an entry for each block that is loaded."""
+    loads: list[int] = []
+
+    def load(block: np.ndarray) -> np.ndarray:
+        loads.append(len(block))
+        return block
+
+    return in_blocks(values, rows, values.shape[1]).map_blocks(load, dtype=values.dtype, meta=values[:0]), loads
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(FORESTS) - {"targets"})
+)  # `Targets` compute their values when they are made
+def test_a_fit_and_a_score_load_each_block_once(name: str) -> None:
+    table, loads = counted(np.column_stack([X, y]), 10)
+    scaled, labels = (table - table.mean(0)) / table.std(0), table[:, -1].astype(int)
+    rows = scaled[:, :-1]
+    forest = FORESTS[name](rows, labels)
+    assert len(loads) == 18
+    loads.clear()
+    score = forest.score(rows, labels)
+    assert len(loads) == 18
+    assert score == forest.score(rows.compute(), y)
+
+
+def test_a_score_reads_rows_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    forest, sizes, read = FORESTS["classifier"](X, y), [], SimForestClassifier._nodes
+    monkeypatch.setattr(SimForestClassifier, "_nodes", lambda self, rows: sizes.append(len(rows)) or read(self, rows))
+    forest.score(in_blocks(X, 50, 13), in_blocks(y, 70))
+    assert max(sizes) == 50
+
+
+@pytest.mark.parametrize("forest", [URerF(**SMALL), SimForestOutlier("rbf", **SMALL)], ids=["urerf", "outliers"])
+def test_rows_and_their_weights_are_loaded_once(forest: Any) -> None:
+    table, loads = counted(np.column_stack([X, 1 + y % 2]), 50)
+    lazy = clone(forest).fit(table[:, :-1], sample_weight=table[:, -1])
+    assert len(loads) == 4
+    assert lazy.digest_ == forest.fit(X, sample_weight=1 + y % 2).digest_
+
+
+def test_pairs_and_what_is_known_of_them_are_loaded_once() -> None:
+    left, right = np.random.default_rng(0).integers(len(X), size=(2, 100))
+    table, loads = counted(np.column_stack([left, right, y[left] == y[right], 1 + left % 2]), 25)
+    lazy = table[:, :2], table[:, 2], table[:, 3]
+    forest = RFD(**SMALL).fit_pairs(X, lazy[0], lazy[1], pair_weight=lazy[2])
+    assert len(loads) == 4
+    score = forest.score_pairs(X, *lazy)
+    assert len(loads) == 8
+    known = dask.compute(*lazy)
+    assert forest.digest_ == RFD(**SMALL).fit_pairs(X, known[0], known[1], pair_weight=known[2]).digest_
+    assert score == forest.score_pairs(X, *known)
+
+
+def test_distances_are_computed_once() -> None:
+    lazy, loads = counted(np.abs(X[:, :1] - X[:, 0]), 50)
+    assert SMERF(**SMALL).fit(X, Distances(lazy)).digest_ == SMERF(**SMALL).fit(X, lazy.compute()).digest_
+    assert len(loads) == 8  # four of them by `compute`
+    links = sparse.csr_array((np.abs(X[:, :1] - X[:, 0]) < 0.1).astype(float))
+    delayed = SMERF(**SMALL).fit(X, Graph(dask.delayed(links)))
+    assert delayed.digest_ == SMERF(**SMALL).fit(X, Graph(links)).digest_
+
+
+def test_arrays_are_computed_without_a_second_copy() -> None:
+    lazy = da.ones((4000, 50), chunks=(100, 50)) + 1.0
+    computed(lazy)  # modules are imported
+    tracemalloc.start()
+    [whole] = computed(lazy)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (whole == 2.0).all()
+    assert peak < 1.5 * whole.nbytes
+
+
+def test_what_is_computed_together_keeps_its_place() -> None:
+    rows = in_blocks(X, 50, 5)
+    masked = da.ma.masked_greater(rows, 1.0)
+    found = computed(rows, "name", rows, masked, rows.sum(), None, dask.delayed(X), da.zeros((0, 3)))
+    for one, expected in zip(found, (X, "name", X, np.ma.masked_greater(X, 1.0), rows.sum().compute()), strict=False):
+        np.testing.assert_array_equal(one, expected)
+    assert np.ma.getmaskarray(found[3]).sum() == (X > 1.0).sum()
+    assert found[5] is None
+    assert found[6] is X
+    assert found[7].shape == (0, 3)
+
+
 @pytest.mark.parametrize("name", FORESTS)
 def test_a_fit_computes_what_is_delayed(name: str) -> None:
     fit = FORESTS[name]
@@ -61,12 +164,54 @@ def test_a_fit_gathers_blocks_of_unknown_length() -> None:
     assert SMERF(**SMALL).fit(unknown, y[some]).digest_ == SMERF(**SMALL).fit(X[some], y[some]).digest_
 
 
-def test_blocks_of_unknown_length_that_are_parted_by_columns_are_gathered_on_a_cluster() -> None:
-    alone = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+@pytest.fixture
+def in_a_cluster(in_this_thread: None) -> Iterator[None]:
+    alone = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with Client(**alone), dask.config.set(scheduler="distributed"):
-        unknown = in_blocks(X, 50, 5)[in_blocks(X, 50, 5)[:, 0] > 0.0]
-        found = gathered(unknown)
-    assert np.array_equal(found, X[X[:, 0] > 0.0])
+        yield
+
+
+@pytest.mark.usefixtures("in_a_cluster")
+def test_a_cluster_computes_blocks_of_known_and_unknown_length_together() -> None:
+    rows = in_blocks(X, 50, 5)
+    some, whole, total, name = computed(rows[rows[:, 0] > 0.0], rows, rows.sum(), "name")
+    np.testing.assert_array_equal(some, X[X[:, 0] > 0.0])
+    np.testing.assert_array_equal(whole, X)
+    assert (total, name) == (rows.sum().compute(), "name")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_a_cluster")
+def test_a_graph_on_a_cluster_refers_to_the_forest() -> None:
+    forest, rows = SMERF(**{**SMALL, "n_estimators": 500}).fit(X, y), in_blocks(X, 50, 5)
+    later = forest.kneighbors(rows)
+    assert len(pickle.dumps(forest)) > 10 * len(cloudpickle.dumps(dict(later[0].__dask_graph__())))
+    for one, expected in zip(dask.compute(*later), forest.kneighbors(X), strict=True):
+        np.testing.assert_array_equal(one, expected)
+
+
+@pytest.mark.slow
+def test_questions_to_a_cluster_that_has_no_worker_yet_wait_for_one() -> None:
+    forest, rows = SMERF(**SMALL).fit(X, y), in_blocks(X, 50, 5)
+    with (
+        LocalCluster(n_workers=0, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster),
+        dask.config.set(scheduler="distributed"),
+    ):
+        later = forest.predict(rows)
+        cluster.scale(1)
+        np.testing.assert_array_equal(later.compute(), forest.predict(X))
+
+
+@pytest.mark.slow
+def test_an_asynchronous_client_computes_lazy_answers() -> None:
+    async def answered(forest: SMERF) -> np.ndarray:
+        async with Client(processes=False, n_workers=1, dashboard_address="127.0.0.1:0", asynchronous=True) as client:
+            with dask.config.set(scheduler="distributed"):
+                return await client.compute(forest.predict(in_blocks(X, 50, 5)))
+
+    forest = SMERF(**SMALL).fit(X, y)
+    np.testing.assert_array_equal(asyncio.run(answered(forest)), forest.predict(X))
 
 
 @pytest.mark.slow
@@ -76,6 +221,22 @@ def test_a_fit_gathers_data_frames() -> None:
     of_parts = SMERF(**SMALL).fit(dd.from_pandas(frame, npartitions=3), y)
     assert of_parts.digest_ == SMERF(**SMALL).fit(frame, y).digest_
     assert of_parts.feature_names_in_.tolist() == ["width", "kind"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["smerf", "classifier", "regressor", "rfd"])
+def test_names_of_rows_are_compared_as_those_of_pandas(name: str) -> None:
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    turned = np.random.default_rng(0).permutation(len(X))
+    frame = pd.DataFrame(X, index=turned).rename(columns=str)
+    labels = pd.Series(y, index=turned)
+    lazy, in_order = dd.from_pandas(frame, npartitions=3, sort=False), dd.from_pandas(labels, npartitions=2)
+    forest = FORESTS[name](lazy, dd.from_pandas(labels, npartitions=2, sort=False))  # in this order, without a warning
+    assert forest.digest_ == FORESTS[name](frame, labels).digest_
+    assert FORESTS[name](lazy, in_blocks(y, 70)).digest_ == forest.digest_
+    for rows, others in ((lazy, in_order), (frame, in_order), (dd.from_pandas(frame, npartitions=3), labels)):
+        for ask in (FORESTS[name], forest.score):
+            assert told_by(lambda ask=ask, rows=rows, others=others: ask(rows, others), "row 0 of X", "y.loc[X.index]")
 
 
 ANSWERS = {
@@ -90,13 +251,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_to_a_dask_array_are_lazy_and_those_to_the_array(name: str) -> None:
-    forest, n_read = FORESTS[name](X, y), []
-
-    def read(block: np.ndarray) -> np.ndarray:
-        n_read.append(len(block))
-        return block
-
-    rows = in_blocks(X, 50, 5).map_blocks(read, dtype=X.dtype, meta=X[:0])
+    forest, (rows, n_read) = FORESTS[name](X, y), counted(X, 50)
     for method in ANSWERS[name]:
         later, now = getattr(forest, method)(rows), getattr(forest, method)(X)
         if not isinstance(now, tuple):
@@ -113,6 +268,7 @@ def test_answers_of_two_fits_with_the_same_parameters_are_told_apart(name: str) 
     rows, fit = in_blocks(X, 60, 13), FORESTS[name]
     first, again, other = fit(X, y), fit(X, y), fit(X[::2], y[::2])
     assert tokenize(first) == tokenize(again) != tokenize(other)
+    assert first.kneighbors(rows)[1].name == again.kneighbors(rows)[1].name
     assert tokenize(clone(first)) == tokenize(clone(other)) != tokenize(first)
     for found, forest in zip(
         dask.compute(*(f.kneighbors(rows)[1] for f in (first, other))), (first, other), strict=True
@@ -125,8 +281,8 @@ def test_arguments_are_passed_on_and_empty_blocks_are_left_out() -> None:
     kept = np.r_[0:5, 10:20]
     rows = in_blocks(X[:20], 5, 13)[in_blocks(np.isin(np.arange(20), kept), 5)].compute_chunk_sizes()
     assert rows.chunks[0] == (5, 0, 5, 5)
-    later = forest.kneighbors(X=rows, n_neighbors=2, return_distance=False)
-    np.testing.assert_array_equal(later.compute(), forest.kneighbors(X[kept], 2, return_distance=False))
+    later = forest.kneighbors(X=rows, n_neighbors=2, return_distance=False, added=in_blocks(X[5:10], 2, 13))
+    np.testing.assert_array_equal(later.compute(), forest.kneighbors(X[kept], 2, False, X[5:10]))
     assert forest.predict(in_blocks(X[:0], 5, 13)).compute().shape == (0,)
 
 
