@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from distforest.command_line.reports import Report
+    from distforest.service.calls import IfExists
     from distforest.service.whereabouts import Whereabouts
 
     Command = Callable[..., object]
@@ -59,6 +60,15 @@ _SCHEDULER = (
 )
 _JOB_ROOT = click.option(
     "--job-root", metavar="URL", help="Read the job root directly, without a scheduler.  [env: DISTFOREST_JOB_ROOT]"
+)
+
+
+_SETS = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the spec, such as params.max_depth=3; may be repeated.",
 )
 
 
@@ -105,14 +115,18 @@ def _wants_json() -> bool:
 @asks_service
 @click.option("--id", "name", metavar="ID", help="Name of the job.  [default: method, time and a random part]")
 @click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a key of the spec, such as params.max_depth=3; may be repeated.",
+    "--if-exists",
+    type=click.Choice(("fail", "ok", "new")),
+    default="fail",
+    show_default=True,
+    help="If a job with this --id exists: fail with exit code 8; ok: report that job, or wait for it, and exit by its "
+    "state; new: submit under the id with the time added.",
 )
+@_SETS
 @click.option("--wait", "waits", is_flag=True, help="Wait until the job has ended, like `wait`.")
-def submit(spec: str, name: str | None, sets: tuple[str, ...], waits: bool, where: Whereabouts) -> Report:
+def submit(
+    spec: str, name: str | None, if_exists: IfExists, sets: tuple[str, ...], waits: bool, where: Whereabouts
+) -> Report:
     """Submit the job that the TOML file SPEC describes.
 
     The job runs in the service, independently of this command. Local paths are made absolute, and must lead to the same
@@ -121,18 +135,22 @@ def submit(spec: str, name: str | None, sets: tuple[str, ...], waits: bool, wher
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import read_spec, settings
     from distforest.jobs.any_spec import with_absolute_paths
+    from distforest.service.calls import existing
+    from distforest.service.following import check_succeeded
+    from distforest.service.registry import ENDS
 
     text = with_absolute_paths(read_spec(spec, settings(sets))).to_json()
-    submitted = where.service().submit(text, name)
+    submitted = where.service().submit(text, name, if_exists)
     job, created = submitted["job"], bool(submitted["created"])
     job_id = str(job["id"])
+    if waits or not created:
+        click.echo(f"{job_id} is submitted" if created else f"note: {existing(job)}", err=True)
     if waits:
-        click.echo(f"{job_id} is submitted", err=True)
         report = _awaited(where, job_id, None)
         return Report({**report.answer, "created": created}, report.lines)
+    if job["state"] in ENDS:
+        check_succeeded(job)
     lines = [("id", job_id), ("state", str(job["state"])), ("follow", _waiting(where, job_id))]
-    if not created:
-        lines.append(("note", "the same job was submitted before; no second one is created"))
     return Report({"id": job_id, "state": job["state"], "created": created}, lines)
 
 
@@ -272,14 +290,17 @@ def cancel(name: str, where: Whereabouts) -> Report:
 @click.command()
 @click.argument("name", metavar="ID")
 @asks_service
-def resume(name: str, where: Whereabouts) -> Report:
+@_SETS
+def resume(name: str, sets: tuple[str, ...], where: Whereabouts) -> Report:
     """Resume the failed job ID from its finished tasks.
 
-    A cancelled job starts again from the beginning.
+    A cancelled job starts again from the beginning, and a failed one whose changed keys lead to other trees grows them
+    anew. Addresses in --set are paths from the root, or URLs.
     """
     from distforest.command_line.job_reports import reported
+    from distforest.command_line.spec_files import settings
 
-    return reported(where.service().resume(name))
+    return reported(where.service().resume(name, settings(sets)))
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from distforest.amounts import are
 from distforest.errors import InputError, SpecError
-from distforest.jobs.any_spec import moved_relation, spec_from_dict, spec_from_toml
+from distforest.jobs.any_spec import moved_relation, spec_from_toml, spec_with
 from distforest.jobs.input_keys import TAUGHT_KINDS
 from distforest.jobs.reader import SIZE, Reader, read_toml
 from distforest.jobs.spec import Spec, read_relation
@@ -110,10 +110,8 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
     if not changes:
         return spec_from_toml(Path(path))
     table, _ = read_toml(Path(path))
-    for key, value in changes.items():
-        _put(table, key.split("."), value)
     try:
-        return spec_from_dict(table)
+        return spec_with(table, changes)
     except SpecError:
         spec_from_toml(Path(path))  # names the line, if the fault is in the file
         raise
@@ -187,13 +185,3 @@ def read_tune(path: str, changes: Mapping[str, object]) -> TuneSpec:
     if not isinstance(spec, TuneSpec):
         raise InputError(f'{path} is no tuning job, which has job = "tune" and a table [grid]; see `distforest fit`')
     return spec
-
-
-def _put(table: dict[str, object], key: list[str], value: object) -> None:
-    """Set a dotted key of a table, and create missing tables on the way to it."""
-    for name in key[:-1]:
-        inner = table.setdefault(name, {})
-        if not isinstance(inner, dict):
-            raise InputError(f"--set {'.'.join(key)}: {name} is not a table")
-        table = inner
-    table[key[-1]] = value

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Progress
-    from distforest.service.messages import EventDetails, JobEvent, JobState, StateChanges, TimedNote
+    from distforest.service.messages import EventDetails, JobDescription, JobEvent, JobState, StateChanges, TimedNote
     from distforest.service.registry import Registry
 
 SAVING_BEAT, PROGRESS_BEAT, WAIT_BEAT = 2.0, 1.0, 60.0
@@ -56,18 +56,24 @@ PHASE_STATES = {
 AT_WORK = (RUNNING, MERGING)
 
 
+def described(spec: AnySpec) -> JobDescription:
+    """The part of a job's state that its spec determines."""
+    return {
+        "kind": kind_of_job(spec),
+        "method": getattr(spec, "method", None),
+        "output": spec.output,
+        "n_trees": spec.params.get("n_estimators"),
+    }
+
+
 def first_state(job: str, spec: AnySpec, now: float) -> JobState:
     """The state of a job that was just submitted."""
-    method = getattr(spec, "method", None)
-    return {
+    state: JobState = {
         "format": STATE_FORMAT,
         "id": job,
         "state": QUEUED,
         "waiting": None,
         "revision": 0,
-        "kind": kind_of_job(spec),
-        "method": method,
-        "output": spec.output,
         "service": None,
         "heartbeat": now,
         "submitted": now,
@@ -78,7 +84,6 @@ def first_state(job: str, spec: AnySpec, now: float) -> JobState:
         "total": 0,
         "rate": 0.0,
         "remaining": None,
-        "n_trees": spec.params.get("n_estimators"),
         "retries": 0,
         "lost_workers": 0,
         "warnings": [],
@@ -86,6 +91,7 @@ def first_state(job: str, spec: AnySpec, now: float) -> JobState:
         "error": None,
         "result": None,
     }
+    return {**state, **described(spec)}
 
 
 def in_bounds(message: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +21,22 @@ from typing import TYPE_CHECKING, TypeVar
 from distributed import Client
 
 from distforest.amounts import are, counted
-from distforest.errors import AwayError, ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
-from distforest.jobs.any_spec import AnySpec, spec_from_json
-from distforest.jobs.preview import faults_of_metadata
+from distforest.errors import (
+    AwayError,
+    ConflictError,
+    DistforestError,
+    ExistsError,
+    InputError,
+    JobError,
+    NotFoundError,
+    SpecError,
+)
+from distforest.jobs.any_spec import AnySpec, spec_from_json, spec_with
+from distforest.jobs.preview import absent_inputs, faults_of_metadata, faults_on_a_worker
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service.claims import give_back, take_again, take_in
-from distforest.service.job import Job, first_state
+from distforest.service.job import Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
 from distforest.service.records import STATE_VALUES
 from distforest.service.registry import (
@@ -50,7 +60,7 @@ from distforest.service.watching import Watching
 from distforest.stores.addresses import may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from distributed import Scheduler
 
@@ -366,7 +376,12 @@ class JobService:
 
         return answer
 
-    async def _submit(self, spec: str, id: str | None = None) -> SubmitAnswer:  # noqa: A002  (the key of the message)
+    async def _submit(
+        self,
+        spec: str,
+        id: str | None = None,  # noqa: A002  (the key of the message)
+        submission: str | None = None,
+    ) -> SubmitAnswer:
         if (
             self._looping is None or self._looping.done()
         ):  # before the first turn of the loop, jobs are accepted and start later
@@ -374,16 +389,16 @@ class JobService:
         wanted = await asyncio.to_thread(self._allowed_spec, spec)
         name, text = check_id(id) if id is not None else _new_id(wanted, spec), wanted.to_json()
         if name not in self.jobs and name not in self.aside:
-            await self._check_metadata(wanted)
+            await self._check_inputs(wanted)
         async with self._entry:
             if name in self.jobs or name in self.aside:
-                self._existing(name)
-                return await self._submitted_before(name, text)
+                return await self._submitted_before(self._existing(name), text, submission)
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
                 raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
-            job = Job({**first_state(name, wanted, time.time()), "service": self.lease.id})
+            first = first_state(name, wanted, time.time())
+            job = Job({**first, "service": self.lease.id, "submission": submission})
             job.note("submitted", "the job is taken in")
             await asyncio.to_thread(take_in, self.registry, name, wanted, job.state)
             self.jobs[name] = job
@@ -397,19 +412,35 @@ class JobService:
         check_allowed(spec, self.policy)
         return spec
 
-    async def _check_metadata(self, spec: AnySpec) -> None:
-        """Refuse inputs whose faults show on this host within `LOOK_SECONDS`; the job checks the rest."""
-        if isinstance(spec, Spec):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    if faults := await asyncio.to_thread(faults_of_metadata, spec):
-                        raise SpecError(faults)
+    def _changed_spec(self, job: Job, changes: Mapping[str, object]) -> AnySpec:
+        """The spec of a job with some keys replaced; refuses what the operator does not allow."""
+        text = self.registry.spec(job.id)
+        if text is None:
+            raise InputError("the job has no spec.json (any more); submit it again")
+        return self._allowed_spec(spec_with(json.loads(text), changes).to_json())
 
-    async def _submitted_before(self, name: str, text: str) -> SubmitAnswer:
+    async def _check_inputs(self, spec: AnySpec) -> None:
+        """Refuse inputs whose faults show within `LOOK_SECONDS`, here or on a worker; the job checks the rest.
+
+        What is absent here may exist where the workers are, so the one that was heard of last is asked.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                faults = await asyncio.to_thread(faults_of_metadata, spec) if isinstance(spec, Spec) else []
+                workers, context = self.scheduler.workers.values(), self.context
+                if not faults and workers and context and await asyncio.to_thread(absent_inputs, spec):
+                    asked = max(workers, key=lambda worker: worker.last_seen).address
+                    ask = partial(context.client.run, faults_on_a_worker, spec, workers=[asked], on_error="ignore")
+                    faults = (await asyncio.to_thread(ask)).get(asked, [])
+                if faults:
+                    raise SpecError(faults)
+
+    async def _submitted_before(self, job: Job, text: str, submission: str | None) -> SubmitAnswer:
         """Answer the submit of a known id: it is the same job, or the id is taken."""
-        if await asyncio.to_thread(self.registry.spec, name) != text:
-            raise ConflictError(f"id: {name!r} is the id of another job, with another spec; choose another one")
-        return {"job": self.job(name), "created": False}
+        if await asyncio.to_thread(self.registry.spec, job.id) != text:
+            raise ExistsError(f"id: {job.id!r} is the id of another job, with another spec; choose another one")
+        is_same_call = submission is not None and job.state.get("submission") == submission
+        return {"job": self._with_workers(job), "created": is_same_call}
 
     async def _list(self) -> JobsAnswer:
         return {"service": self.about(), "jobs": self.listed()}
@@ -439,7 +470,7 @@ class JobService:
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
         give_back(self.registry, job.state)
 
-    async def _resume(self, id: str) -> JobAnswer:  # noqa: A002
+    async def _resume(self, id: str, changes: Mapping[str, object] | None = None) -> JobAnswer:  # noqa: A002
         job = self._existing(id)
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
@@ -447,7 +478,10 @@ class JobService:
             if not await self._is_over(job):
                 raise ConflictError(f"{id} is ending; try again in a moment")
             await asyncio.to_thread(self.registry.check_own, id)
-            await asyncio.to_thread(take_again, self.registry, id, job.state["output"])
+            spec = await asyncio.to_thread(self._changed_spec, job, changes or {})
+            await self._check_inputs(spec)
+            await asyncio.to_thread(take_again, self.registry, id, spec)
+            job.set(**described(spec))
             await asyncio.to_thread(job.count_events, self.registry)
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
             job.is_cancelled = False
@@ -457,6 +491,8 @@ class JobService:
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
             return {"job": state}
+        if changes:
+            raise ConflictError(f"{id} is {job.state['state']}; its spec is changed when it has ended: cancel it first")
         return {"job": self._with_workers(job)}
 
     async def _remove(self, id: str) -> RemoveAnswer:  # noqa: A002

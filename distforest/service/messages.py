@@ -37,7 +37,16 @@ class JobResult(TypedDict, total=False):
     sides: str
 
 
-class StateChanges(TypedDict, total=False):
+class JobDescription(TypedDict, total=False):
+    """The part of a job's state that its spec determines."""
+
+    kind: str
+    method: str | None
+    output: str
+    n_trees: int | None
+
+
+class StateChanges(JobDescription, total=False):
     """The part of a job's state that changes while the job lives."""
 
     state: str
@@ -69,11 +78,8 @@ class JobState(StateChanges, total=False):
     format: int
     id: Required[str]
     revision: int
-    kind: str
-    method: str | None
-    output: str
+    submission: str | None
     submitted: float
-    n_trees: int | None
     workers: int
 
 
@@ -136,7 +142,7 @@ class JobAnswer(TypedDict):
 
 
 class SubmitAnswer(JobAnswer):
-    """The answer to a submit; ``created`` is False where the same job was submitted before."""
+    """The answer to a submit; ``created`` is False where the same job was submitted before, by another call."""
 
     created: bool
 

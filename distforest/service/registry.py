@@ -157,9 +157,13 @@ class Registry:
 
     def create(self, job: str, spec: str, state: JobState) -> None:
         """Write a new job; when this returns, it is on disk."""
+        self.write_spec(job, spec)
+        self.write(job, state)
+
+    def write_spec(self, job: str, spec: str) -> None:
+        """Replace the spec of a job."""
         self.guard()
         self.folder(job).write(SPEC, spec.encode())
-        self.write(job, state)
 
     def write(self, job: str, state: JobState) -> None:
         """Replace the state of a job."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from unittest.mock import ANY
 
 import pytest
 
@@ -139,16 +140,31 @@ def test_what_the_service_refuses_is_told_fault_by_fault(spec):
         assert found["error"]["faults"] == ["output: is outside", "input.features: is outside"]
 
 
-def test_a_second_job_of_the_same_id_is_exit_2(spec):
-    with FakeService({"submit": refusal("ConflictError", "'mine' is the id of another job")}) as fake:
-        assert run("submit", spec, "--id", "mine", "--scheduler", fake.address)[0] == 2
+def test_a_second_job_of_the_same_id_is_exit_8(spec):
+    with FakeService({"submit": refusal("ExistsError", "'mine' is the id of another job")}) as fake:
+        assert run("submit", spec, "--id", "mine", "--scheduler", fake.address)[0] == 8
+        assert run("submit", spec, "--id", "mine", "--if-exists", "ok", "--scheduler", fake.address)[0] == 8
 
 
-def test_the_same_job_again_is_told(spec):
+@pytest.mark.parametrize("waits", [(), ("--wait",)])
+@pytest.mark.parametrize(("job", "code"), [(SUCCEEDED, 0), (FAILED, 1), (CANCELLED, 5)])
+def test_the_job_of_last_night_is_told_from_that_of_this_night(spec, waits, job, code):
+    with FakeService({"submit": {"job": job, "created": False}, **told(job)}) as fake:
+        again = ("submit", spec, "--id", ID, *waits, "--scheduler", fake.address)
+        found, out, err = run(*again)
+        assert (found, out) == (8, "")
+        assert re.search(naming(ID, job["state"], "2026-11-22 01:00:40 UTC", "--if-exists new", "--if-exists ok"), err)
+        assert run_json(*again)[1] == {**job, "error": job["error"] or ANY, "exit_code": 8}
+        found, out, err = run(*again, "--if-exists", "ok")
+        assert (found, ID in err) == (code, True)
+        if code == 0:
+            assert run_json(*again, "--if-exists", "ok")[1]["created"] is False
+
+
+def test_a_job_that_exists_and_still_runs_is_followed(spec):
     with FakeService({"submit": {"job": JOB, "created": False}}) as fake:
-        code, out, _ = run("submit", spec, "--id", ID, "--scheduler", fake.address)
-        assert (code, "note" in lines_of(out)) == (0, True)
-        assert run_json("submit", spec, "--scheduler", fake.address)[1]["created"] is False
+        code, out, _ = run("submit", spec, "--id", ID, "--if-exists", "ok", "--scheduler", fake.address)
+    assert (code, lines_of(out)["state"]) == (0, "RUNNING")
 
 
 def test_submit_and_wait(spec, taking):
@@ -405,6 +421,12 @@ def test_what_is_done_to_a_job_is_told(command, state):
         assert (code, lines_of(out)["state"]) == (0, state)
         assert run_json(command, ID, "--scheduler", fake.address)[1]["state"] == state
     assert fake.asked == [(command, {"id": ID})] * 2
+
+
+def test_resume_changes_the_spec():
+    with FakeService({"resume": {"job": JOB}}) as fake:
+        assert run("resume", ID, "--set", "run.batch=2", "--set", "seed=4", "--scheduler", fake.address)[0] == 0
+    assert fake.asked == [("resume", {"id": ID, "changes": {"run.batch": 2, "seed": 4}})]
 
 
 def test_rm():

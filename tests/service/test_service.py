@@ -82,7 +82,7 @@ def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None
         assert (answer["created"], answer["job"]["state"]) == (True, "QUEUED")
         assert Registry(root).spec("a") == spec_text("a")  # durable before the answer
         assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
-        with refused(await ask("submit", spec=spec_text("b"), id="a"), "ConflictError") as faults:
+        with refused(await ask("submit", spec=spec_text("b"), id="a"), "ExistsError") as faults:
             assert faults[0].startswith("id: 'a' ")
         await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
         assert (await ask("submit", spec=spec_text("b"), id="b"))["job"]["state"] == "QUEUED"
@@ -155,6 +155,44 @@ def test_who_resumes_a_job_at_once_waits_for_its_thread(root: str, monkeypatch: 
         assert (await resumed)["job"]["state"] == "QUEUED"
 
     in_a_service(root, use)
+
+
+def test_a_submit_that_is_sent_again_is_told_from_a_second_one(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        for call, created in (("first", True), ("first", True), ("second", False)):
+            assert (await ask("submit", spec=spec_text("a"), id="a", submission=call))["created"] is created
+
+    in_a_service(root, use)
+
+
+def test_a_spec_is_mended_by_the_resume(root: str, tmp_path: Path) -> None:
+    for name in ("X", "Z"):
+        write_array(f"{tmp_path}/data.zarr", name, (4, 4), np.dtype("f4"), [np.zeros((4, 4), "f4")])
+    given = {"features": f"{tmp_path}/data.zarr/X", "distances": f"{tmp_path}/data.zarr/Z"}
+
+    async def use(service: JobService, ask: Ask) -> None:
+        await ask("submit", spec=spec_text("a", input=given), id="a")
+        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        with refused(await ask("resume", id="a", changes={"seed": 3}), "ConflictError"):
+            pass
+        await ask("cancel", id="a")
+        await reached(lambda: service.job("a")["state"] == "CANCELLED" and not service._running)
+        Folder(f"{tmp_path}/data.zarr/Z").remove()
+        for changes in ({}, {"seed": 3}):
+            with refused(await ask("resume", id="a", changes=changes), "SpecError") as faults:
+                assert re.match(naming("input.distances", f"{tmp_path}/data.zarr"), *faults)
+        with refused(await ask("resume", id="a", changes={"params.n_estimators": 8}), "SpecError") as faults:
+            assert re.match(naming("params.n_estimators: ", "8 trees", 7), *faults)
+        with refused(await ask("resume", id="a", changes={"seed.a": 1}), "InputError") as faults:
+            assert re.match(naming("seed.a"), *faults)
+        assert service.job("a")["state"] == "CANCELLED"
+        mended = {"input.distances": f"{tmp_path}/data.zarr/X", "params.n_estimators": 3, "output": f"{NOWHERE}/b.zarr"}
+        found = (await ask("resume", id="a", changes=mended))["job"]
+        assert (found["state"], found["output"], found["n_trees"]) == ("QUEUED", f"{NOWHERE}/b.zarr", 3)
+        kept = Spec.from_json(str(Registry(root).spec("a")))
+        assert (kept.output, kept.params["n_estimators"]) == (found["output"], 3)
+
+    in_a_service(root, use, max_trees=7)
 
 
 def test_refusals_are_answers(root: str) -> None:

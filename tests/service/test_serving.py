@@ -84,11 +84,12 @@ def test_jobs_are_served(home):
 
         code, found = run("submit", "fit.toml", "--id", "first", "--wait")
         assert (code, found["state"], found["result"]["digest"]) == (0, "SUCCEEDED", expected)
-        assert run("submit", "fit.toml", "--id", "first") == (
-            0,
-            {"id": "first", "state": "SUCCEEDED", "created": False},
-        )
-        assert run("submit", "fit.toml", "--id", "first", "--set", "seed=4")[0] == 2
+        again = run("submit", "fit.toml", "--id", "first", "--if-exists", "ok")
+        assert again == (0, {"id": "first", "state": "SUCCEEDED", "created": False})
+        assert run("submit", "fit.toml", "--id", "first")[0] == 8
+        assert run("submit", "fit.toml", "--id", "first", "--set", "seed=4", "--if-exists", "ok")[0] == 8
+        assert run("submit", "fit.toml", "--set", "input.features=nowhere.zarr/X")[0] == 2
+        assert run("submit", "score.toml", "--set", "input.queries=nowhere.zarr/X")[0] == 2
         assert run("submit", "score.toml", "--id", "second", "--wait")[0] == 0
         assert open_array(str(home / "near.zarr/indices")).shape == (30, 3)
         code, found = run("list")
