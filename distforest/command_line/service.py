@@ -206,17 +206,24 @@ def _tell(text: str) -> None:
     type=click.Choice(STATES, case_sensitive=False),
     help="List only jobs in this state; may be repeated.",
 )
-def list_jobs(states: tuple[str, ...], where: Whereabouts) -> Report | None:
+@click.option(
+    "--limit", type=click.IntRange(1), default=100, show_default=True, help="Number of jobs that are listed at most."
+)
+@click.option("--skip", type=click.IntRange(0), default=0, help="Number of newer jobs that are left out.  [default: 0]")
+def list_jobs(states: tuple[str, ...], limit: int, skip: int, where: Whereabouts) -> Report | None:
     """List the jobs of a service, newest first."""
     from distforest.command_line.reports import Report
+    from distforest.service.messages import JobFilter
 
-    found = where.jobs(printer_of_notes()).listed()
-    jobs = [job for job in found["jobs"] if not states or job["state"] in states]
+    found = where.jobs(printer_of_notes()).listed(JobFilter(states, skip, limit))
+    jobs = found["jobs"]
+    if (older := found.get("total", 0) - skip - len(jobs)) > 0:
+        click.echo(f"note: {older:,} older ones are not listed; --skip {skip + len(jobs)} lists the next", err=True)
     for job in jobs:
         if job["state"] == "UNREADABLE" and (error := job["error"]):
             click.echo(f"note: {printable(error['message'])}", err=True)
     if _wants_json():
-        return Report({"jobs": jobs, "service": found["service"]}, [])
+        return Report(dict(found), [])
     if jobs:
         _print_table(jobs)
     else:
@@ -304,17 +311,43 @@ def resume(name: str, sets: tuple[str, ...], where: Whereabouts) -> Report:
 
 
 @click.command()
-@click.argument("name", metavar="ID")
+@click.argument("names", nargs=-1, metavar="[ID]...")
 @asks_service
-def rm(name: str, where: Whereabouts) -> Report:
-    """Remove job ID, which has ended, from the service.
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(("SUCCEEDED", "FAILED", "CANCELLED"), case_sensitive=False),
+    help="Remove all jobs that have ended so; may be repeated.",
+)
+@click.option("--older-than", metavar="AGE", help="Remove all jobs that ended so long ago, such as 30d.")
+def rm(names: tuple[str, ...], states: tuple[str, ...], older_than: str | None, where: Whereabouts) -> Report:
+    """Remove jobs that have ended from the service: by ID, or all in a state or of an age.
 
-    Its spec, events and unfinished work are deleted; its output is kept.
+    With both --state and --older-than, jobs are removed to which both apply. Spec, events and unfinished work are
+    deleted; the output is kept.
     """
-    from distforest.command_line.reports import Report
+    import contextlib
+    import time
 
-    removed = where.service().remove(name)
-    return Report({"id": removed, "removed": True}, [("removed", removed)])
+    from distforest.command_line.reports import Report
+    from distforest.command_line.spec_files import seconds_of_option
+    from distforest.errors import NotFoundError
+    from distforest.service.messages import JobFilter
+    from distforest.service.registry import ENDS
+
+    chooses = bool(states) or older_than is not None
+    if chooses == bool(names):
+        raise click.UsageError("either IDs, or --state or --older-than, were expected")
+    latest, service = time.time() - (seconds_of_option("--older-than", older_than) or 0.0), where.service()
+    removed = [service.remove(name) for name in names]
+    if chooses:
+        for job in service.listed(JobFilter(states or ENDS))["jobs"]:
+            if (job.get("ended") or 0.0) <= latest:
+                with contextlib.suppress(NotFoundError):  # somebody else has removed it
+                    removed.append(service.remove(job["id"]))
+    lines = [("removed", name) for name in removed] or [("removed", "none")]
+    return Report({"removed": removed}, lines)
 
 
 # --- a service on this machine ----------------------------------------------------------------------------

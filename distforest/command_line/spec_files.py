@@ -7,6 +7,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, cast
 
+from dask.utils import parse_timedelta
+
 from distforest.amounts import are
 from distforest.errors import InputError, SpecError
 from distforest.jobs.any_spec import moved_relation, spec_from_toml, spec_with
@@ -57,6 +59,20 @@ def bytes_of_option(option: str, text: str | None) -> int | None:
         return None if text is None else cast("int", SIZE.plain(text))
     except (ValueError, OverflowError):
         raise InputError(f"{option} must be {SIZE.words}, found {text!r}") from None
+
+
+def seconds_of_option(option: str, text: str | None) -> float | None:
+    """Parse the duration in the text of an option, a number with a unit; raises InputError.
+
+    Examples
+    --------
+    >>> seconds_of_option("--older-than", "30d"), seconds_of_option("--older-than", None)
+    (2592000.0, None)
+    """
+    try:
+        return None if text is None else float(parse_timedelta(text, default=False))
+    except (ValueError, KeyError, IndexError):
+        raise InputError(f"{option} must be a number with a unit, such as 30d, 12h or 90m, found {text!r}") from None
 
 
 def distances_of_option(text: str | None, move: Callable[[str], str] = str) -> Relation | None:

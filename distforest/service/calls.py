@@ -29,6 +29,7 @@ from distforest.errors import (
     SpecError,
     UnreachableError,
 )
+from distforest.service.messages import ALL_JOBS, JobFilter
 from distforest.threads import in_thread
 
 if TYPE_CHECKING:
@@ -185,9 +186,9 @@ class Service:
                 raise ExistsError(f"{existing(answer['job'])}; {cure}", answer["job"])
         return self.submit(spec, _dated(name, time.time()))
 
-    def listed(self) -> JobsAnswer:
-        """List ``jobs``, newest first, and ``service``."""
-        answer: JobsAnswer = self._call("list")
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
+        """List ``jobs``, newest first, the ``total`` number of those wanted, and ``service``."""
+        answer: JobsAnswer = self._call("list", **wanted._asdict())
         return answer
 
     def job(self, job_id: str) -> JobState:

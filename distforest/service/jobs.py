@@ -38,6 +38,7 @@ from distforest.jobs.stop import SIGN
 from distforest.service.claims import give_back, take_again, take_in
 from distforest.service.job import Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
+from distforest.service.messages import JobFilter
 from distforest.service.records import STATE_VALUES
 from distforest.service.registry import (
     CANCELLED,
@@ -60,7 +61,7 @@ from distforest.service.watching import Watching
 from distforest.stores.addresses import may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from distributed import Scheduler
 
@@ -442,8 +443,8 @@ class JobService:
         is_same_call = submission is not None and job.state.get("submission") == submission
         return {"job": self._with_workers(job), "created": is_same_call}
 
-    async def _list(self) -> JobsAnswer:
-        return {"service": self.about(), "jobs": self.listed()}
+    async def _list(self, states: Sequence[str] = (), skip: int = 0, limit: int | None = None) -> JobsAnswer:
+        return JobFilter(states, skip, limit).of(self.listed(), self.about())
 
     async def _status(self, id: str) -> JobAnswer:  # noqa: A002
         return {"job": self.job(id)}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Required, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distforest.growth.parameters import Value
 
 
@@ -153,11 +155,40 @@ class EventsAnswer(JobAnswer):
     events: list[JobEvent]
 
 
-class JobsAnswer(TypedDict):
-    """All jobs, newest first, and their service; None where the job root was read without one."""
+class JobsAnswer(TypedDict, total=False):
+    """Jobs, newest first, and their service; None where the job root was read without one.
 
-    service: ServiceRecord | None
-    jobs: list[JobState]
+    ``total`` is the number of jobs that were asked for, of which ``jobs`` may be a part.
+    """
+
+    service: Required[ServiceRecord | None]
+    jobs: Required[list[JobState]]
+    total: int
+
+
+class JobFilter(NamedTuple):
+    """Which jobs are listed: those in one of some states, or in any; without the first ``skip``, and ``limit`` at most.
+
+    Examples
+    --------
+    >>> jobs = [{"id": "c", "state": "FAILED"}, {"id": "b", "state": "QUEUED"}, {"id": "a", "state": "FAILED"}]
+    >>> JobFilter(("FAILED",), limit=1).of(jobs, None)
+    {'service': None, 'jobs': [{'id': 'c', 'state': 'FAILED'}], 'total': 2}
+    """
+
+    states: Sequence[str] = ()
+    skip: int = 0
+    limit: int | None = None
+
+    def of(self, jobs: Sequence[JobState], service: ServiceRecord | None) -> JobsAnswer:
+        """The answer to a reader who asks for these of all jobs."""
+        found = [job for job in jobs if not self.states or job["state"] in self.states]
+        end = None if self.limit is None else self.skip + self.limit
+        return {"service": service, "jobs": found[self.skip : end], "total": len(found)}
+
+
+ALL_JOBS = JobFilter()
+"""The filter that lists every job."""
 
 
 class RemoveAnswer(TypedDict):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import dask.config
 
 from distforest.errors import InputError, UnreachableError
+from distforest.service.messages import ALL_JOBS, JobFilter
 from distforest.service.registry import Registry
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT = "DASK_SCHEDULER_ADDRESS", "DISTFORES
 class Jobs(Protocol):
     """A reader of jobs, from any place."""
 
-    def listed(self) -> JobsAnswer:
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """List ``jobs``, newest first, and ``service``, which is None if the job root is read."""
 
     def job(self, job_id: str) -> JobState:
@@ -162,9 +163,9 @@ class FromScheduler:
     where: Whereabouts
     seconds: float = math.inf
 
-    def listed(self) -> JobsAnswer:
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """See `Jobs`."""
-        return self.where.service(self.seconds).listed()
+        return self.where.service(self.seconds).listed(wanted)
 
     def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
@@ -185,9 +186,9 @@ class FromRoot:
 
     registry: Registry
 
-    def listed(self) -> JobsAnswer:
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """See `Jobs`."""
-        return {"jobs": self._checked_registry().listed(time.time()), "service": None}
+        return wanted.of(self._checked_registry().listed(time.time()), None)
 
     def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
@@ -225,9 +226,9 @@ class FromEither:
             self.tell(f"the job root is read, and not the service: {error}")
             return read(self.root)
 
-    def listed(self) -> JobsAnswer:
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """See `Jobs`."""
-        return self._read(lambda jobs: jobs.listed())
+        return self._read(lambda jobs: jobs.listed(wanted))
 
     def job(self, job_id: str) -> JobState:
         """See `Jobs`."""

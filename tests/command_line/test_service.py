@@ -329,13 +329,19 @@ def test_list_counts_what_the_page_counts(kind, state, phase, told):
         assert f"  {told}  " in run("list", "--scheduler", fake.address)[1]
 
 
-def test_list_by_state(several):
-    found = run_json("list", "--state", "queued", "--state", "RUNNING", "--scheduler", several.address)[1]
-    assert [job["id"] for job in found["jobs"]] == ["odd", ID]
-    assert found["service"] == ABOUT
-    code, out, err = run("list", "--state", "FAILED", "--scheduler", several.address)
-    assert (code, out, "FAILED" in err) == (0, "", True)
-    assert run("list", "--state", "LOST", "--scheduler", several.address)[0] == 2
+def test_list_asks_for_a_part():
+    with FakeService({"list": {"service": ABOUT, "jobs": [JOB], "total": 8}}) as fake:
+        by_state = ("--state", "queued", "--state", "RUNNING")
+        code, _, err = run("list", *by_state, "--skip", "2", "--limit", "1", "--scheduler", fake.address)
+        assert (code, bool(re.search(naming("5 ", "--skip 3"), err))) == (0, True)
+        assert run_json("list", "--scheduler", fake.address)[1] == {"service": ABOUT, "jobs": [JOB], "total": 8}
+    states = ["QUEUED", "RUNNING"]
+    told = [{**asked, "states": list(asked["states"])} for _, asked in fake.asked]
+    assert told == [{"states": states, "skip": 2, "limit": 1}, {"states": [], "skip": 0, "limit": 100}]
+    with FakeService({"list": {"service": ABOUT, "jobs": [], "total": 0}}) as fake:
+        code, out, err = run("list", "--state", "FAILED", "--scheduler", fake.address)
+        assert (code, out, "FAILED" in err) == (0, "", True)
+        assert run("list", "--state", "LOST", "--scheduler", fake.address)[0] == 2
 
 
 class Terminal(io.StringIO):
@@ -430,9 +436,46 @@ def test_resume_changes_the_spec():
 
 
 def test_rm():
-    with FakeService({"remove": {"id": ID}}) as fake:
-        assert run("rm", ID, "--scheduler", fake.address) == (0, f"removed  {ID}\n", "")
-        assert run_json("rm", ID, "--scheduler", fake.address) == (0, {"id": ID, "removed": True})
+    with FakeService({"remove": [{"id": "a"}, {"id": "b"}, {"id": ID}]}) as fake:
+        assert run("rm", "a", "b", "--scheduler", fake.address) == (0, "removed  a\nremoved  b\n", "")
+        assert run_json("rm", ID, "--scheduler", fake.address) == (0, {"removed": [ID]})
+    assert [asked for _, asked in fake.asked] == [{"id": "a"}, {"id": "b"}, {"id": ID}]
+
+
+@pytest.mark.parametrize(
+    ("options", "states", "ids"),
+    [
+        (("--state", "succeeded"), ["SUCCEEDED"], ["now", "day", "month"]),
+        (("--older-than", "12h"), ["SUCCEEDED", "FAILED", "CANCELLED"], ["day", "month"]),
+        (("--older-than", "30d", "--state", "failed"), ["FAILED"], ["month"]),
+        (("--older-than", "1000w"), ["SUCCEEDED", "FAILED", "CANCELLED"], []),
+    ],
+)
+def test_rm_by_age_and_state(options, states, ids):
+    ages = {"now": 0.0, "day": 90_000.0, "month": 31 * 86_400.0}
+    jobs = [{**SUCCEEDED, "id": name, "ended": time.time() - age} for name, age in ages.items()]
+    removed = [{"id": name} for name in ids] or [{"id": "none"}]
+    with FakeService({"list": {"service": ABOUT, "jobs": jobs}, "remove": removed}) as fake:
+        assert run_json("rm", *options, "--scheduler", fake.address) == (0, {"removed": ids})
+    (_, listed), *rest = fake.asked
+    assert list(listed["states"]) == states
+    assert [asked["id"] for _, asked in rest] == ids
+
+
+def test_rm_passes_over_a_job_that_is_gone():
+    gone = [refusal("NotFoundError", "there is no job a"), {"id": "b"}]
+    with FakeService({"list": {"service": ABOUT, "jobs": [SUCCEEDED, SUCCEEDED]}, "remove": gone}) as fake:
+        assert run_json("rm", "--state", "succeeded", "--scheduler", fake.address) == (0, {"removed": ["b"]})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), (ID, "--state", "failed"), ("--state", "running"), ("--older-than", "30"), ("--older-than", "d-3")],
+)
+def test_what_rm_does_not_take(arguments):
+    with FakeService({}) as fake:
+        assert run("rm", *arguments, "--scheduler", fake.address)[0] == 2
+    assert fake.asked == []
 
 
 @pytest.mark.parametrize(("command", "operation"), [("cancel", "cancel"), ("resume", "resume"), ("rm", "remove")])

@@ -100,7 +100,7 @@ def test_jobs_are_served(home):
         assert (told[0]["event"], told[-1]["event"]) == ("submitted", "succeeded")
         assert [event["n"] for event in told] == list(range(1, len(told) + 1))
         assert [run(name, "first")[0] for name in ("cancel", "resume")] == [2, 2]
-        assert run("rm", "second") == (0, {"id": "second", "removed": True})
+        assert run("rm", "second") == (0, {"removed": ["second"]})
         assert [run(name, "second")[0] for name in ("status", "wait", "cancel", "resume", "rm")] == [4] * 5
         with urllib.request.urlopen(place["page"], timeout=120) as page:
             assert "first" in page.read().decode()
