@@ -66,6 +66,7 @@ ONLY_IN = {
         *(f"estimators.{name}" for name in ESTIMATORS),
     },
     "matplotlib": {f"pictures.{name}" for name in DRAWN},
+    "prometheus_client": {"service.metrics", "service.page"},
     "pyarrow": {f"sources.files.{name}" for name in ARROW},
     "click": {*COMMANDS, "command_line.commands", "service"},
     "numba": {"jit", "kernel_cache", "sources.lanes", "growth.cuts.earlier_links"},

@@ -110,6 +110,11 @@ def _scratch() -> Disk:
     return _disk(scratch.path)
 
 
+async def scratch_free() -> int | None:
+    """Bytes that are free in the scratch folder of this process; None if it cannot be used. In a thread."""
+    return (await asyncio.to_thread(_scratch)).free
+
+
 def _disk(folder: Path) -> Disk:
     return Disk(str(folder), None, shutil.disk_usage(folder).free, folder.stat().st_dev, _filesystem(folder))
 

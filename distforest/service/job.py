@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
 from distforest.jobs.any_spec import kind_of_job
+from distforest.service.metrics import Metrics, method_of
 from distforest.service.registry import (
     CANCELLED,
     CANCELLING,
@@ -77,6 +78,8 @@ def first_state(job: str, spec: AnySpec, now: float) -> JobState:
         "service": None,
         "heartbeat": now,
         "submitted": now,
+        "since": now,
+        "worked": 0.0,
         "started": None,
         "ended": None,
         "phase": None,
@@ -92,6 +95,20 @@ def first_state(job: str, spec: AnySpec, now: float) -> JobState:
         "result": None,
     }
     return {**state, **described(spec)}
+
+
+def seconds_of_work(job: JobState, until: float) -> float:
+    """Seconds that a job was at work up to a moment: without those in which it was queued or waited for workers.
+
+    Examples
+    --------
+    >>> seconds_of_work({"state": "RUNNING", "worked": 2.0, "since": 100.0}, 105.0)
+    7.0
+    >>> seconds_of_work({"state": "WAITING_FOR_WORKERS", "worked": 2.0, "since": 100.0}, 105.0)
+    2.0
+    """
+    is_at_work = job["state"] in (RUNNING, MERGING, CANCELLING)
+    return job.get("worked", 0.0) + (max(0.0, until - job.get("since", until)) if is_at_work else 0.0)
 
 
 def in_bounds(message: str) -> str:
@@ -115,6 +132,7 @@ class Job:
     """
 
     state: JobState
+    meters: Metrics = field(default_factory=Metrics, repr=False)
     n_written: int | None = 0
     is_cancelled: bool = False
     _unsaved: list[TimedNote] = field(default_factory=list)
@@ -150,6 +168,9 @@ class Job:
         """Add an event."""
         with self._lock:
             self._unsaved.append({"time": time.time(), "event": event, "message": in_bounds(message), **details})
+        if event == "trees":
+            self.meters.trees.inc(details["last"] - details["first"] + 1)
+            self.meters.growth.inc(details["seconds"])
 
     def warn(self, texts: Iterable[str]) -> None:
         """Add warnings, each text once, however often a run is tried."""
@@ -161,8 +182,11 @@ class Job:
 
     def set(self, **changes: Unpack[StateChanges]) -> None:
         """Change the state."""
+        now = time.time()
         with self._lock:
-            self._is_urgent |= changes.get("state", self.state["state"]) != self.state["state"]
+            if changes.get("state", self.state["state"]) != self.state["state"]:
+                changes = {"since": now, "worked": seconds_of_work(self.state, now), **changes}
+                self._is_urgent = True
             self.state = {**self.state, **changes, "revision": self.state["revision"] + 1}
             self._changed = True
 
@@ -171,14 +195,22 @@ class Job:
         with self._lock:
             if self.has_ended:
                 return False
-            self.is_cancelled = self._is_urgent = self._changed = True
-            self.state = {**self.state, "state": CANCELLING, "revision": self.state["revision"] + 1}
+            self.is_cancelled = self._is_urgent = True
+            self.set(state=CANCELLING)
             return True
 
+    def begin(self, service: str) -> None:
+        """Write the first state of a run."""
+        now = time.time()
+        self.meters.queue.labels(method_of(self.state)).observe(max(0.0, now - self.state.get("since", now)))
+        self.set(state=RUNNING, service=service, started=self.state["started"] or now, ended=None, error=None)
+        self.note("started", f"the job has started, attempt {self.state['attempt']}")
+
     def queue_again(self) -> None:
-        """Put the job back into the queue for its next attempt."""
+        """Put the job back into the queue for its next attempt; of one whose service was lost, work ended with that."""
         self.set(
             state=QUEUED,
+            worked=seconds_of_work(self.state, self.state["heartbeat"]),
             attempt=self.state["attempt"] + 1,
             warnings=[],
             waiting=None,
@@ -201,8 +233,10 @@ class Job:
         """Add one to a counter."""
         with self._lock:
             if name == "retries":
+                self.meters.retries.inc()
                 self.set(retries=self.state["retries"] + 1)
             else:
+                self.meters.lost_workers.inc()
                 self.set(lost_workers=self.state["lost_workers"] + 1)
 
     def watch(self, progress: Progress) -> None:
@@ -255,6 +289,7 @@ class Job:
         if error := changes.get("error"):
             last["error"] = {**error, "message": in_bounds(error["message"])}
         self.set(**last)
+        self.meters.work.labels(method_of(self.state), state).observe(self.state.get("worked", 0.0))
 
     def save(self, registry: Registry, at_once: bool = False) -> bool:
         """Write new events and the state, if it is time or ``at_once``; True if all that was due is written.
@@ -285,6 +320,7 @@ class Job:
                     with self._lock:
                         self.state = {**self.state, "heartbeat": now}
             except (OSError, ValueError, UnreadableError) as error:
+                self.meters.store_errors.labels("save").inc()
                 logging.getLogger("distforest").warning("job %s: its state could not be written: %r", self.id, error)
                 with self._lock:
                     self._unsaved, self._changed = [*unsaved, *self._unsaved], self._changed or changed

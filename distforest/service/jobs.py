@@ -39,6 +39,7 @@ from distforest.service.claims import give_back, take_again, take_in
 from distforest.service.job import Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
 from distforest.service.messages import JobFilter
+from distforest.service.metrics import Metrics
 from distforest.service.records import STATE_VALUES
 from distforest.service.registry import (
     CANCELLED,
@@ -124,6 +125,7 @@ class JobService:
     jobs: dict[str, Job] = field(default_factory=dict)
     failure: str | None = "the service is starting"
     context: ServiceContext | None = None
+    meters: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.registry, self.scheduler.address)
@@ -209,7 +211,7 @@ class JobService:
         if state is not None:
             state.pop("was", None)
             if state["state"] in ENDS and state.keys() >= STATE_KEYS:
-                return Job(state, n_written=None)
+                return Job(state, self.meters, n_written=None)
         self.registry.check_own(name)
         text = self.registry.spec(name)
         if text is None and state is None:
@@ -218,7 +220,7 @@ class JobService:
             state = {**first_state(name, self._spec(name, text), time.time()), **(state or {"id": name})}
         if state is None or not state.keys() >= STATE_KEYS:
             raise InputError("it has no spec.json, and its state.json does not say all")
-        job = Job(state, n_written=self.registry.last_number(name))
+        job = Job(state, self.meters, n_written=self.registry.last_number(name))
         self._requeue(job)
         return job
 
@@ -287,6 +289,7 @@ class JobService:
             self._ending = asyncio.create_task(self.scheduler.close(reason=self.failure))
             return False
         except OSError as error:
+            self.meters.store_errors.labels("heartbeat").inc()
             logging.getLogger("distforest").warning("the job root does not answer: %r", error)
         return True
 
@@ -335,6 +338,10 @@ class JobService:
         if not self._is_replaced:
             await asyncio.to_thread(job.save, self.registry, True)
         return await asyncio.to_thread(self.registry.events, name, after, limit)
+
+    async def metrics(self) -> bytes:
+        """All metrics, as Prometheus reads them."""
+        return await self.meters.exposed(self, self.context and self.context.client)
 
     async def report(self, name: str, run: list[tuple[str, str]]) -> str:
         """The report on a job's forest, as HTML, with what is known of its ``run``: see `Reports.of_job`."""
@@ -399,7 +406,7 @@ class JobService:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
                 raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
             first = first_state(name, wanted, time.time())
-            job = Job({**first, "service": self.lease.id, "submission": submission})
+            job = Job({**first, "service": self.lease.id, "submission": submission}, self.meters)
             job.note("submitted", "the job is taken in")
             await asyncio.to_thread(take_in, self.registry, name, wanted, job.state)
             self.jobs[name] = job

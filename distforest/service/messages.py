@@ -56,6 +56,8 @@ class StateChanges(JobDescription, total=False):
     waiting: str | None
     service: str | None
     heartbeat: float
+    since: float
+    worked: float
     started: float | None
     ended: float | None
     phase: str | None
@@ -74,7 +76,8 @@ class StateChanges(JobDescription, total=False):
 class JobState(StateChanges, total=False):
     """The state of a job; one that is read from a job root may lack any key but ``id``.
 
-    ``was`` is the state before an interruption, ``workers`` the number of workers that the service has now.
+    ``was`` is the state before an interruption, ``since`` when its state began, ``worked`` its seconds of work before
+    that, and ``workers`` the number of workers that the service has now.
     """
 
     format: int

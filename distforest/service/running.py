@@ -36,7 +36,7 @@ from distforest.jobs.tune import CellGroup, stage_grid, tune
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.service.claims import claim_of, give_back
 from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result, tune_result
-from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
+from distforest.service.registry import CANCELLED, FAILED, SUCCEEDED, WORK
 from distforest.sources.staged_arrays import STAGED_INPUTS
 from distforest.stores.folder import Folder
 
@@ -164,8 +164,7 @@ def run_job(job: Job, context: ServiceContext) -> None:
 
 def _run(job: Job, context: ServiceContext) -> None:
     """Run a job; an error becomes its state."""
-    job.set(state=RUNNING, service=context.service, started=job.state["started"] or time.time(), ended=None, error=None)
-    job.note("started", f"the job has started, attempt {job.state['attempt']}")
+    job.begin(context.service)
     try:
         result = _with_retries(job, context)
     except CancelledJobError:
@@ -200,6 +199,7 @@ def _with_retries(job: Job, context: ServiceContext) -> JobResult:
             if attempt == ATTEMPTS or isinstance(error, DistforestError) or context.closing.is_set():
                 raise
             job.note("running", f"the job is taken up again after {error!r}")
+            job.meters.store_errors.labels("run").inc()
             job.count("retries")
             context.closing.wait(PAUSE * 2**attempt)
     raise AssertionError("unreachable")
