@@ -386,6 +386,7 @@ def rm(names: tuple[str, ...], states: tuple[str, ...], older_than: str | None, 
     show_default=True,
     help="Port of the web page; 0: any free one.",
 )
+@click.option("--json-logs", is_flag=True, help="Log one JSON object in each line to stderr.")
 @click.pass_context
 def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **machine: Any) -> None:
     """Run a service on this machine until Ctrl-C or SIGTERM.

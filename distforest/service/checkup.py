@@ -12,7 +12,7 @@ import shutil
 import uuid
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 from dask.system import CPU_COUNT
@@ -20,9 +20,13 @@ from dask.system import CPU_COUNT
 from distforest.errors import InputError
 from distforest.jobs.versions import VERSIONS
 from distforest.kernel_cache import kernel_folder
+from distforest.service.exposure import expiries, open_address
 from distforest.service.slot import TakenError, slot
 from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
+
+if TYPE_CHECKING:
+    from distributed import Scheduler, Worker
 
 OF_DASK = ("dask", "distributed", "cloudpickle")
 """Packages with which processes talk to each other."""
@@ -51,13 +55,19 @@ class Kernels(NamedTuple):
 
 
 class Checkup(NamedTuple):
-    """What a process has found."""
+    """What a process has found.
+
+    ``certificates`` are the Unix times at which its TLS files expire, by file; ``open_address`` is where a scheduler
+    listens to other hosts without TLS.
+    """
 
     host: str
     cores: int
     versions: dict[str, str]
     kernels: Kernels
     scratch: Disk
+    certificates: dict[str, float]
+    open_address: str | None
 
 
 class RootCheckup(NamedTuple):
@@ -81,12 +91,16 @@ def examined() -> Checkup:
     (True, True)
     """
     known = {**VERSIONS, **{name: version(name) for name in OF_DASK}}
-    return Checkup(platform.node(), int(CPU_COUNT), known, _kernels(), _scratch())
+    return Checkup(platform.node(), int(CPU_COUNT), known, _kernels(), _scratch(), {}, None)
 
 
-async def examined_aside() -> Checkup:
-    """`examined` in a thread, so that a scheduler or worker goes on meanwhile."""
-    return await asyncio.to_thread(examined)
+async def examined_aside(dask_scheduler: Scheduler | None = None, dask_worker: Worker | None = None) -> Checkup:
+    """`examined` in a thread of a scheduler or worker, which Dask passes."""
+    found = await asyncio.to_thread(examined)
+    if dask_scheduler is not None:
+        found = found._replace(open_address=open_address(dask_scheduler))
+    role, process = ("scheduler", dask_scheduler) if dask_scheduler else ("worker", dask_worker)
+    return found._replace(certificates=expiries(process.security, role)) if process else found
 
 
 # --- kernels and scratch ----------------------------------------------------------------------------------

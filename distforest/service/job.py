@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from distforest.service.messages import EventDetails, JobDescription, JobEvent, JobState, StateChanges, TimedNote
     from distforest.service.registry import Registry
 
+LOG = logging.getLogger("distforest")
+
 SAVING_BEAT, PROGRESS_BEAT, WAIT_BEAT = 2.0, 1.0, 60.0
 """Seconds between two heartbeats of a running job; least seconds between two writes of its progress alone, and between
 two events about busy workers."""
@@ -168,6 +170,7 @@ class Job:
         """Add an event."""
         with self._lock:
             self._unsaved.append({"time": time.time(), "event": event, "message": in_bounds(message), **details})
+        LOG.log(logging.DEBUG if event == "trees" else logging.INFO, "%s", message, extra={"job": self.id})
         if event == "trees":
             self.meters.trees.inc(details["last"] - details["first"] + 1)
             self.meters.growth.inc(details["seconds"])
@@ -321,7 +324,7 @@ class Job:
                         self.state = {**self.state, "heartbeat": now}
             except (OSError, ValueError, UnreadableError) as error:
                 self.meters.store_errors.labels("save").inc()
-                logging.getLogger("distforest").warning("job %s: its state could not be written: %r", self.id, error)
+                LOG.warning("job %s: its state could not be written: %r", self.id, error, extra={"job": self.id})
                 with self._lock:
                     self._unsaved, self._changed = [*unsaved, *self._unsaved], self._changed or changed
                 return False

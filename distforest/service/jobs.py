@@ -36,6 +36,7 @@ from distforest.jobs.preview import absent_inputs, faults_of_metadata, faults_on
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service.claims import give_back, take_again, take_in
+from distforest.service.exposure import open_address
 from distforest.service.job import Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
 from distforest.service.messages import JobFilter
@@ -102,6 +103,11 @@ NOT_EXCLUSIVE = (
     "on it at the same moment can both take it, for some seconds; start one after the other"
 )
 
+OPEN = (
+    "the scheduler listens to other hosts without TLS, at %s: whoever connects can run code here; start it with "
+    "certificates, or with --host 127.0.0.1"
+)
+
 EXTENSION = "distforest"
 """The name of the service among the scheduler's extensions, and before those of its handlers."""
 
@@ -155,6 +161,8 @@ class JobService:
         await self.lease.take()
         if not self.lease.excludes:
             logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
+        if address := open_address(self.scheduler):
+            logging.getLogger("distforest").warning(OPEN, address)
         await self._read_root()
         self.scheduler.add_plugin(Watching(self.jobs))
         self._looping = asyncio.create_task(self._loop())
@@ -201,7 +209,7 @@ class JobService:
                 if isinstance(error, OSError) and may_pass(error, self.registry.root):
                     raise
                 self.aside[name] = unreadable(name, error)
-                logging.getLogger("distforest").warning("%s", self._why_aside(name))
+                logging.getLogger("distforest").warning("%s", self._why_aside(name), extra={"job": name})
         self._save()
 
     def _job_of_folder(self, name: str, state: JobState | UnreadableError | None) -> Job | None:

@@ -8,6 +8,7 @@ import platform
 import time
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,11 +16,14 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_late
 from prometheus_client import Counter as Total
 
 from distforest.service.checkup import scratch_free
+from distforest.service.exposure import expiries
 from distforest.service.registry import JOB_STATES
 from distforest.stores.room import free_bytes
+from distforest.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
 
     from distributed import Client, Scheduler
     from distributed.scheduler import WorkerState
@@ -30,8 +34,8 @@ if TYPE_CHECKING:
 DURATIONS = (1, 10, 60, 300, 1800, 7200, 6 * 3600, 24 * 3600)
 """Upper bounds, in seconds, of the classes into which waits and durations are sorted."""
 
-VISIT_SECONDS = 3.0
-"""Seconds in which workers must say how much room they have."""
+LOOK_SECONDS = 3.0
+"""Seconds in which disks and workers must answer; what they tell is missing from the metrics otherwise."""
 
 
 class Measured(Protocol):
@@ -52,6 +56,7 @@ class Metrics:
     """The metrics of one service. Its methods may be called from any thread, but `exposed` from the event loop."""
 
     def __init__(self) -> None:
+        self._look: Future[tuple[dict[str, float], dict[tuple[str, str], int]]] | None = None
         own = self.registry = CollectorRegistry()
         name = "distforest_{}".format
         self._jobs = Gauge(name("jobs"), "Jobs in the job root.", ["state"], registry=own)
@@ -63,6 +68,9 @@ class Metrics:
             name("silent_workers"), "Workers unheard of for a third of Dask's worker-ttl.", registry=own
         )
         self._threads = Gauge(name("threads"), "Threads of the workers that are connected.", registry=own)
+        self._expiry = Gauge(
+            name("certificate_expiry_timestamp_seconds"), "When a certificate expires.", ["file"], registry=own
+        )
         self._free = Gauge(name("free_bytes"), "Free space of the folder's disk.", ["folder", "host"], registry=own)
         self.queue = Histogram(
             name("queue_seconds"), "Wait of jobs for their turn.", ["method"], buckets=DURATIONS, registry=own
@@ -88,12 +96,20 @@ class Metrics:
         self._start.set(about["started"])
         self._workers.set(about["workers"])
         self._threads.set(about["threads"])
-        silent = [worker for worker in service.scheduler.workers.values() if is_silent(service, worker)]
-        self._silent.set(len(silent))
-        free = await _free_of_folders(service, client)
+        workers = service.scheduler.workers.values()
+        self._silent.set(sum(is_silent(service, worker) for worker in workers))
+        heard = {worker.host: worker.address for worker in workers if not is_silent(service, worker)}
+        if self._look is None or self._look.done():
+            self._look = in_thread(partial(_look, service, client, heard), "distforest-metrics")
+        self._expiry.clear()
         self._free.clear()
-        for labels, n_bytes in free.items():
-            self._free.labels(*labels).set(n_bytes)
+        await asyncio.wait([asyncio.wrap_future(self._look)], timeout=LOOK_SECONDS)  # which does not cancel it
+        if self._look.done():
+            ends, free = self._look.result()
+            for path, end in ends.items():
+                self._expiry.labels(path).set(end)
+            for place, n_bytes in free.items():
+                self._free.labels(*place).set(n_bytes)
         return generate_latest(self.registry)
 
 
@@ -107,17 +123,16 @@ def is_silent(service: Measured, worker: WorkerState) -> bool:
     return time.time() - worker.last_seen > (service.scheduler.worker_ttl or math.inf) / 3
 
 
-async def _free_of_folders(service: Measured, client: Client | None) -> dict[tuple[str, str], int]:
-    """The free bytes of the job root, and of the scratch folder of each host with a worker, by folder and host."""
-    free, root = {}, service.registry.folder()
+def _look(
+    service: Measured, client: Client | None, workers: Mapping[str, str]
+) -> tuple[dict[str, float], dict[tuple[str, str], int]]:
+    """When certificates expire, by file, and the free bytes by folder and host, for which a worker of each is asked."""
+    ends, free, root = expiries(service.scheduler.security, "scheduler"), {}, service.registry.folder()
     if root.is_local:
         with suppress(OSError):  # it is not there at the moment, which the heartbeat's age tells
-            free["root", platform.node()] = await asyncio.to_thread(free_bytes, Path(service.registry.root))
-    heard = [worker for worker in service.scheduler.workers.values() if not is_silent(service, worker)]
-    asked = {worker.host: worker.address for worker in heard}
-    if asked and client:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(VISIT_SECONDS):
-                found = await asyncio.to_thread(client.run, scratch_free, workers=[*asked.values()], on_error="ignore")
-                free |= {("scratch", host): found[at] for host, at in asked.items() if found.get(at) is not None}
-    return free
+            free["root", platform.node()] = free_bytes(Path(service.registry.root))
+    if workers and client:
+        with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
+            found = client.run(scratch_free, workers=[*workers.values()], on_error="ignore")
+            free |= {("scratch", host): found[at] for host, at in workers.items() if found.get(at) is not None}
+    return ends, free

@@ -177,7 +177,7 @@ def _run(job: Job, context: ServiceContext) -> None:
             job.note("interrupted", "the service has stopped; the next one resumes this job")
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
-            logging.getLogger("distforest").exception("job %s", job.id)
+            logging.getLogger("distforest").exception("job %s", job.id, extra={"job": job.id})
         message = str(error) if isinstance(error, DistforestError) else error_in_words(error)
         _write_sign(job, context)
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
@@ -270,7 +270,7 @@ def _write_sign(job: Job, context: ServiceContext) -> None:
     try:
         context.registry.folder(job.id).write(SIGN, b"")
     except OSError as error:
-        logging.getLogger("distforest").warning("job %s: %r", job.id, error)
+        logging.getLogger("distforest").warning("job %s: %r", job.id, error, extra={"job": job.id})
 
 
 def _clean_up(job: Job, context: ServiceContext) -> None:
@@ -279,4 +279,4 @@ def _clean_up(job: Job, context: ServiceContext) -> None:
     try:
         context.registry.folder(job.id).within(WORK).remove()
     except OSError as error:
-        logging.getLogger("distforest").warning("job %s: %r", job.id, error)
+        logging.getLogger("distforest").warning("job %s: %r", job.id, error, extra={"job": job.id})

@@ -17,6 +17,8 @@ from distforest.service.messages import ALL_JOBS, JobFilter
 from distforest.service.registry import Registry
 
 if TYPE_CHECKING:
+    from distributed import Security
+
     from distforest.service.calls import Service
     from distforest.service.messages import JobEvent, JobsAnswer, JobState
 
@@ -92,13 +94,16 @@ class Whereabouts:
         UnreachableError
             The file that should name it is missing.
         """
-        from distributed import Security  # noqa: PLC0415  (slow, and a job root is read without)
-
         from distforest.service.calls import Service  # noqa: PLC0415
 
+        return Service(self._address(), self.security(), seconds)
+
+    def security(self) -> Security:
+        """The files of TLS, those that are not given from Dask's configuration."""
+        from distributed import Security  # noqa: PLC0415  (slow, and a job root is read without)
+
         files = {"tls_ca_file": self.tls_ca_file, "tls_client_cert": self.tls_cert, "tls_client_key": self.tls_key}
-        security = Security(**{name: path for name, path in files.items() if path})
-        return Service(self._address(), security, seconds)
+        return Security(**{name: path for name, path in files.items() if path})
 
     def jobs(self, tell: Callable[[str], None]) -> Jobs:
         """The reader of jobs.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed import Security
 from prometheus_client.parser import text_string_to_metric_families
 
 from distforest.service import metrics
@@ -31,7 +33,7 @@ class PaperService:
     def __init__(self, root: str, meters: Metrics) -> None:
         self.failure, self.meters, self.registry = None, meters, Registry(root)
         self.workers = {name: worker(name, silent) for name, silent in (("a", 1.0), ("b", 99.0), ("c", 101.0))}
-        self.scheduler = SimpleNamespace(workers=self.workers, worker_ttl=300.0)
+        self.scheduler = SimpleNamespace(workers=self.workers, worker_ttl=300.0, security=Security())
         self.asked: list[str] = []
 
     def run(self, function: Any, workers: list[str], on_error: str) -> dict[str, int | None]:
@@ -73,15 +75,22 @@ def test_what_is_so(tmp_path: Path) -> None:
     assert ("free_bytes", "scratch", "a") not in found
 
 
-def test_workers_that_do_not_say_how_much_is_free_keep_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "VISIT_SECONDS", 0.01)
-    service, over = PaperService("memory://root", Metrics()), asyncio.Event()
+def test_what_does_not_answer_is_left_out_and_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "LOOK_SECONDS", 0.01)
+    service, over = PaperService(str(tmp_path), Metrics()), threading.Event()
+    answer = service.run
 
-    async def never(*_: object, **__: object) -> None:
-        await over.wait()
+    def late(*asked: Any, **more: Any) -> dict[str, int | None]:
+        assert over.wait(60)
+        return answer(*asked, **more)
 
-    monkeypatch.setattr(metrics.asyncio, "to_thread", never)
-    assert not any(name == "free_bytes" for name, *_ in exposed(service))
+    monkeypatch.setattr(service, "run", late)
+    for _ in range(2):
+        assert not any(name == "free_bytes" for name, *_ in exposed(service))
+    assert service.asked == []
+    over.set()
+    monkeypatch.setattr(metrics, "LOOK_SECONDS", 60.0)
+    assert ("free_bytes", "scratch", "a") in exposed(service)
 
 
 def test_what_happens_to_jobs_is_counted(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
