@@ -123,9 +123,21 @@ def _wants_json() -> bool:
     "state; new: submit under the id with the time added.",
 )
 @_SETS
+@click.option(
+    "--priority", type=int, help="Start before waiting jobs of a lower priority, as run.priority.  [default: 0]"
+)
+@click.option("--owner", envvar="USER", help="Who submits the job; a certificate's name takes precedence.  [env: USER]")
 @click.option("--wait", "waits", is_flag=True, help="Wait until the job has ended, like `wait`.")
 def submit(
-    spec: str, name: str | None, if_exists: IfExists, sets: tuple[str, ...], waits: bool, where: Whereabouts
+    spec: str,
+    *,
+    name: str | None,
+    if_exists: IfExists,
+    sets: tuple[str, ...],
+    priority: int | None,
+    owner: str | None,
+    waits: bool,
+    where: Whereabouts,
 ) -> Report:
     """Submit the job that the TOML file SPEC describes.
 
@@ -139,8 +151,9 @@ def submit(
     from distforest.service.following import check_succeeded
     from distforest.service.registry import ENDS
 
-    text = with_absolute_paths(read_spec(spec, settings(sets))).to_json()
-    submitted = where.service().submit(text, name, if_exists)
+    changes = settings(sets) | ({} if priority is None else {"run.priority": priority})
+    text = with_absolute_paths(read_spec(spec, changes)).to_json()
+    submitted = where.service().submit(text, name, if_exists, owner)
     job, created = submitted["job"], bool(submitted["created"])
     job_id = str(job["id"])
     if waits or not created:

@@ -145,7 +145,9 @@ class Service:
     security: Security = field(default_factory=Security)
     patience: float = math.inf
 
-    def submit(self, spec: str, job_id: str | None = None, if_exists: IfExists = "fail") -> SubmitAnswer:
+    def submit(
+        self, spec: str, job_id: str | None = None, if_exists: IfExists = "fail", owner: str | None = None
+    ) -> SubmitAnswer:
         """Submit a job; when this returns, the job is on disk.
 
         If the connection is lost before the answer arrives, the job is sent again; its id shows that it is the same
@@ -160,6 +162,8 @@ class Service:
         if_exists
             What to do if a job with this id exists: "fail" raises ExistsError, "ok" returns it if its spec is the same,
             "new" submits the job under the id with the time and random digits after it.
+        owner
+            Who submits the job; the name in a certificate takes precedence.
 
         Returns
         -------
@@ -172,7 +176,7 @@ class Service:
             The id is that of another job; or of the same one, and ``if_exists`` is "fail".
         """
         name = job_id or new_id(spec, time.time())
-        sent = {"spec": spec, "id": name, "submission": secrets.token_hex(8)}
+        sent = {"spec": spec, "id": name, "submission": secrets.token_hex(8), "owner": owner}
         try:
             answer: SubmitAnswer = self._call_patiently("submit", SENDING_TRIES, **sent)
         except ExistsError:
@@ -184,7 +188,7 @@ class Service:
             if if_exists == "fail":
                 cure = "choose another id, or say `if_exists='new'` or `if_exists='ok'`"
                 raise ExistsError(f"{existing(answer['job'])}; {cure}", answer["job"])
-        return self.submit(spec, _dated(name, time.time()))
+        return self.submit(spec, _dated(name, time.time()), owner=owner)
 
     def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """List ``jobs``, newest first, the ``total`` number of those wanted, and ``service``."""

@@ -1,16 +1,18 @@
-"""What protects a process from others: until when its certificates are valid, and where it listens without TLS."""
+"""What protects a scheduler: until when certificates are valid, whose they are, and where it listens without TLS."""
 
 from __future__ import annotations
 
 import ipaddress
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dask
 from distributed.comm import parse_address, parse_host_port
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distributed import Scheduler, Security
 
 PAGES_CERTIFICATE = "distributed.scheduler.dashboard.tls.cert"
@@ -36,6 +38,18 @@ def expiries(security: Security, role: str) -> dict[str, float]:
             ends = [one.not_valid_after_utc.timestamp() for one in x509.load_pem_x509_certificates(text)]
             found["in memory" if is_content else str(path)] = min(ends)
     return found
+
+
+def common_name(certificate: Mapping[str, Any] | None) -> str | None:
+    """The common name of the subject of a certificate, as `ssl.SSLSocket.getpeercert` returns it.
+
+    Examples
+    --------
+    >>> common_name({"subject": ((("organizationName", "Analytical"),), (("commonName", "ada"),))})
+    'ada'
+    """
+    subject = (pair for part in (certificate or {}).get("subject", ()) for pair in part)
+    return next((value for name, value in subject if name == "commonName"), None)
 
 
 def open_address(scheduler: Scheduler) -> str | None:

@@ -66,6 +66,7 @@ def described(spec: AnySpec) -> JobDescription:
         "method": getattr(spec, "method", None),
         "output": spec.output,
         "n_trees": spec.params.get("n_estimators"),
+        "priority": spec.run.priority,
     }
 
 

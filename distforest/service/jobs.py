@@ -36,7 +36,7 @@ from distforest.jobs.preview import absent_inputs, faults_of_metadata, faults_on
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service.claims import give_back, take_again, take_in
-from distforest.service.exposure import open_address
+from distforest.service.exposure import common_name, open_address
 from distforest.service.job import Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
 from distforest.service.messages import JobFilter
@@ -54,6 +54,7 @@ from distforest.service.registry import (
     Registry,
     UnreadableError,
     check_id,
+    check_owner,
     unreadable,
 )
 from distforest.service.reporting import Reports
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from distributed import Scheduler
+    from distributed.comm import Comm
 
     from distforest.service.messages import (
         EventsAnswer,
@@ -157,7 +159,8 @@ class JobService:
             The root cannot be written to.
         """
         for name in ("submit", "list", "status", "events", "cancel", "resume", "remove", "health"):
-            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(self._when_ready(getattr(self, f"_{name}")))
+            call = self._when_ready(getattr(self, f"_{name}"))
+            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(call, tells_owner=name == "submit")
         await self.lease.take()
         if not self.lease.excludes:
             logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
@@ -310,7 +313,8 @@ class JobService:
     def _start_queued(self, context: ServiceContext) -> None:
         waiting = [job for job in self.jobs.values() if job.state["state"] == QUEUED and job.id not in self._running]
         free = self.limits.max_running - len(self._running)
-        for job in sorted(waiting, key=lambda job: job.state["submitted"])[: max(0, free)]:
+        first = sorted(waiting, key=lambda job: (-job.state.get("priority", 0), job.state["submitted"]))
+        for job in first[: max(0, free)]:
             running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, context)
             self._running[job.id] = running
             running.add_done_callback(partial(self._run_ended, job.id))
@@ -397,12 +401,15 @@ class JobService:
         spec: str,
         id: str | None = None,  # noqa: A002  (the key of the message)
         submission: str | None = None,
+        owner: str | None = None,
     ) -> SubmitAnswer:
         if (
             self._looping is None or self._looping.done()
         ):  # before the first turn of the loop, jobs are accepted and start later
             raise JobError(self.failure)
         wanted = await asyncio.to_thread(self._allowed_spec, spec)
+        if owner is not None:
+            check_owner(owner)
         name, text = check_id(id) if id is not None else _new_id(wanted, spec), wanted.to_json()
         if name not in self.jobs and name not in self.aside:
             await self._check_inputs(wanted)
@@ -414,7 +421,7 @@ class JobService:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
                 raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
             first = first_state(name, wanted, time.time())
-            job = Job({**first, "service": self.lease.id, "submission": submission}, self.meters)
+            job = Job({**first, "service": self.lease.id, "submission": submission, "owner": owner}, self.meters)
             job.note("submitted", "the job is taken in")
             await asyncio.to_thread(take_in, self.registry, name, wanted, job.state)
             self.jobs[name] = job
@@ -453,7 +460,8 @@ class JobService:
 
     async def _submitted_before(self, job: Job, text: str, submission: str | None) -> SubmitAnswer:
         """Answer the submit of a known id: it is the same job, or the id is taken."""
-        if await asyncio.to_thread(self.registry.spec, job.id) != text:
+        kept = await asyncio.to_thread(self.registry.spec, job.id)
+        if kept != text and (kept is None or self._spec(job.id, kept).to_json() != text):  # of an older version
             raise ExistsError(f"id: {job.id!r} is the id of another job, with another spec; choose another one")
         is_same_call = submission is not None and job.state.get("submission") == submission
         return {"job": self._with_workers(job), "created": is_same_call}
@@ -540,12 +548,16 @@ def _new_id(spec: AnySpec, text: str) -> str:
     return f"{getattr(spec, 'method', 'score')}-{now:%Y%m%d-%H%M%S}-{digest[:6]}"
 
 
-def _handler(call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | RefusedAnswer]]:
-    """A handler for the scheduler, which answers a refusal instead of raising it."""
+def _handler(call: Callable[..., Awaitable[T]], *, tells_owner: bool) -> Callable[..., Awaitable[T | RefusedAnswer]]:
+    """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
 
-    async def answer(**arguments: object) -> T | RefusedAnswer:
+    The name in a client's certificate is the ``owner`` of what it submits, whatever it states.
+    """
+
+    async def answer(comm: Comm | None = None, **arguments: object) -> T | RefusedAnswer:
         try:
-            return await call(**arguments)
+            name = common_name(comm.extra_info.get("peercert")) if comm and tells_owner else None
+            return await call(**arguments | ({"owner": name} if name else {}))
         except Exception as error:  # an error that is raised would be pickled
             if not isinstance(error, DistforestError):
                 logging.getLogger("distforest").exception("%s", call.__name__)

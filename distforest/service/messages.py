@@ -46,6 +46,7 @@ class JobDescription(TypedDict, total=False):
     method: str | None
     output: str
     n_trees: int | None
+    priority: int
 
 
 class StateChanges(JobDescription, total=False):
@@ -76,14 +77,15 @@ class StateChanges(JobDescription, total=False):
 class JobState(StateChanges, total=False):
     """The state of a job; one that is read from a job root may lack any key but ``id``.
 
-    ``was`` is the state before an interruption, ``since`` when its state began, ``worked`` its seconds of work before
-    that, and ``workers`` the number of workers that the service has now.
+    ``owner`` is who has submitted the job, ``was`` the state before an interruption, ``since`` when its state began,
+    ``worked`` its seconds of work before that, and ``workers`` the number of workers that the service has now.
     """
 
     format: int
     id: Required[str]
     revision: int
     submission: str | None
+    owner: str | None
     submitted: float
     workers: int
 

@@ -108,7 +108,8 @@ STATE_VALUES: dict[str, Kind] = {
 """The kind of each value of a state; a state that a service has written has all of these keys."""
 
 OPTIONAL: dict[str, Kind] = {
-    **dict.fromkeys(("waiting", "was", "submission"), _or_none(_is_text)),
+    **dict.fromkeys(("waiting", "was", "submission", "owner"), _or_none(_is_text)),
+    "priority": lambda value: type(value) is int,
     "since": _is_moment,
     "worked": _is_amount,
 }

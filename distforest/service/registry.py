@@ -54,6 +54,9 @@ JOB_FILE_BYTES = 8 << 20
 LATEST_BYTES = 256 << 10
 """Bytes at the end of the events in which the latest one is searched first; no event is longer."""
 
+MOST_OWNER = 64
+"""Characters of the name of an owner."""
+
 STATES_AT_ONCE = 256
 """States that are read at once."""
 
@@ -78,6 +81,19 @@ def check_id(name: str) -> str:
     if not isinstance(name, str) or not ID.fullmatch(name):
         expected = "up to 64 of a-z, 0-9, '_' and '-' were expected, beginning with a letter or digit"
         raise InputError(f"id: {expected}, found {shown(name)}")
+    return name
+
+
+def check_owner(name: str) -> str:
+    """Check the name of a job's owner; raises InputError for one that no list can show.
+
+    Examples
+    --------
+    >>> check_owner("Ada Lovelace")
+    'Ada Lovelace'
+    """
+    if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= MOST_OWNER:
+        raise InputError(f"owner: 1 to {MOST_OWNER} printable characters were expected, found {shown(name)}")
     return name
 
 

@@ -37,6 +37,7 @@ def submit(
     job_id: str | None = None,
     *,
     if_exists: IfExists = "fail",
+    owner: str | None = None,
 ) -> SubmittedJob:
     """Submit a job to a service, as ``distforest submit`` does; when this returns, the job is on disk.
 
@@ -56,6 +57,8 @@ def submit(
     if_exists
         What to do if a job with this id exists: "fail" raises ExistsError, "ok" returns it if its spec is the same,
         "new" submits the job under the id with the time and random digits after it.
+    owner
+        Who submits the job, by default ``$USER``; the name in a client's certificate takes precedence.
 
     Raises
     ------
@@ -76,7 +79,7 @@ def submit(
         forest = job.wait().forest()
     """
     text = with_absolute_paths(_read(spec)).to_json()
-    answer = _whereabouts(scheduler).service().submit(text, job_id, if_exists)
+    answer = _whereabouts(scheduler).service().submit(text, job_id, if_exists, owner or os.environ.get("USER"))
     return SubmittedJob(str(answer["job"]["id"]), scheduler)
 
 

@@ -114,6 +114,16 @@ def test_submit_sends_canonical_json_with_paths_from_the_root(spec, taking, tmp_
     assert (found["params"]["n_estimators"], found["run"]["scratch"]) == (6, f"{tmp_path}/scratch")
 
 
+def test_submit_says_whose_job_it_is_and_how_urgent(spec, taking, monkeypatch):
+    monkeypatch.setenv("USER", "ada")
+    run("submit", spec, "--priority", "-3", "--scheduler", taking.address)
+    monkeypatch.delenv("USER")
+    run("submit", spec, "--owner", "Charles B.", "--scheduler", taking.address)
+    run("submit", spec, "--scheduler", taking.address)
+    told = [(asked["owner"], json.loads(asked["spec"])["run"]["priority"]) for _, asked in taking.asked]
+    assert told == [("ada", -3), ("Charles B.", 0), (None, 0)]
+
+
 def test_submit_takes_a_scoring_job(spec, taking, tmp_path):
     spec.write_text(SCORING)
     assert run("submit", spec, "--scheduler", taking.address)[0] == 0
@@ -297,7 +307,7 @@ def test_ctrl_c_ends_the_waiting_alone(command):
 @pytest.fixture
 def several():
     hostile = {**JOB, "id": "odd", "state": "QUEUED", "output": "/\x1b[31mred[bold]x", "total": 0, "submitted": None}
-    jobs = [hostile, JOB, {**SUCCEEDED, "id": "score-1", "kind": "score", "method": None}]
+    jobs = [hostile, {**JOB, "owner": "ada"}, {**SUCCEEDED, "id": "score-1", "kind": "score", "method": None}]
     with FakeService({"list": {"service": ABOUT, "jobs": jobs}}) as fake:
         yield fake
 
@@ -307,9 +317,9 @@ def test_list_prints_plain_columns(several, monkeypatch):
     code, out, err = run("list", "--scheduler", several.address)
     assert (code, err) == (0, "")
     assert [line.split() for line in out.splitlines()] == [
-        ["ID", "STATE", "JOB", "PROGRESS", "AGE", "OUTPUT"],
+        ["ID", "STATE", "JOB", "OWNER", "PROGRESS", "AGE", "OUTPUT"],
         ["odd", "QUEUED", "smerf", "/\N{REPLACEMENT CHARACTER}[31mred[bold]x"],
-        [ID, "RUNNING", "smerf", "120/500", "trees", "3", "min", "20", "s", "/data/x.forest.zarr"],
+        [ID, "RUNNING", "smerf", "ada", "120/500", "trees", "3", "min", "20", "s", "/data/x.forest.zarr"],
         ["score-1", "SUCCEEDED", "score", "500/500", "trees", "3", "min", "20", "s", "/data/x.forest.zarr"],
     ]
 
@@ -355,7 +365,7 @@ def test_list_draws_a_table_on_a_terminal(monkeypatch):
     service_commands._print_table([{**JOB, "output": "/\x1b[2Jx[bold]y"}, {**SUCCEEDED, "id": "b"}])
     assert "\x1b[32mSUCCEEDED" in terminal.getvalue()
     first, second, third = re.sub("\x1b\\[[0-9;]*m", "", terminal.getvalue()).splitlines()
-    assert first.split() == ["ID", "STATE", "JOB", "PROGRESS", "AGE", "OUTPUT"]
+    assert first.split() == ["ID", "STATE", "JOB", "OWNER", "PROGRESS", "AGE", "OUTPUT"]
     assert "[2Jx[bold]y" in second  # neither the terminal nor the markup of the table is steered
     assert "\x1b" not in second + third
     assert "SUCCEEDED" in third
@@ -373,6 +383,13 @@ def test_status_tells_what_is_known():
     assert (done["state"], done["trees"], done["seconds"]) == ("SUCCEEDED", "500", "25.0")
     assert "workers" not in done
     assert (code, lines_of(out)["error"]) == (0, "MemoryLimitError: too big")
+
+
+def test_status_tells_owner_and_priority():
+    with FakeService(told({**JOB, "owner": "ada", "priority": 5}, {**JOB, "owner": None, "priority": 0})) as fake:
+        first, second = (lines_of(run("status", ID, "--scheduler", fake.address)[1]) for _ in range(2))
+    assert (first["owner"], first["priority"]) == ("ada", "5")
+    assert {"owner", "priority"}.isdisjoint(second)
 
 
 def test_status_tells_warnings():

@@ -195,6 +195,51 @@ def test_a_spec_is_mended_by_the_resume(root: str, tmp_path: Path) -> None:
     in_a_service(root, use, max_trees=7)
 
 
+@pytest.mark.slow
+def test_jobs_of_a_higher_priority_start_first(root: str) -> None:
+    """One runs at once; it waits for workers, of which there are none, until it is cancelled."""
+
+    async def use(service: JobService, ask: Ask) -> None:
+        await at_work(service, ask)
+        for name, priority in (("low", -1), ("usual", 0), ("later", 0), ("high", 2), ("higher", 3)):
+            await ask("submit", spec=spec_text(name, run={"priority": priority}), id=name)
+        await ask("cancel", id="later")
+        raised = await ask("resume", id="later", changes={"run.priority": 1})
+        assert raised["job"]["priority"] == 1
+        last = "a"
+        for name in ("higher", "high", "later", "usual", "low"):
+            await ask("cancel", id=last)
+            await reached(lambda name=name: service.job(name)["state"] == "WAITING_FOR_WORKERS")
+            last = name
+
+    in_a_service(root, use, max_running=1)
+
+
+def test_a_job_has_an_owner_that_a_list_can_show(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        assert (await ask("submit", spec=spec_text("a"), id="a", owner="Ada L."))["job"]["owner"] == "Ada L."
+        assert (await ask("submit", spec=spec_text("b"), id="b"))["job"]["owner"] is None
+        for owner in ("", "a" * 65, "\x1b[2J", 3):
+            with refused(await ask("submit", spec=spec_text("c"), id="c", owner=owner), "InputError") as faults:
+                assert faults[0].startswith("owner: ")
+        assert Registry(root).job("a", time.time())["owner"] == "Ada L."
+
+    in_a_service(root, use)
+
+
+def test_a_spec_of_an_older_version_is_the_same(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        await ask("submit", spec=spec_text("a"), id="a")
+        old = json.loads(spec_text("a"))
+        del old["run"]["priority"]
+        Registry(root).write_spec("a", json.dumps(old))
+        assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
+        with refused(await ask("submit", spec=spec_text("a", seed=1), id="a"), "ExistsError"):
+            pass
+
+    in_a_service(root, use)
+
+
 def test_refusals_are_answers(root: str) -> None:
     async def use(service: JobService, ask: Ask) -> None:
         for name in ("status", "events", "cancel", "resume", "remove"):

@@ -165,6 +165,7 @@ class JobWords(NamedTuple):
     over: bool
     doing: str
     what: str
+    owner: str
     done: int
     total: int
     share: str
@@ -190,6 +191,7 @@ def job_in_words(job: JobState, now: float) -> JobWords:
         over=over,
         doing=_phase(job["phase"]) if job["state"] == "RUNNING" else waiting_for(job),
         what=f"{job['kind']}, {job['method']}" if job["method"] else str(job["kind"]),
+        owner=job.get("owner") or "",
         done=done,
         total=total,
         share=f"{100 * done // total} %" if total else "",
