@@ -38,7 +38,18 @@ COMMANDS = {
     f"command_line.{name}"
     for name in ("cli", "certificates", "doctor", "forest_report", "schema", "sealed_forests", "service", "trials")
 }
-WITH_A_SCHEDULER = ("calls", "doctor", "exposure", "jobs", "leading", "page", "serving", "watching", "whereabouts")
+WITH_A_SCHEDULER = (
+    "calls",
+    "checkup",
+    "doctor",
+    "exposure",
+    "jobs",
+    "leading",
+    "page",
+    "serving",
+    "watching",
+    "whereabouts",
+)
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)

@@ -23,9 +23,11 @@ from distforest.errors import (
     ExistsError,
     FaultsError,
     InterruptedJobError,
+    JobError,
     MemoryLimitError,
     NotDoneError,
 )
+from distforest.stores.room import full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -98,7 +100,8 @@ class CommandGroup(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:  # nobody reads stdout any more: click ends quietly
                 raise
-            fail(ctx, error)
+            told = full_disk(error)
+            fail(ctx, JobError(told) if told else error)
 
 
 def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:

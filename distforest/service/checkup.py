@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 from dask.system import CPU_COUNT
+from distributed import Worker
 
 from distforest.errors import InputError
 from distforest.jobs.versions import VERSIONS
@@ -26,7 +27,7 @@ from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from distributed import Scheduler, Worker
+    from distributed import Scheduler
 
 OF_DASK = ("dask", "distributed", "cloudpickle")
 """Packages with which processes talk to each other."""
@@ -94,13 +95,13 @@ def examined() -> Checkup:
     return Checkup(platform.node(), int(CPU_COUNT), known, _kernels(), _scratch(), {}, None)
 
 
-async def examined_aside(dask_scheduler: Scheduler | None = None, dask_worker: Worker | None = None) -> Checkup:
-    """`examined` in a thread of a scheduler or worker, which Dask passes."""
+async def examined_aside(dask_worker: Scheduler | Worker) -> Checkup:
+    """`examined` in a thread of a scheduler or worker, which Dask passes under this name."""
     found = await asyncio.to_thread(examined)
-    if dask_scheduler is not None:
-        found = found._replace(open_address=open_address(dask_scheduler))
-    role, process = ("scheduler", dask_scheduler) if dask_scheduler else ("worker", dask_worker)
-    return found._replace(certificates=expiries(process.security, role)) if process else found
+    if isinstance(dask_worker, Worker):
+        return found._replace(certificates=expiries(dask_worker.security, "worker"))
+    ends = expiries(dask_worker.security, "scheduler")
+    return found._replace(certificates=ends, open_address=open_address(dask_worker))
 
 
 # --- kernels and scratch ----------------------------------------------------------------------------------

@@ -117,11 +117,16 @@ def seconds_of_work(job: JobState, until: float) -> float:
 def in_bounds(message: str) -> str:
     """Shorten a message to what is kept, and escape what cannot be encoded: the name of a file may hold such bytes.
 
+    A key of the spec that has no effect in a service is replaced by what has.
+
     Examples
     --------
+    >>> in_bounds("give workers more memory (`run.memory_limit`)")
+    'give workers more memory (`dask worker --memory-limit`)'
     >>> in_bounds("no such column"), len(in_bounds("x" * 10**6)), len(in_bounds(chr(0xDCFF)))
     ('no such column', 20037, 6)
     """
+    message = message.replace("run.memory_limit", "dask worker --memory-limit")
     more = len(message) - MOST_WORDS
     kept = message if more <= 0 else f"{message[:MOST_WORDS]}… ({more:,} more letters are left out)"
     return kept.encode(errors="backslashreplace").decode()
