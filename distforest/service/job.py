@@ -13,6 +13,7 @@ from distforest.amounts import counted
 from distforest.jobs.any_spec import kind_of_job
 from distforest.service.metrics import Metrics, method_of
 from distforest.service.registry import (
+    ATTEMPT,
     CANCELLED,
     CANCELLING,
     ENDS,
@@ -22,6 +23,7 @@ from distforest.service.registry import (
     RUNNING,
     STATE_FORMAT,
     SUCCEEDED,
+    UNTOUCHED,
     WAITING,
     UnreadableError,
 )
@@ -72,32 +74,9 @@ def described(spec: AnySpec) -> JobDescription:
 
 def first_state(job: str, spec: AnySpec, now: float) -> JobState:
     """The state of a job that was just submitted."""
-    state: JobState = {
-        "format": STATE_FORMAT,
-        "id": job,
-        "state": QUEUED,
-        "waiting": None,
-        "revision": 0,
-        "service": None,
-        "heartbeat": now,
-        "submitted": now,
-        "since": now,
-        "worked": 0.0,
-        "started": None,
-        "ended": None,
-        "phase": None,
-        "done": 0,
-        "total": 0,
-        "rate": 0.0,
-        "remaining": None,
-        "retries": 0,
-        "lost_workers": 0,
-        "warnings": [],
-        "attempt": 1,
-        "error": None,
-        "result": None,
-    }
-    return {**state, **described(spec)}
+    times: JobState = {"id": job, "heartbeat": now, "submitted": now, "since": now}
+    state: JobState = {**times, "format": STATE_FORMAT, "revision": 0, "state": QUEUED, "worked": 0.0, "attempt": 1}
+    return {**UNTOUCHED, **state, **described(spec)}
 
 
 def seconds_of_work(job: JobState, until: float) -> float:
@@ -217,20 +196,9 @@ class Job:
 
     def queue_again(self) -> None:
         """Put the job back into the queue for its next attempt; of one whose service was lost, work ended with that."""
-        self.set(
-            state=QUEUED,
-            worked=seconds_of_work(self.state, self.state["heartbeat"]),
-            attempt=self.state["attempt"] + 1,
-            warnings=[],
-            waiting=None,
-            phase=None,
-            done=0,
-            total=0,
-            rate=0.0,
-            remaining=None,
-            ended=None,
-            error=None,
-        )
+        worked = seconds_of_work(self.state, self.state["heartbeat"])
+        again: StateChanges = {**ATTEMPT, "state": QUEUED, "worked": worked, "attempt": self.state["attempt"] + 1}
+        self.set(**again)
 
     def count_events(self, registry: Registry) -> int:
         """Number of events on the store, which is read if it is not known; raises UnreadableError."""

@@ -7,14 +7,12 @@ workers. Everything it knows is in the job root, so the next service continues w
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,6 +33,7 @@ from distforest.jobs.any_spec import AnySpec, spec_from_json, spec_with
 from distforest.jobs.preview import absent_inputs, faults_of_metadata, faults_on_a_worker
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
+from distforest.service.calls import new_id
 from distforest.service.claims import give_back, take_again, take_in
 from distforest.service.exposure import common_name, open_address
 from distforest.service.job import Job, described, first_state
@@ -410,7 +409,7 @@ class JobService:
         wanted = await asyncio.to_thread(self._allowed_spec, spec)
         if owner is not None:
             check_owner(owner)
-        name, text = check_id(id) if id is not None else _new_id(wanted, spec), wanted.to_json()
+        name, text = check_id(id) if id is not None else new_id(spec, time.time()), wanted.to_json()
         if name not in self.jobs and name not in self.aside:
             await self._check_inputs(wanted)
         async with self._entry:
@@ -539,13 +538,6 @@ class JobService:
         if self.failure:
             raise JobError(self.failure)
         return {"service": self.about()}
-
-
-def _new_id(spec: AnySpec, text: str) -> str:
-    """An id for a job that was submitted without one: its method, the time, and a digest."""
-    now = datetime.now(UTC)
-    digest = hashlib.sha256(f"{now.isoformat()}{text}".encode()).hexdigest()
-    return f"{getattr(spec, 'method', 'score')}-{now:%Y%m%d-%H%M%S}-{digest[:6]}"
 
 
 def _handler(call: Callable[..., Awaitable[T]], *, tells_owner: bool) -> Callable[..., Awaitable[T | RefusedAnswer]]:

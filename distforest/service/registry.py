@@ -27,7 +27,7 @@ from distforest.stores.folder import Folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from distforest.service.messages import JobEvent, JobState, LeaseRecord
+    from distforest.service.messages import JobEvent, JobFault, JobState, LeaseRecord, StateChanges
     from distforest.stores.folder import End
 
 STATE_FORMAT = 1
@@ -42,6 +42,11 @@ JOB_STATES = (*WRITTEN, UNREADABLE)
 
 ENDS = (SUCCEEDED, FAILED, CANCELLED)
 """States that a job leaves only by being resumed."""
+
+NOTHING_DONE: StateChanges = {"waiting": None, "phase": None, "done": 0, "total": 0, "rate": 0.0, "remaining": None}
+ATTEMPT: StateChanges = {**NOTHING_DONE, "ended": None, "warnings": [], "error": None}
+UNTOUCHED: StateChanges = {**ATTEMPT, "service": None, "started": None, "retries": 0, "lost_workers": 0, "result": None}
+"""The values of a state in which nothing is done, before any attempt, and before the first one."""
 
 SPEC, STATE, EVENTS, LEASE, WORK = "spec.json", "state.json", "events.jsonl", "service.json", "work"
 
@@ -101,31 +106,10 @@ def unreadable(job: str, error: Exception) -> JobState:
     """The state that readers see of a job that is set aside."""
     what = "repair or remove its folder, and restart the service"
     message = f"{job} cannot be read and is left alone: {_why(error)}; {what}"
-    return {
-        "format": STATE_FORMAT,
-        "id": job,
-        "state": UNREADABLE,
-        "kind": "",
-        "output": "",
-        "method": None,
-        "service": None,
-        "started": None,
-        "ended": None,
-        "phase": None,
-        "remaining": None,
-        "n_trees": None,
-        "result": None,
-        "revision": 0,
-        "done": 0,
-        "total": 0,
-        "retries": 0,
-        "lost_workers": 0,
-        "attempt": 0,
-        "submitted": 0.0,
-        "heartbeat": 0.0,
-        "rate": 0.0,
-        "error": {"kind": "UnreadableError", "message": message},
-    }
+    state: JobState = {"id": job, "format": STATE_FORMAT, "revision": 0, "state": UNREADABLE, "attempt": 0}
+    spec: JobState = {"id": job, "kind": "", "output": "", "method": None, "n_trees": None}
+    fault: JobFault = {"kind": "UnreadableError", "message": message}
+    return {**UNTOUCHED, **state, **spec, "submitted": 0.0, "heartbeat": 0.0, "error": fault}
 
 
 def _why(error: Exception) -> str:
