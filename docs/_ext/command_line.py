@@ -1,4 +1,4 @@
-"""The directives ``commands`` and ``service-options``: help as the program prints it, of commands and of the service."""
+"""The directives ``commands`` and ``service-options``: the help of every command, and the options of the service."""
 
 from __future__ import annotations
 
