@@ -61,6 +61,7 @@ from distforest.service.running import ServiceContext, check_allowed, run_job
 from distforest.service.turns import Turns
 from distforest.service.watching import Watching
 from distforest.stores.addresses import may_pass
+from distforest.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -453,7 +454,8 @@ class JobService:
                 if not faults and workers and context and await asyncio.to_thread(absent_inputs, spec):
                     asked = max(workers, key=lambda worker: worker.last_seen).address
                     ask = partial(context.client.run, faults_on_a_worker, spec, workers=[asked], on_error="ignore")
-                    faults = (await asyncio.to_thread(ask)).get(asked, [])
+                    asking = asyncio.wrap_future(in_thread(ask, "distforest-inputs"))  # for ever, if the worker hangs
+                    faults = (await asyncio.shield(asking)).get(asked, [])
                 if faults:
                     raise SpecError(faults)
 

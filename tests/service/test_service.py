@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -448,6 +449,41 @@ def test_a_job_is_refused_whose_inputs_are_at_fault_as_far_as_can_be_seen(root: 
             assert re.match(naming(f"input.features: {tmp_path}/data.zarr: ", "group with X"), *faults)
         spec["input"] = {"features": f"{tmp_path}/elsewhere.zarr/X"}
         assert (await ask("submit", spec=json.dumps(spec)))["created"] is True
+
+    in_a_service(root, use)
+
+
+def test_an_input_that_is_absent_here_is_looked_for_on_the_worker_that_was_heard_of_last(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "LOOK_SECONDS", 30.0)
+    over, workers = threading.Event(), {n: SimpleNamespace(address=f"tcp://{n}", last_seen=n) for n in (1, 3, 2)}
+    answers: list[Callable[[], dict[str, list[str]]]] = [
+        lambda: {"tcp://3": ["input: nothing is at /x/X"]},
+        dict,  # it has died
+        lambda: {"tcp://3": []},
+        lambda: {"tcp://3": [str(over.wait(60))]},
+    ]
+    asked = []
+
+    def run(_function: Any, _spec: Any, workers: list[str], on_error: str) -> dict[str, list[str]]:
+        asked.append(workers)
+        return answers[len(asked) - 1]()
+
+    async def use(service: JobService, ask: Ask) -> None:
+        assert service.context is not None
+        with monkeypatch.context() as during:
+            during.setattr(service.context.client, "run", run)
+            during.setattr(service.turns, "look", lambda _scheduler: None)
+            during.setattr(service, "scheduler", SimpleNamespace(workers=workers))
+            with refused(await ask("submit", spec=spec_text("a"), id="a"), "SpecError") as faults:
+                assert faults == ["input: nothing is at /x/X"]
+            for name in "bc":
+                assert (await ask("submit", spec=spec_text(name), id=name))["created"] is True
+            during.setattr(jobs, "LOOK_SECONDS", 0.05)
+            assert (await ask("submit", spec=spec_text("d"), id="d"))["created"] is True
+            over.set()
+        assert asked == [["tcp://3"]] * 4
 
     in_a_service(root, use)
 
