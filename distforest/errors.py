@@ -7,6 +7,7 @@
     │   ├── FaultsError              several faults of one input: all of them at once
     │   │   └── SpecError            a job spec with faults
     │   └── ConflictError            a request that conflicts with the jobs that exist
+    │       └── ExistsError          a job was submitted under the id of a job that exists
     ├── NotFoundError                there is no such job
     ├── ArtifactError                a forest that is damaged, of an unknown format, or no forest
     └── JobError                     a job that was started and could not be finished
@@ -62,6 +63,14 @@ class SpecError(FaultsError):
 
 class ConflictError(InputError):
     """A request conflicts with the jobs that exist: another job has the id, or the job is in the wrong state."""
+
+
+class ExistsError(ConflictError):
+    """A job was submitted under the id of a job that exists; ``job`` is its state, as far as it is known."""
+
+    def __init__(self, message: str, job: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.job = job or {}
 
 
 class NotFoundError(DistforestError):

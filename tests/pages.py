@@ -33,7 +33,7 @@ from tests.service.processes import free_port, until
 
 ROOT = Path(__file__).parents[1]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```(\{?[\w-]*\}?)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SAVED = re.compile(r"^Save [^\n]*`([\w.-]+)`:$")
 SHELL = frozenset("|&;<>()$`*?#~")
 """What the shell does not hand to a command as it is."""

@@ -38,7 +38,18 @@ COMMANDS = {
     f"command_line.{name}"
     for name in ("cli", "certificates", "doctor", "forest_report", "schema", "sealed_forests", "service", "trials")
 }
-WITH_A_SCHEDULER = ("calls", "doctor", "jobs", "leading", "page", "serving", "watching", "whereabouts")
+WITH_A_SCHEDULER = (
+    "calls",
+    "checkup",
+    "doctor",
+    "exposure",
+    "jobs",
+    "leading",
+    "page",
+    "serving",
+    "watching",
+    "whereabouts",
+)
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
@@ -66,6 +77,7 @@ ONLY_IN = {
         *(f"estimators.{name}" for name in ESTIMATORS),
     },
     "matplotlib": {f"pictures.{name}" for name in DRAWN},
+    "prometheus_client": {"service.metrics", "service.page"},
     "pyarrow": {f"sources.files.{name}" for name in ARROW},
     "click": {*COMMANDS, "command_line.commands", "service"},
     "numba": {"jit", "kernel_cache", "sources.lanes", "growth.cuts.earlier_links"},
@@ -87,6 +99,7 @@ LATE = {
     "jobs.routed_objects": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.service."},  # the client imports it, too
+    "service.exposure": {"cryptography"},  # an extra
     "service.reporting": {"distforest.pictures.report"},  # a service does without pictures
     "service.submitted": {"distforest.estimators.loading"},  # a service does without estimators
     "service.whereabouts": {"distributed", "distforest.service.calls"},  # slow, and a job root is read without

@@ -74,7 +74,7 @@ work() {
 # The same id at every start of this SLURM job: what was submitted before is waited for, not begun anew.
 submit() {
     until [[ -s $DISTFOREST_SCHEDULER_FILE ]]; do sleep 0.2; done
-    distforest submit "$spec" --id "slurm-$SLURM_JOB_ID" --wait &
+    distforest submit "$spec" --id "slurm-$SLURM_JOB_ID" --if-exists ok --wait &
     child=$!
     wait "$child"
 }

@@ -26,11 +26,15 @@ if TYPE_CHECKING:
     show_default=True,
     help="Days for which the certificates are valid.",
 )
-def certificates(folder: str, hosts: tuple[str, ...], days: int) -> Report:
+@click.option(
+    "--user", "users", metavar="NAME", multiple=True, help="Person with a certificate of their own; may be repeated."
+)
+def certificates(folder: str, hosts: tuple[str, ...], days: int, users: tuple[str, ...]) -> Report:
     """Make a certificate authority and certificates for a cluster.
 
     The new folder DIR then holds certificates for the scheduler, the workers and the clients. With DASK_CONFIG=DIR,
-    Dask encrypts all connections and refuses those without such a certificate.
+    Dask encrypts all connections and refuses those without such a certificate. The name of a --user is the owner of
+    the jobs that are submitted with their certificate, client-NAME.pem.
     """
     try:
         from distforest.service.certificates import make
@@ -40,7 +44,7 @@ def certificates(folder: str, hosts: tuple[str, ...], days: int) -> Report:
         raise InputError(f"certificates need cryptography, pip install 'distforest[tls]': {error}") from error
     from distforest.command_line.reports import Report
 
-    made = make(folder, hosts, days)
+    made = make(folder, hosts, days, users)
     end = made.valid_until.isoformat()
     answer: dict[str, object] = {
         "folder": made.folder,

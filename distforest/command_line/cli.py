@@ -14,6 +14,7 @@ code  meaning
 5     the job that was waited for is cancelled
 6     interrupted; the same command resumes, and ``resume`` resumes a job of a service
 7     no forest, or a damaged one
+8     a job was submitted under the id of a job that exists
 124   the job that was waited for has not ended in time
 130   ended by Ctrl-C; a job of a service continues
 ====  ==========================================================================================
@@ -525,6 +526,7 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     """
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import read_spec, told_of_place
+    from distforest.jobs.preview import absent_inputs
     from distforest.jobs.spec import Spec
     from distforest.jobs.tune_spec import TuneSpec
 
@@ -535,7 +537,7 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
         lines = [("spec", spec), kind, ("output", job.output)]
         if isinstance(job, TuneSpec):
             lines.append(("grid", f"{len(job.cells):,} cells, the best by {job.scoring}"))
-        absent = _not_here(job) if not strict else []
+        absent = absent_inputs(job) if not strict else []
         if absent:
             answer["not_here"] = absent
             lines.append(("not here", f"{', '.join(absent)}: only the text of the spec was checked"))
@@ -549,14 +551,6 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     except DistforestError as error:
         fail(ctx, error, valid=False)
     print_report(ctx, Report(answer, [*lines, ("valid", "yes")]))
-
-
-def _not_here(job: AnySpec) -> list[str]:
-    """The inputs of a fit that are absent here: they may be present where the job will run."""
-    from distforest.jobs.preview import absent_inputs
-    from distforest.jobs.spec import Spec
-
-    return absent_inputs(job) if isinstance(job, Spec) else []
 
 
 def _previewed(job: AnySpec) -> Report:

@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import click
 
 from distforest.command_line.exits import exit_code
-from distforest.errors import DistforestError, FaultsError, InterruptedJobError, MemoryLimitError, NotDoneError
+from distforest.errors import (
+    DistforestError,
+    ExistsError,
+    FaultsError,
+    InterruptedJobError,
+    JobError,
+    MemoryLimitError,
+    NotDoneError,
+)
+from distforest.stores.room import full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -91,7 +100,8 @@ class CommandGroup(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:  # nobody reads stdout any more: click ends quietly
                 raise
-            fail(ctx, error)
+            told = full_disk(error)
+            fail(ctx, JobError(told) if told else error)
 
 
 def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
@@ -106,7 +116,7 @@ def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
         click.echo(f"{'interrupted' if interrupted else 'error'}: {printable(fault)}", err=True)
     code = exit_code(error)
     if ctx.meta.get(JSON):
-        job = error.job if isinstance(error, NotDoneError) else {}
+        job = error.job if isinstance(error, (NotDoneError, ExistsError)) else {}
         _print_error(type(error).__name__, faults, code, {**job, **more})
     ctx.exit(code)
 

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 def doctor(ctx: click.Context, /, where: Whereabouts) -> None:
     """Examine this machine and, if one is named, a scheduler and its workers; say what is to be mended.
 
-    Looks at versions, threads, compiled kernels, scratch folders, the job root, workers and clocks. A small file is
-    written into the job root and removed. Exit code 0: nothing is to be mended; 1: something is.
+    Looks at versions, threads, compiled kernels, scratch folders, the job root, workers, clocks and certificates. A
+    small file is written into the job root and removed. Exit code 0: nothing is to be mended; 1: something is.
     """
     from distforest.service.doctor import examine_cluster, examine_here, to_mend
     from distforest.service.whereabouts import JOB_ROOT
 
     root = where.job_root or os.environ.get(JOB_ROOT)
-    found = examine_cluster(where.service(), root) if where.names_scheduler else examine_here(root)
+    found = examine_cluster(where.service(), root) if where.names_scheduler else examine_here(root, where.security())
     print_report(ctx, _reported(found))
     ctx.exit(MEND_CODE if to_mend(found) else 0)
 
@@ -77,6 +77,7 @@ def _process(patient: Patient) -> dict[str, object]:
         checkup = patient.checkup
         told |= {"host": checkup.host, "cores": checkup.cores, "versions": checkup.versions}
         told |= {"kernels": checkup.kernels._asdict(), "scratch": checkup.scratch._asdict()}
+        told |= {"certificates": dict(checkup.certificates), "open_address": checkup.open_address}
     if patient.clock is not None:
         told["clock"] = patient.clock._asdict()
     return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from distforest.errors import (
     ArtifactError,
     CancelledJobError,
+    ExistsError,
     InputError,
     InterruptedJobError,
     NotDoneError,
@@ -14,6 +15,7 @@ from distforest.errors import (
 )
 
 CODES = (
+    (ExistsError, 8),
     (InputError, 2),
     (UnreachableError, 3),
     (NotFoundError, 4),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from distforest.service.messages import JobState
 
-HEADINGS = ("ID", "STATE", "JOB", "PROGRESS", "AGE", "OUTPUT")
+HEADINGS = ("ID", "STATE", "JOB", "OWNER", "PROGRESS", "AGE", "OUTPUT")
 
 
 def moment_of(seconds: float | None) -> str:
@@ -58,6 +58,7 @@ def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]
             str(job["id"]),
             str(job["state"]),
             kind_of(job),
+            str(job.get("owner") or ""),
             progress_counted(job),
             span(max(now - job["submitted"], 0.0)) if job.get("submitted") else "",
             str(job.get("output") or ""),
@@ -81,6 +82,7 @@ def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
 def reported(job: JobState) -> Report:
     """Report the state, progress, warnings and result of a job."""
     lines = [("job", str(job["id"])), ("state", _state(job)), ("output", str(job.get("output") or "not known"))]
+    lines += [(name, str(job[name])) for name in ("owner", "priority") if job.get(name)]
     lines += [(name, moment_of(job[name])) for name in ("submitted", "started", "ended") if job.get(name)]
     if job.get("workers") is not None and not job.get("ended"):
         lines.append(("workers", f"{job['workers']:,}"))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from distforest.command_line.reports import Report
+    from distforest.service.calls import IfExists
     from distforest.service.whereabouts import Whereabouts
 
     Command = Callable[..., object]
@@ -59,6 +60,15 @@ _SCHEDULER = (
 )
 _JOB_ROOT = click.option(
     "--job-root", metavar="URL", help="Read the job root directly, without a scheduler.  [env: DISTFOREST_JOB_ROOT]"
+)
+
+
+_SETS = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the spec, such as params.max_depth=3; may be repeated.",
 )
 
 
@@ -105,14 +115,30 @@ def _wants_json() -> bool:
 @asks_service
 @click.option("--id", "name", metavar="ID", help="Name of the job.  [default: method, time and a random part]")
 @click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a key of the spec, such as params.max_depth=3; may be repeated.",
+    "--if-exists",
+    type=click.Choice(("fail", "ok", "new")),
+    default="fail",
+    show_default=True,
+    help="If a job with this --id exists: fail with exit code 8; ok: report that job, or wait for it, and exit by its "
+    "state; new: submit under the id with the time added.",
 )
+@_SETS
+@click.option(
+    "--priority", type=int, help="Start before waiting jobs of a lower priority, as run.priority.  [default: 0]"
+)
+@click.option("--owner", envvar="USER", help="Who submits the job; a certificate's name takes precedence.  [env: USER]")
 @click.option("--wait", "waits", is_flag=True, help="Wait until the job has ended, like `wait`.")
-def submit(spec: str, name: str | None, sets: tuple[str, ...], waits: bool, where: Whereabouts) -> Report:
+def submit(
+    spec: str,
+    *,
+    name: str | None,
+    if_exists: IfExists,
+    sets: tuple[str, ...],
+    priority: int | None,
+    owner: str | None,
+    waits: bool,
+    where: Whereabouts,
+) -> Report:
     """Submit the job that the TOML file SPEC describes.
 
     The job runs in the service, independently of this command. Local paths are made absolute, and must lead to the same
@@ -121,18 +147,23 @@ def submit(spec: str, name: str | None, sets: tuple[str, ...], waits: bool, wher
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import read_spec, settings
     from distforest.jobs.any_spec import with_absolute_paths
+    from distforest.service.calls import existing
+    from distforest.service.following import check_succeeded
+    from distforest.service.registry import ENDS
 
-    text = with_absolute_paths(read_spec(spec, settings(sets))).to_json()
-    submitted = where.service().submit(text, name)
+    changes = settings(sets) | ({} if priority is None else {"run.priority": priority})
+    text = with_absolute_paths(read_spec(spec, changes)).to_json()
+    submitted = where.service().submit(text, name, if_exists, owner)
     job, created = submitted["job"], bool(submitted["created"])
     job_id = str(job["id"])
+    if waits or not created:
+        click.echo(f"{job_id} is submitted" if created else f"note: {existing(job)}", err=True)
     if waits:
-        click.echo(f"{job_id} is submitted", err=True)
         report = _awaited(where, job_id, None)
         return Report({**report.answer, "created": created}, report.lines)
+    if job["state"] in ENDS:
+        check_succeeded(job)
     lines = [("id", job_id), ("state", str(job["state"])), ("follow", _waiting(where, job_id))]
-    if not created:
-        lines.append(("note", "the same job was submitted before; no second one is created"))
     return Report({"id": job_id, "state": job["state"], "created": created}, lines)
 
 
@@ -188,17 +219,24 @@ def _tell(text: str) -> None:
     type=click.Choice(STATES, case_sensitive=False),
     help="List only jobs in this state; may be repeated.",
 )
-def list_jobs(states: tuple[str, ...], where: Whereabouts) -> Report | None:
+@click.option(
+    "--limit", type=click.IntRange(1), default=100, show_default=True, help="Number of jobs that are listed at most."
+)
+@click.option("--skip", type=click.IntRange(0), default=0, help="Number of newer jobs that are left out.  [default: 0]")
+def list_jobs(states: tuple[str, ...], limit: int, skip: int, where: Whereabouts) -> Report | None:
     """List the jobs of a service, newest first."""
     from distforest.command_line.reports import Report
+    from distforest.service.messages import JobFilter
 
-    found = where.jobs(printer_of_notes()).listed()
-    jobs = [job for job in found["jobs"] if not states or job["state"] in states]
+    found = where.jobs(printer_of_notes()).listed(JobFilter(states, skip, limit))
+    jobs = found["jobs"]
+    if (older := found.get("total", 0) - skip - len(jobs)) > 0:
+        click.echo(f"note: {older:,} older ones are not listed; --skip {skip + len(jobs)} lists the next", err=True)
     for job in jobs:
         if job["state"] == "UNREADABLE" and (error := job["error"]):
             click.echo(f"note: {printable(error['message'])}", err=True)
     if _wants_json():
-        return Report({"jobs": jobs, "service": found["service"]}, [])
+        return Report(dict(found), [])
     if jobs:
         _print_table(jobs)
     else:
@@ -272,28 +310,57 @@ def cancel(name: str, where: Whereabouts) -> Report:
 @click.command()
 @click.argument("name", metavar="ID")
 @asks_service
-def resume(name: str, where: Whereabouts) -> Report:
+@_SETS
+def resume(name: str, sets: tuple[str, ...], where: Whereabouts) -> Report:
     """Resume the failed job ID from its finished tasks.
 
-    A cancelled job starts again from the beginning.
+    A cancelled job starts again from the beginning, and a failed one whose changed keys lead to other trees grows them
+    anew. Addresses in --set are paths from the root, or URLs.
     """
     from distforest.command_line.job_reports import reported
+    from distforest.command_line.spec_files import settings
 
-    return reported(where.service().resume(name))
+    return reported(where.service().resume(name, settings(sets)))
 
 
 @click.command()
-@click.argument("name", metavar="ID")
+@click.argument("names", nargs=-1, metavar="[ID]...")
 @asks_service
-def rm(name: str, where: Whereabouts) -> Report:
-    """Remove job ID, which has ended, from the service.
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(("SUCCEEDED", "FAILED", "CANCELLED"), case_sensitive=False),
+    help="Remove all jobs that have ended so; may be repeated.",
+)
+@click.option("--older-than", metavar="AGE", help="Remove all jobs that ended so long ago, such as 30d.")
+def rm(names: tuple[str, ...], states: tuple[str, ...], older_than: str | None, where: Whereabouts) -> Report:
+    """Remove jobs that have ended from the service: by ID, or all in a state or of an age.
 
-    Its spec, events and unfinished work are deleted; its output is kept.
+    With both --state and --older-than, jobs are removed to which both apply. Spec, events and unfinished work are
+    deleted; the output is kept.
     """
-    from distforest.command_line.reports import Report
+    import contextlib
+    import time
 
-    removed = where.service().remove(name)
-    return Report({"id": removed, "removed": True}, [("removed", removed)])
+    from distforest.command_line.reports import Report
+    from distforest.command_line.spec_files import seconds_of_option
+    from distforest.errors import NotFoundError
+    from distforest.service.messages import JobFilter
+    from distforest.service.registry import ENDS
+
+    chooses = bool(states) or older_than is not None
+    if chooses == bool(names):
+        raise click.UsageError("either IDs, or --state or --older-than, were expected")
+    latest, service = time.time() - (seconds_of_option("--older-than", older_than) or 0.0), where.service()
+    removed = [service.remove(name) for name in names]
+    if chooses:
+        for job in service.listed(JobFilter(states or ENDS))["jobs"]:
+            if (job.get("ended") or 0.0) <= latest:
+                with contextlib.suppress(NotFoundError):  # somebody else has removed it
+                    removed.append(service.remove(job["id"]))
+    lines = [("removed", name) for name in removed] or [("removed", "none")]
+    return Report({"removed": removed}, lines)
 
 
 # --- a service on this machine ----------------------------------------------------------------------------
@@ -332,6 +399,7 @@ def rm(name: str, where: Whereabouts) -> Report:
     show_default=True,
     help="Port of the web page; 0: any free one.",
 )
+@click.option("--json-logs", is_flag=True, help="Log one JSON object in each line to stderr.")
 @click.pass_context
 def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **machine: Any) -> None:
     """Run a service on this machine until Ctrl-C or SIGTERM.

@@ -7,9 +7,11 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, cast
 
+from dask.utils import parse_timedelta
+
 from distforest.amounts import are
 from distforest.errors import InputError, SpecError
-from distforest.jobs.any_spec import moved_relation, spec_from_dict, spec_from_toml
+from distforest.jobs.any_spec import moved_relation, spec_from_toml, spec_with
 from distforest.jobs.input_keys import TAUGHT_KINDS
 from distforest.jobs.reader import SIZE, Reader, read_toml
 from distforest.jobs.spec import Spec, read_relation
@@ -57,6 +59,20 @@ def bytes_of_option(option: str, text: str | None) -> int | None:
         return None if text is None else cast("int", SIZE.plain(text))
     except (ValueError, OverflowError):
         raise InputError(f"{option} must be {SIZE.words}, found {text!r}") from None
+
+
+def seconds_of_option(option: str, text: str | None) -> float | None:
+    """Parse the duration in the text of an option, a number with a unit; raises InputError.
+
+    Examples
+    --------
+    >>> seconds_of_option("--older-than", "30d"), seconds_of_option("--older-than", None)
+    (2592000.0, None)
+    """
+    try:
+        return None if text is None else float(parse_timedelta(text, default=False))
+    except (ValueError, KeyError, IndexError):
+        raise InputError(f"{option} must be a number with a unit, such as 30d, 12h or 90m, found {text!r}") from None
 
 
 def distances_of_option(text: str | None, move: Callable[[str], str] = str) -> Relation | None:
@@ -110,10 +126,8 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
     if not changes:
         return spec_from_toml(Path(path))
     table, _ = read_toml(Path(path))
-    for key, value in changes.items():
-        _put(table, key.split("."), value)
     try:
-        return spec_from_dict(table)
+        return spec_with(table, changes)
     except SpecError:
         spec_from_toml(Path(path))  # names the line, if the fault is in the file
         raise
@@ -187,13 +201,3 @@ def read_tune(path: str, changes: Mapping[str, object]) -> TuneSpec:
     if not isinstance(spec, TuneSpec):
         raise InputError(f'{path} is no tuning job, which has job = "tune" and a table [grid]; see `distforest fit`')
     return spec
-
-
-def _put(table: dict[str, object], key: list[str], value: object) -> None:
-    """Set a dotted key of a table, and create missing tables on the way to it."""
-    for name in key[:-1]:
-        inner = table.setdefault(name, {})
-        if not isinstance(inner, dict):
-            raise InputError(f"--set {'.'.join(key)}: {name} is not a table")
-        table = inner
-    table[key[-1]] = value

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from distforest.errors import InputError
 from distforest.jobs.input_keys import FURTHER_ADDRESSES, INPUTS, TAUGHT_KINDS
 from distforest.jobs.reader import Place, Reader, read_json, read_toml, shown
 from distforest.jobs.score_spec import ScoreSpec
@@ -77,6 +78,34 @@ def spec_from_json(text: str) -> AnySpec:
 def spec_from_toml(path: Path) -> AnySpec:
     """Read the spec of a job from a TOML file; see `spec_from_dict`."""
     return spec_from_dict(*read_toml(path))
+
+
+def spec_with(table: dict[str, object], changes: Mapping[str, object]) -> AnySpec:
+    """Read the spec of a job from a table in which the values of dotted keys are replaced.
+
+    Raises
+    ------
+    SpecError
+        The spec has faults; the error lists all of them.
+    InputError
+        A dotted key leads through a value that is not a table.
+
+    Examples
+    --------
+    >>> table = {"format": 1, "job": "score", "output": "near.zarr", "input": {"forest": "f.zarr", "queries": "q.zarr"}}
+    >>> spec_with(table, {"params.answer": "neighbors", "output": "nearest.zarr"}).output
+    'nearest.zarr'
+    """
+    for dotted, value in changes.items():
+        *tables, name = dotted.split(".")
+        inner = table
+        for key in tables:
+            found = inner.setdefault(key, {})
+            if not isinstance(found, dict):
+                raise InputError(f"--set {dotted}: {key} is not a table")
+            inner = found
+        inner[name] = value
+    return spec_from_dict(table)
 
 
 def addresses_of(spec: AnySpec) -> dict[str, str]:

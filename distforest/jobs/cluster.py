@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from distforest.amounts import counted
 from distforest.errors import JobError
-from distforest.stores.room import FULL
+from distforest.stores.room import full_disk
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -257,16 +257,15 @@ def _with_retries(function: Callable[[T], R], task: T, work: Work) -> R:
 
 
 def told_of_failure(work: Work, task: object, error: BaseException) -> str:
-    """What is said of a task that has failed as often as it may; what to do if a disk is full.
+    """What is said of a task that has failed as often as it may.
 
     Examples
     --------
     >>> told_of_failure(Work("grow"), "tree 3", OSError("no answer"))
     "grow: tree 3 failed 4 times, the last time with OSError('no answer')"
     """
-    cure = "; make room there, and run the job again" if getattr(error, "errno", None) in FULL else ""
     tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {error_in_words(error)}"
-    return f"{work.name}: {task} {tried}{cure}"
+    return f"{work.name}: {task} {tried}"
 
 
 def error_in_words(error: BaseException) -> str:
@@ -278,7 +277,7 @@ def error_in_words(error: BaseException) -> str:
     ("PermissionError: [Errno 13] Permission denied: '/data/a.zarr'", "OSError('no answer')")
     """
     told = repr(error) if getattr(error, "filename", None) is None else f"{type(error).__name__}: {error}"
-    return " ".join((told, *getattr(error, "__notes__", ())))
+    return full_disk(error) or " ".join((told, *getattr(error, "__notes__", ())))
 
 
 class Clock:

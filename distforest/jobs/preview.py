@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
+import platform
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ from distforest.jobs.passes_chosen import WorkerRoom, by_passes, width_of
 from distforest.jobs.plan import TREES_AT_ONCE, Plan, Size, check_memory, plan, projected_bytes
 from distforest.jobs.scratch_room import HostWorkers, ScratchRoom, scratch_room, workers_here
 from distforest.jobs.seen import Seen
+from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.wanted import input_addresses, truth_of, wanted_inputs
 from distforest.sources.arrays import bytes_of, open_array
@@ -53,8 +56,8 @@ from distforest.stores.folder import Folder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.inputs import Inputs
-    from distforest.jobs.spec import Spec
     from distforest.sources.wanted import Wanted
 
 
@@ -138,9 +141,10 @@ def check_and_stage(
     return staged
 
 
-def absent_inputs(spec: Spec) -> list[str]:
+def absent_inputs(spec: AnySpec) -> list[str]:
     """The addresses of inputs that may exist elsewhere: neither they nor groups that lack them are on this host."""
-    return [address for address in input_addresses(spec) if not (_is_there(address) or _group_of(address))]
+    addresses = input_addresses(spec) if isinstance(spec, Spec) else spec.input_addresses
+    return [address for address in addresses if not (_is_there(address) or _group_of(address))]
 
 
 def _is_there(address: str) -> bool:
@@ -249,6 +253,16 @@ def faults_of_metadata(spec: Spec) -> list[str]:
         except OSError:
             is_all = False
     return faults + (_faults_of_what_was_seen(spec, seen) if is_all else [])
+
+
+async def faults_on_a_worker(spec: AnySpec) -> list[str]:
+    """The faults of a job in the metadata of its inputs, for a worker, which must see all of them; in a thread."""
+
+    def faults() -> list[str]:
+        absent = [f"input: nothing is at {address} on {platform.node()}" for address in absent_inputs(spec)]
+        return absent or (faults_of_metadata(spec) if isinstance(spec, Spec) else [])
+
+    return await asyncio.to_thread(faults)
 
 
 def _faults_of_what_was_seen(spec: Spec, seen: list[Seen]) -> list[str]:

@@ -94,6 +94,7 @@ KEY_TEXTS = {
         "scratch_limit": "Most bytes of staged files in the scratch folder of a host, such as '200GiB'; the oldest go.",
         "retries": "How often a task is retried after a system error.",
         "overwrite": "Whether another output of the same kind may be replaced.",
+        "priority": "Which waiting job a service starts first: one of a higher number.",
         "keep_shards": "Whether the shards are kept when the forest is sealed.",
         "grow_on": "Whether a forest of this job with fewer trees, at the output, gets those that it lacks.",
         "strict": "Whether inputs with chunks that are not stored are refused.",

@@ -104,6 +104,11 @@ class ScoreSpec:
         """Write the whole spec as canonical JSON."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
+    @property
+    def input_addresses(self) -> list[str]:
+        """The addresses of all that the job reads, but for the ground truth."""
+        return [address for name, address in self.input.items() if address and name not in {"similarity", "ledger"}]
+
     def question(self) -> Question:
         """The question of the job.
 

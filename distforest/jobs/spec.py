@@ -169,6 +169,8 @@ class Run:
         Whether inputs are refused if some of their chunks are not stored.
     max_bytes : int
         Most bytes that an input may announce, however few of them are stored.
+    priority : int
+        Which job a service starts first, of those that wait for their turn: one of a higher number.
     """
 
     workers: int | None = field(default=None, metadata=_key(integer(1)))
@@ -187,6 +189,7 @@ class Run:
     grow_on: bool = field(default=False, metadata=_key(FLAG))
     strict: bool = field(default=False, metadata=_key(FLAG))
     max_bytes: int | None = field(default=None, metadata=_key(SIZE))
+    priority: int = field(default=0, metadata=_key(integer(-1000)))
 
     @property
     def scratch_folder(self) -> ScratchFolder:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 import dask
 
+from distforest.service.json_logs import log_as_json
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Unpack
@@ -60,6 +62,7 @@ class ServiceOptions(TypedDict):
     allow_prefix: tuple[str, ...]
     allow_callback: tuple[str, ...]
     no_workers_timeout: float | None
+    json_logs: bool
 
 
 @click.command()
@@ -76,9 +79,12 @@ class ServiceOptions(TypedDict):
     help="Functions that jobs may call; module:* for all of a module.",
 )
 @_option("--no-workers-timeout", type=click.FloatRange(0), metavar="SECONDS", help="How long a job waits for a worker.")
+@_option("--json-logs", is_flag=True, help="Log one JSON object in each line: time, level, logger, job, message.")
 async def dask_setup(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
     """Start the service in a scheduler; if the service cannot start, the scheduler ends."""
     _close_at_hangup(scheduler)
+    if options["json_logs"]:
+        log_as_json()
     try:
         await _serve(scheduler, **options)
     except Exception as error:  # noqa: BLE001  (Dask would log the error and continue without the service)

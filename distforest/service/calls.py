@@ -22,21 +22,25 @@ from distforest.errors import (
     AwayError,
     ConflictError,
     DistforestError,
+    ExistsError,
     InputError,
     JobError,
     NotFoundError,
     SpecError,
     UnreachableError,
 )
+from distforest.service.messages import ALL_JOBS, JobFilter
 from distforest.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
+    from typing import Literal
 
     from distributed.comm import Comm
 
     from distforest.service.messages import JobEvent, JobsAnswer, JobState, Refusal, ServiceRecord, SubmitAnswer
 
+    IfExists = Literal["fail", "ok", "new"]
     Answer = Any
     """What came over the comm; each method of `Service` says of which type its answer is."""
 
@@ -49,7 +53,8 @@ SENDING_TRIES = 3
 """How often a job is sent if the connection is lost before the answer arrives."""
 
 ERROR_KINDS = {
-    kind.__name__: kind for kind in (InputError, ConflictError, NotFoundError, ArtifactError, AwayError, JobError)
+    kind.__name__: kind
+    for kind in (InputError, ConflictError, ExistsError, NotFoundError, ArtifactError, AwayError, JobError)
 }
 """The errors that a refusal may name, except `SpecError`, which takes a list of faults."""
 
@@ -92,7 +97,26 @@ def new_id(spec: str, now: float) -> str:
         name = None
     if not isinstance(name, str) or not re.fullmatch("[a-z]{1,20}", name):
         name = "job"
+    return _dated(name, now)
+
+
+def _dated(name: str, now: float) -> str:
+    """A name with the time and random digits, which nobody has used."""
     return f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
+
+
+def existing(job: JobState) -> str:
+    """A message about a job that was submitted again.
+
+    Examples
+    --------
+    >>> existing({"id": "nightly", "state": "SUCCEEDED", "ended": 1795309320.0, "result": {"digest": "9f03"}})
+    'nightly exists already, and nothing was started: it is SUCCEEDED since 2026-11-22 01:02:00 UTC, with digest 9f03'
+    """
+    digest = (job.get("result") or {}).get("digest")
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(job.get("ended") or job.get("submitted") or 0.0))
+    how = f"it is {job['state']} since {since}" if job.get("ended") else f"it is {job['state']}, submitted {since}"
+    return f"{job['id']} exists already, and nothing was started: {how}" + (f", with digest {digest}" if digest else "")
 
 
 @dataclass(frozen=True)
@@ -121,7 +145,9 @@ class Service:
     security: Security = field(default_factory=Security)
     patience: float = math.inf
 
-    def submit(self, spec: str, job_id: str | None = None) -> SubmitAnswer:
+    def submit(
+        self, spec: str, job_id: str | None = None, if_exists: IfExists = "fail", owner: str | None = None
+    ) -> SubmitAnswer:
         """Submit a job; when this returns, the job is on disk.
 
         If the connection is lost before the answer arrives, the job is sent again; its id shows that it is the same
@@ -133,20 +159,40 @@ class Service:
             JSON of the job.
         job_id
             Id of the job; by default made of the method, the time and random digits.
+        if_exists
+            What to do if a job with this id exists: "fail" raises ExistsError, "ok" returns it if its spec is the same,
+            "new" submits the job under the id with the time and random digits after it.
+        owner
+            Who submits the job; the name in a certificate takes precedence.
 
         Returns
         -------
         dict
-            ``job``, and ``created``: False if the same job was submitted before.
-        """
-        answer: SubmitAnswer = self._call_patiently(
-            "submit", SENDING_TRIES, spec=spec, id=job_id or new_id(spec, time.time())
-        )
-        return answer
+            ``job``, and ``created``: False if the job existed before this call.
 
-    def listed(self) -> JobsAnswer:
-        """List ``jobs``, newest first, and ``service``."""
-        answer: JobsAnswer = self._call("list")
+        Raises
+        ------
+        ExistsError
+            The id is that of another job; or of the same one, and ``if_exists`` is "fail".
+        """
+        name = job_id or new_id(spec, time.time())
+        sent = {"spec": spec, "id": name, "submission": secrets.token_hex(8), "owner": owner}
+        try:
+            answer: SubmitAnswer = self._call_patiently("submit", SENDING_TRIES, **sent)
+        except ExistsError:
+            if if_exists != "new":
+                raise
+        else:
+            if answer["created"] or if_exists == "ok":
+                return answer
+            if if_exists == "fail":
+                cure = "choose another id, or say `if_exists='new'` or `if_exists='ok'`"
+                raise ExistsError(f"{existing(answer['job'])}; {cure}", answer["job"])
+        return self.submit(spec, _dated(name, time.time()), owner=owner)
+
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
+        """List ``jobs``, newest first, the ``total`` number of those wanted, and ``service``."""
+        answer: JobsAnswer = self._call("list", **wanted._asdict())
         return answer
 
     def job(self, job_id: str) -> JobState:
@@ -163,9 +209,25 @@ class Service:
         job: JobState = self._call_patiently("cancel", id=job_id)["job"]
         return job
 
-    def resume(self, job_id: str) -> JobState:
-        """Continue a job that ended without a result from what it has finished; returns its state."""
-        job: JobState = self._call_patiently("resume", id=job_id)["job"]
+    def resume(self, job_id: str, changes: Mapping[str, object] | None = None) -> JobState:
+        """Continue a job that ended without a result from what it has finished; returns its state.
+
+        Parameters
+        ----------
+        job_id
+            Id of the job.
+        changes
+            Values by dotted keys, which replace those of its spec.
+
+        Raises
+        ------
+        SpecError
+            The spec, with the changes, has faults; the job stays as it is.
+        ConflictError
+            The job has succeeded, or has not ended and there are changes.
+        """
+        given = {"changes": dict(changes)} if changes else {}
+        job: JobState = self._call_patiently("resume", 1, id=job_id, **given)["job"]
         return job
 
     def remove(self, job_id: str) -> str:

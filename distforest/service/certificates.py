@@ -38,6 +38,8 @@ SLOW_CLOCK = timedelta(minutes=5)
 
 _HOST = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.(?!-)[a-z0-9_-]{1,63})*", re.IGNORECASE)
 
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@-]{0,55}")
+
 CONFIG = """\
 # Dask reads this file where DASK_CONFIG names its folder.
 distributed:
@@ -62,7 +64,7 @@ class Made:
     valid_until: datetime
 
 
-def make(folder: str | os.PathLike[str], hosts: Sequence[str] = (), days: int = 365) -> Made:
+def make(folder: str | os.PathLike[str], hosts: Sequence[str] = (), days: int = 365, users: Sequence[str] = ()) -> Made:
     """Make an authority and the certificates of a cluster, all keys new, in a new or empty folder.
 
     Parameters
@@ -76,23 +78,31 @@ def make(folder: str | os.PathLike[str], hosts: Sequence[str] = (), days: int = 
         compare them; a browser does.
     days
         Days of validity from now, 1 to 3650.
+    users
+        Names of people, each of whom gets a client's certificate of their own, ``client-NAME.pem``; a service shows
+        the name as the owner of their jobs.
 
     Raises
     ------
     InputError
-        The folder holds something or cannot be one, a host is neither a name nor an address, or ``days`` is out of
-        range. Nothing is written then.
+        The folder holds something or cannot be one, a host is neither a name nor an address, a user's name is not one
+        for a file, or ``days`` is out of range. Nothing is written then.
     """
     if not 1 <= days <= MOST_DAYS:
         raise InputError(f"days must be an integer from 1 to {MOST_DAYS}, found {days}")
     names = tuple(dict.fromkeys((*LOCAL_NAMES, *hosts)))
     subject = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    for user in users:
+        if not _USER.fullmatch(user):
+            raise InputError(f"a user is 1 to 56 of a-z, A-Z, 0-9, '.', '_', '@' and '-', not first; found {user!r}")
     path = _empty_folder(Path(folder).absolute())
     now = datetime.now(UTC).replace(microsecond=0)
     authority = _Authority.new(now, now + timedelta(days=days))
     texts = {"ca.pem": authority.text, "ca-key.pem": _key_text(authority.key)}
     for role in ROLES:
-        texts |= authority.signed(role, None if role == "client" else subject)
+        texts |= authority.signed(role, f"distforest {role}", None if role == "client" else subject)
+    for user in users:
+        texts |= authority.signed(f"client-{user}", user, None)
     texts["dask.yaml"] = _config(path).encode()
     for name, text in texts.items():
         _write(path / name, text)
@@ -127,12 +137,12 @@ class _Authority:
         """The certificate as PEM."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def signed(self, role: str, subject: x509.SubjectAlternativeName | None) -> dict[str, bytes]:
+    def signed(self, file: str, name: str, subject: x509.SubjectAlternativeName | None) -> dict[str, bytes]:
         """A certificate and its key by file name; without a subject it is valid for connecting only."""
         key = ec.generate_private_key(ec.SECP256R1())
         uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
         made = (
-            _builder(_common_name(f"distforest {role}"), key, self.start, self.end)
+            _builder(_common_name(name), key, self.start, self.end)
             .issuer_name(self.certificate.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
@@ -143,7 +153,7 @@ class _Authority:
             made = made.add_extension(subject, critical=False)
         made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         text = made.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-        return {f"{role}.pem": text, f"{role}-key.pem": _key_text(key)}
+        return {f"{file}.pem": text, f"{file}-key.pem": _key_text(key)}
 
 
 def _config(folder: Path) -> str:

@@ -12,17 +12,22 @@ import shutil
 import uuid
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 from dask.system import CPU_COUNT
+from distributed import Worker
 
 from distforest.errors import InputError
 from distforest.jobs.versions import VERSIONS
 from distforest.kernel_cache import kernel_folder
+from distforest.service.exposure import expiries, open_address
 from distforest.service.slot import TakenError, slot
 from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
+
+if TYPE_CHECKING:
+    from distributed import Scheduler
 
 OF_DASK = ("dask", "distributed", "cloudpickle")
 """Packages with which processes talk to each other."""
@@ -51,13 +56,19 @@ class Kernels(NamedTuple):
 
 
 class Checkup(NamedTuple):
-    """What a process has found."""
+    """What a process has found.
+
+    ``certificates`` are the Unix times at which its TLS files expire, by file; ``open_address`` is where a scheduler
+    listens to other hosts without TLS.
+    """
 
     host: str
     cores: int
     versions: dict[str, str]
     kernels: Kernels
     scratch: Disk
+    certificates: dict[str, float]
+    open_address: str | None
 
 
 class RootCheckup(NamedTuple):
@@ -81,12 +92,16 @@ def examined() -> Checkup:
     (True, True)
     """
     known = {**VERSIONS, **{name: version(name) for name in OF_DASK}}
-    return Checkup(platform.node(), int(CPU_COUNT), known, _kernels(), _scratch())
+    return Checkup(platform.node(), int(CPU_COUNT), known, _kernels(), _scratch(), {}, None)
 
 
-async def examined_aside() -> Checkup:
-    """`examined` in a thread, so that a scheduler or worker goes on meanwhile."""
-    return await asyncio.to_thread(examined)
+async def examined_aside(dask_worker: Scheduler | Worker) -> Checkup:
+    """`examined` in a thread of a scheduler or worker, which Dask passes under this name."""
+    found = await asyncio.to_thread(examined)
+    if isinstance(dask_worker, Worker):
+        return found._replace(certificates=expiries(dask_worker.security, "worker"))
+    ends = expiries(dask_worker.security, "scheduler")
+    return found._replace(certificates=ends, open_address=open_address(dask_worker))
 
 
 # --- kernels and scratch ----------------------------------------------------------------------------------
@@ -108,6 +123,11 @@ def _scratch() -> Disk:
     except InputError as error:
         return Disk(os.environ.get("DISTFOREST_SCRATCH", ""), str(error))
     return _disk(scratch.path)
+
+
+async def scratch_free() -> int | None:
+    """Bytes that are free in the scratch folder of this process; None if it cannot be used. In a thread."""
+    return (await asyncio.to_thread(_scratch)).free
 
 
 def _disk(folder: Path) -> Disk:

@@ -47,9 +47,10 @@ def take_in(registry: Registry, job: str, spec: AnySpec, state: JobState) -> Non
         raise
 
 
-def take_again(registry: Registry, job: str, output: str) -> None:
-    """Claim the output again for a job that is resumed after its end; raises as `take_in`."""
-    claim_of(registry, job, output).take()
+def take_again(registry: Registry, job: str, spec: AnySpec) -> None:
+    """Claim the output for a job that is resumed after its end, and write its spec; raises as `take_in`."""
+    claim_of(registry, job, spec.output).take()
+    registry.write_spec(job, spec.to_json())
 
 
 def give_back(registry: Registry, state: JobState) -> None:

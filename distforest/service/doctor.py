@@ -28,10 +28,13 @@ from distforest.service.checkup import (
     probed_root,
     sees_aside,
 )
+from distforest.service.exposure import expiries
 from distforest.service.registry import STALE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+
+    from distributed import Security
 
     from distforest.service.calls import Service
     from distforest.service.messages import ServiceRecord
@@ -44,6 +47,9 @@ CLOCK_READINGS = 3
 
 CLOCK_SECONDS = STALE / 2
 """Difference of clocks, in seconds, that is to be mended: heartbeats older than `STALE` count as those of the dead."""
+
+EXPIRY_SECONDS = 30 * 86_400
+"""Seconds before a certificate expires in which it is to be replaced."""
 
 LEAST_FREE = 1 << 30
 """Bytes that should be free in a scratch folder and in a job root."""
@@ -113,12 +119,16 @@ class Findings:
 # --- examining --------------------------------------------------------------------------------------------
 
 
-def examine_here(root: str | None) -> Findings:
-    """Examine this process, and a job root if one is given."""
+def examine_here(root: str | None, security: Security) -> Findings:
+    """Examine this process, the TLS files with which it would connect, and a job root if one is given."""
     found = probed_root(root) if root else None
     if root and found and found.probe:
         forget_probe(root, found.probe)
-    return Findings((Patient(ROLE_HERE, checkup=examined()),), found)
+    return Findings((_here(security),), found)
+
+
+def _here(security: Security) -> Patient:
+    return Patient(ROLE_HERE, checkup=examined()._replace(certificates=expiries(security, "client")))
 
 
 def examine_cluster(service: Service, root: str | None) -> Findings:
@@ -134,7 +144,7 @@ def examine_cluster(service: Service, root: str | None) -> Findings:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VersionMismatchWarning)  # versions are compared here
         patients, found = asyncio.run(_examine(service, root))
-    return Findings((Patient(ROLE_HERE, checkup=examined()), *patients), found, record, fault)
+    return Findings((_here(service.security), *patients), found, record, fault)
 
 
 def _record_of(service: Service) -> tuple[ServiceRecord | None, str | None]:
@@ -226,7 +236,8 @@ async def _clock(ask: Callable[..., Awaitable[Any]]) -> ClockDifference:
 
 def to_mend(found: Findings) -> list[str]:
     """What is wrong, a sentence each, with what to do."""
-    return [*_silent(found), *_versions(found), *_kernels(found), *_scratch(found), *_root(found), *_clocks(found)]
+    of_disks = [*_kernels(found), *_scratch(found), *_root(found)]
+    return [*_silent(found), *_versions(found), *of_disks, *_clocks(found), *_certificates(found)]
 
 
 def _silent(found: Findings) -> Iterator[str]:
@@ -321,9 +332,24 @@ def _clocks(found: Findings) -> Iterator[str]:
             )
 
 
+def _certificates(found: Findings) -> Iterator[str]:
+    for patient in found.patients:
+        for path, end in patient.checkup.certificates.items() if patient.checkup else ():
+            if end - time.time() < EXPIRY_SECONDS:
+                day = time.strftime("%Y-%m-%d", time.gmtime(end))
+                what = "has expired" if end < time.time() else "expires"
+                yield f"{patient.name}: the certificate {path} {what} on {day}; make new ones for the whole cluster"
+
+
 def remarks(found: Findings) -> list[str]:
     """What is worth knowing, and not wrong."""
-    return [*_versions_here(found), *_threads(found), *_one_disk(found)]
+    return [*_versions_here(found), *_threads(found), *_one_disk(found), *_open(found)]
+
+
+def _open(found: Findings) -> Iterator[str]:
+    for patient in found.patients:
+        if patient.checkup and (address := patient.checkup.open_address):
+            yield f"{patient.name}: {address} is open to other hosts without TLS; whoever connects can run code there"
 
 
 def _versions_here(found: Findings) -> Iterator[str]:

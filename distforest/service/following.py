@@ -33,6 +33,9 @@ POLL_SECONDS, FOLLOW_SECONDS, SILENCE_SECONDS = 0.5, 2.0, 60.0
 MOVED = (RUNNING, MERGING, CANCELLING, SUCCEEDED)
 """States in which the progress of a job belongs to its current attempt."""
 
+OF_THE_OWNER = {"InputError", "SpecError"}
+"""Kinds of errors at which a job fails again until its input or its spec is mended."""
+
 
 def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[JobState]:
     """Yield the state of a job, read again and again, until the job has ended.
@@ -115,6 +118,9 @@ def _why_not_done(job: JobState) -> str:
     if state not in ENDS:
         return f"{name} is {state} and has no result yet; wait until it has ended"
     told = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
+    if error and error["kind"] in OF_THE_OWNER:
+        mend = f"mend the input, or change the spec: `distforest resume {name} --set KEY=VALUE`"
+        return f"{name} failed: {told}; {mend}"
     return f"{name} failed: {told}; `distforest resume {name}` resumes from its finished tasks"
 
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
 from distforest.jobs.any_spec import kind_of_job
+from distforest.service.metrics import Metrics, method_of
 from distforest.service.registry import (
+    ATTEMPT,
     CANCELLED,
     CANCELLING,
     ENDS,
@@ -21,6 +23,7 @@ from distforest.service.registry import (
     RUNNING,
     STATE_FORMAT,
     SUCCEEDED,
+    UNTOUCHED,
     WAITING,
     UnreadableError,
 )
@@ -31,8 +34,10 @@ if TYPE_CHECKING:
 
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Progress
-    from distforest.service.messages import EventDetails, JobEvent, JobState, StateChanges, TimedNote
+    from distforest.service.messages import EventDetails, JobDescription, JobEvent, JobState, StateChanges, TimedNote
     from distforest.service.registry import Registry
+
+LOG = logging.getLogger("distforest")
 
 SAVING_BEAT, PROGRESS_BEAT, WAIT_BEAT = 2.0, 1.0, 60.0
 """Seconds between two heartbeats of a running job; least seconds between two writes of its progress alone, and between
@@ -56,46 +61,51 @@ PHASE_STATES = {
 AT_WORK = (RUNNING, MERGING)
 
 
+def described(spec: AnySpec) -> JobDescription:
+    """The part of a job's state that its spec determines."""
+    return {
+        "kind": kind_of_job(spec),
+        "method": getattr(spec, "method", None),
+        "output": spec.output,
+        "n_trees": spec.params.get("n_estimators"),
+        "priority": spec.run.priority,
+    }
+
+
 def first_state(job: str, spec: AnySpec, now: float) -> JobState:
     """The state of a job that was just submitted."""
-    method = getattr(spec, "method", None)
-    return {
-        "format": STATE_FORMAT,
-        "id": job,
-        "state": QUEUED,
-        "waiting": None,
-        "revision": 0,
-        "kind": kind_of_job(spec),
-        "method": method,
-        "output": spec.output,
-        "service": None,
-        "heartbeat": now,
-        "submitted": now,
-        "started": None,
-        "ended": None,
-        "phase": None,
-        "done": 0,
-        "total": 0,
-        "rate": 0.0,
-        "remaining": None,
-        "n_trees": spec.params.get("n_estimators"),
-        "retries": 0,
-        "lost_workers": 0,
-        "warnings": [],
-        "attempt": 1,
-        "error": None,
-        "result": None,
-    }
+    times: JobState = {"id": job, "heartbeat": now, "submitted": now, "since": now}
+    state: JobState = {**times, "format": STATE_FORMAT, "revision": 0, "state": QUEUED, "worked": 0.0, "attempt": 1}
+    return {**UNTOUCHED, **state, **described(spec)}
+
+
+def seconds_of_work(job: JobState, until: float) -> float:
+    """Seconds that a job was at work up to a moment: without those in which it was queued or waited for workers.
+
+    Examples
+    --------
+    >>> seconds_of_work({"state": "RUNNING", "worked": 2.0, "since": 100.0}, 105.0)
+    7.0
+    >>> seconds_of_work({"state": "WAITING_FOR_WORKERS", "worked": 2.0, "since": 100.0}, 105.0)
+    2.0
+    """
+    is_at_work = job["state"] in (RUNNING, MERGING, CANCELLING)
+    return job.get("worked", 0.0) + (max(0.0, until - job.get("since", until)) if is_at_work else 0.0)
 
 
 def in_bounds(message: str) -> str:
     """Shorten a message to what is kept, and escape what cannot be encoded: the name of a file may hold such bytes.
 
+    A key of the spec that has no effect in a service is replaced by what has.
+
     Examples
     --------
+    >>> in_bounds("give workers more memory (`run.memory_limit`)")
+    'give workers more memory (`dask worker --memory-limit`)'
     >>> in_bounds("no such column"), len(in_bounds("x" * 10**6)), len(in_bounds(chr(0xDCFF)))
     ('no such column', 20037, 6)
     """
+    message = message.replace("run.memory_limit", "dask worker --memory-limit")
     more = len(message) - MOST_WORDS
     kept = message if more <= 0 else f"{message[:MOST_WORDS]}… ({more:,} more letters are left out)"
     return kept.encode(errors="backslashreplace").decode()
@@ -109,6 +119,7 @@ class Job:
     """
 
     state: JobState
+    meters: Metrics = field(default_factory=Metrics, repr=False)
     n_written: int | None = 0
     is_cancelled: bool = False
     _unsaved: list[TimedNote] = field(default_factory=list)
@@ -144,6 +155,10 @@ class Job:
         """Add an event."""
         with self._lock:
             self._unsaved.append({"time": time.time(), "event": event, "message": in_bounds(message), **details})
+        LOG.log(logging.DEBUG if event == "trees" else logging.INFO, "%s", message, extra={"job": self.id})
+        if event == "trees":
+            self.meters.trees.inc(details["last"] - details["first"] + 1)
+            self.meters.growth.inc(details["seconds"])
 
     def warn(self, texts: Iterable[str]) -> None:
         """Add warnings, each text once, however often a run is tried."""
@@ -155,8 +170,11 @@ class Job:
 
     def set(self, **changes: Unpack[StateChanges]) -> None:
         """Change the state."""
+        now = time.time()
         with self._lock:
-            self._is_urgent |= changes.get("state", self.state["state"]) != self.state["state"]
+            if changes.get("state", self.state["state"]) != self.state["state"]:
+                changes = {"since": now, "worked": seconds_of_work(self.state, now), **changes}
+                self._is_urgent = True
             self.state = {**self.state, **changes, "revision": self.state["revision"] + 1}
             self._changed = True
 
@@ -165,25 +183,22 @@ class Job:
         with self._lock:
             if self.has_ended:
                 return False
-            self.is_cancelled = self._is_urgent = self._changed = True
-            self.state = {**self.state, "state": CANCELLING, "revision": self.state["revision"] + 1}
+            self.is_cancelled = self._is_urgent = True
+            self.set(state=CANCELLING)
             return True
 
+    def begin(self, service: str) -> None:
+        """Write the first state of a run."""
+        now = time.time()
+        self.meters.queue.labels(method_of(self.state)).observe(max(0.0, now - self.state.get("since", now)))
+        self.set(state=RUNNING, service=service, started=self.state["started"] or now, ended=None, error=None)
+        self.note("started", f"the job has started, attempt {self.state['attempt']}")
+
     def queue_again(self) -> None:
-        """Put the job back into the queue for its next attempt."""
-        self.set(
-            state=QUEUED,
-            attempt=self.state["attempt"] + 1,
-            warnings=[],
-            waiting=None,
-            phase=None,
-            done=0,
-            total=0,
-            rate=0.0,
-            remaining=None,
-            ended=None,
-            error=None,
-        )
+        """Put the job back into the queue for its next attempt; of one whose service was lost, work ended with that."""
+        worked = seconds_of_work(self.state, self.state["heartbeat"])
+        again: StateChanges = {**ATTEMPT, "state": QUEUED, "worked": worked, "attempt": self.state["attempt"] + 1}
+        self.set(**again)
 
     def count_events(self, registry: Registry) -> int:
         """Number of events on the store, which is read if it is not known; raises UnreadableError."""
@@ -195,8 +210,10 @@ class Job:
         """Add one to a counter."""
         with self._lock:
             if name == "retries":
+                self.meters.retries.inc()
                 self.set(retries=self.state["retries"] + 1)
             else:
+                self.meters.lost_workers.inc()
                 self.set(lost_workers=self.state["lost_workers"] + 1)
 
     def watch(self, progress: Progress) -> None:
@@ -249,6 +266,7 @@ class Job:
         if error := changes.get("error"):
             last["error"] = {**error, "message": in_bounds(error["message"])}
         self.set(**last)
+        self.meters.work.labels(method_of(self.state), state).observe(self.state.get("worked", 0.0))
 
     def save(self, registry: Registry, at_once: bool = False) -> bool:
         """Write new events and the state, if it is time or ``at_once``; True if all that was due is written.
@@ -279,7 +297,8 @@ class Job:
                     with self._lock:
                         self.state = {**self.state, "heartbeat": now}
             except (OSError, ValueError, UnreadableError) as error:
-                logging.getLogger("distforest").warning("job %s: its state could not be written: %r", self.id, error)
+                self.meters.store_errors.labels("save").inc()
+                LOG.warning("job %s: its state could not be written: %r", self.id, error, extra={"job": self.id})
                 with self._lock:
                     self._unsaved, self._changed = [*unsaved, *self._unsaved], self._changed or changed
                 return False

@@ -7,27 +7,39 @@ workers. Everything it knows is in the job root, so the next service continues w
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import json
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, TypeVar
 
 from distributed import Client
 
 from distforest.amounts import are, counted
-from distforest.errors import AwayError, ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
-from distforest.jobs.any_spec import AnySpec, spec_from_json
-from distforest.jobs.preview import faults_of_metadata
+from distforest.errors import (
+    AwayError,
+    ConflictError,
+    DistforestError,
+    ExistsError,
+    InputError,
+    JobError,
+    NotFoundError,
+    SpecError,
+)
+from distforest.jobs.any_spec import AnySpec, spec_from_json, spec_with
+from distforest.jobs.preview import absent_inputs, faults_of_metadata, faults_on_a_worker
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
+from distforest.service.calls import new_id
 from distforest.service.claims import give_back, take_again, take_in
-from distforest.service.job import Job, first_state
+from distforest.service.exposure import common_name, open_address
+from distforest.service.job import Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
+from distforest.service.messages import JobFilter
+from distforest.service.metrics import Metrics
 from distforest.service.records import STATE_VALUES
 from distforest.service.registry import (
     CANCELLED,
@@ -41,6 +53,7 @@ from distforest.service.registry import (
     Registry,
     UnreadableError,
     check_id,
+    check_owner,
     unreadable,
 )
 from distforest.service.reporting import Reports
@@ -48,11 +61,13 @@ from distforest.service.running import ServiceContext, check_allowed, run_job
 from distforest.service.turns import Turns
 from distforest.service.watching import Watching
 from distforest.stores.addresses import may_pass
+from distforest.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from distributed import Scheduler
+    from distributed.comm import Comm
 
     from distforest.service.messages import (
         EventsAnswer,
@@ -90,6 +105,11 @@ NOT_EXCLUSIVE = (
     "on it at the same moment can both take it, for some seconds; start one after the other"
 )
 
+OPEN = (
+    "the scheduler listens to other hosts without TLS, at %s: whoever connects can run code here; start it with "
+    "certificates, or with --host 127.0.0.1"
+)
+
 EXTENSION = "distforest"
 """The name of the service among the scheduler's extensions, and before those of its handlers."""
 
@@ -113,6 +133,7 @@ class JobService:
     jobs: dict[str, Job] = field(default_factory=dict)
     failure: str | None = "the service is starting"
     context: ServiceContext | None = None
+    meters: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.registry, self.scheduler.address)
@@ -138,10 +159,13 @@ class JobService:
             The root cannot be written to.
         """
         for name in ("submit", "list", "status", "events", "cancel", "resume", "remove", "health"):
-            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(self._when_ready(getattr(self, f"_{name}")))
+            call = self._when_ready(getattr(self, f"_{name}"))
+            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(call, tells_owner=name == "submit")
         await self.lease.take()
         if not self.lease.excludes:
             logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
+        if address := open_address(self.scheduler):
+            logging.getLogger("distforest").warning(OPEN, address)
         await self._read_root()
         self.scheduler.add_plugin(Watching(self.jobs))
         self._looping = asyncio.create_task(self._loop())
@@ -188,7 +212,7 @@ class JobService:
                 if isinstance(error, OSError) and may_pass(error, self.registry.root):
                     raise
                 self.aside[name] = unreadable(name, error)
-                logging.getLogger("distforest").warning("%s", self._why_aside(name))
+                logging.getLogger("distforest").warning("%s", self._why_aside(name), extra={"job": name})
         self._save()
 
     def _job_of_folder(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
@@ -198,7 +222,7 @@ class JobService:
         if state is not None:
             state.pop("was", None)
             if state["state"] in ENDS and state.keys() >= STATE_KEYS:
-                return Job(state, n_written=None)
+                return Job(state, self.meters, n_written=None)
         self.registry.check_own(name)
         text = self.registry.spec(name)
         if text is None and state is None:
@@ -207,7 +231,7 @@ class JobService:
             state = {**first_state(name, self._spec(name, text), time.time()), **(state or {"id": name})}
         if state is None or not state.keys() >= STATE_KEYS:
             raise InputError("it has no spec.json, and its state.json does not say all")
-        job = Job(state, n_written=self.registry.last_number(name))
+        job = Job(state, self.meters, n_written=self.registry.last_number(name))
         self._requeue(job)
         return job
 
@@ -276,6 +300,7 @@ class JobService:
             self._ending = asyncio.create_task(self.scheduler.close(reason=self.failure))
             return False
         except OSError as error:
+            self.meters.store_errors.labels("heartbeat").inc()
             logging.getLogger("distforest").warning("the job root does not answer: %r", error)
         return True
 
@@ -288,7 +313,8 @@ class JobService:
     def _start_queued(self, context: ServiceContext) -> None:
         waiting = [job for job in self.jobs.values() if job.state["state"] == QUEUED and job.id not in self._running]
         free = self.limits.max_running - len(self._running)
-        for job in sorted(waiting, key=lambda job: job.state["submitted"])[: max(0, free)]:
+        first = sorted(waiting, key=lambda job: (-job.state.get("priority", 0), job.state["submitted"]))
+        for job in first[: max(0, free)]:
             running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, context)
             self._running[job.id] = running
             running.add_done_callback(partial(self._run_ended, job.id))
@@ -324,6 +350,10 @@ class JobService:
         if not self._is_replaced:
             await asyncio.to_thread(job.save, self.registry, True)
         return await asyncio.to_thread(self.registry.events, name, after, limit)
+
+    async def metrics(self) -> bytes:
+        """All metrics, as Prometheus reads them."""
+        return await self.meters.exposed(self, self.context and self.context.client)
 
     async def report(self, name: str, run: list[tuple[str, str]]) -> str:
         """The report on a job's forest, as HTML, with what is known of its ``run``: see `Reports.of_job`."""
@@ -366,24 +396,32 @@ class JobService:
 
         return answer
 
-    async def _submit(self, spec: str, id: str | None = None) -> SubmitAnswer:  # noqa: A002  (the key of the message)
+    async def _submit(
+        self,
+        spec: str,
+        id: str | None = None,  # noqa: A002  (the key of the message)
+        submission: str | None = None,
+        owner: str | None = None,
+    ) -> SubmitAnswer:
         if (
             self._looping is None or self._looping.done()
         ):  # before the first turn of the loop, jobs are accepted and start later
             raise JobError(self.failure)
         wanted = await asyncio.to_thread(self._allowed_spec, spec)
-        name, text = check_id(id) if id is not None else _new_id(wanted, spec), wanted.to_json()
+        if owner is not None:
+            check_owner(owner)
+        name, text = check_id(id) if id is not None else new_id(spec, time.time()), wanted.to_json()
         if name not in self.jobs and name not in self.aside:
-            await self._check_metadata(wanted)
+            await self._check_inputs(wanted)
         async with self._entry:
             if name in self.jobs or name in self.aside:
-                self._existing(name)
-                return await self._submitted_before(name, text)
+                return await self._submitted_before(self._existing(name), text, submission)
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
                 raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
-            job = Job({**first_state(name, wanted, time.time()), "service": self.lease.id})
+            first = first_state(name, wanted, time.time())
+            job = Job({**first, "service": self.lease.id, "submission": submission, "owner": owner}, self.meters)
             job.note("submitted", "the job is taken in")
             await asyncio.to_thread(take_in, self.registry, name, wanted, job.state)
             self.jobs[name] = job
@@ -397,22 +435,40 @@ class JobService:
         check_allowed(spec, self.policy)
         return spec
 
-    async def _check_metadata(self, spec: AnySpec) -> None:
-        """Refuse inputs whose faults show on this host within `LOOK_SECONDS`; the job checks the rest."""
-        if isinstance(spec, Spec):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    if faults := await asyncio.to_thread(faults_of_metadata, spec):
-                        raise SpecError(faults)
+    def _changed_spec(self, job: Job, changes: Mapping[str, object]) -> AnySpec:
+        """The spec of a job with some keys replaced; refuses what the operator does not allow."""
+        text = self.registry.spec(job.id)
+        if text is None:
+            raise InputError("the job has no spec.json (any more); submit it again")
+        return self._allowed_spec(spec_with(json.loads(text), changes).to_json())
 
-    async def _submitted_before(self, name: str, text: str) -> SubmitAnswer:
+    async def _check_inputs(self, spec: AnySpec) -> None:
+        """Refuse inputs whose faults show within `LOOK_SECONDS`, here or on a worker; the job checks the rest.
+
+        What is absent here may exist where the workers are, so the one that was heard of last is asked.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                faults = await asyncio.to_thread(faults_of_metadata, spec) if isinstance(spec, Spec) else []
+                workers, context = self.scheduler.workers.values(), self.context
+                if not faults and workers and context and await asyncio.to_thread(absent_inputs, spec):
+                    asked = max(workers, key=lambda worker: worker.last_seen).address
+                    ask = partial(context.client.run, faults_on_a_worker, spec, workers=[asked], on_error="ignore")
+                    asking = asyncio.wrap_future(in_thread(ask, "distforest-inputs"))  # for ever, if the worker hangs
+                    faults = (await asyncio.shield(asking)).get(asked, [])
+                if faults:
+                    raise SpecError(faults)
+
+    async def _submitted_before(self, job: Job, text: str, submission: str | None) -> SubmitAnswer:
         """Answer the submit of a known id: it is the same job, or the id is taken."""
-        if await asyncio.to_thread(self.registry.spec, name) != text:
-            raise ConflictError(f"id: {name!r} is the id of another job, with another spec; choose another one")
-        return {"job": self.job(name), "created": False}
+        kept = await asyncio.to_thread(self.registry.spec, job.id)
+        if kept != text and (kept is None or self._spec(job.id, kept).to_json() != text):  # of an older version
+            raise ExistsError(f"id: {job.id!r} is the id of another job, with another spec; choose another one")
+        is_same_call = submission is not None and job.state.get("submission") == submission
+        return {"job": self._with_workers(job), "created": is_same_call}
 
-    async def _list(self) -> JobsAnswer:
-        return {"service": self.about(), "jobs": self.listed()}
+    async def _list(self, states: Sequence[str] = (), skip: int = 0, limit: int | None = None) -> JobsAnswer:
+        return JobFilter(states, skip, limit).of(self.listed(), self.about())
 
     async def _status(self, id: str) -> JobAnswer:  # noqa: A002
         return {"job": self.job(id)}
@@ -439,7 +495,7 @@ class JobService:
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
         give_back(self.registry, job.state)
 
-    async def _resume(self, id: str) -> JobAnswer:  # noqa: A002
+    async def _resume(self, id: str, changes: Mapping[str, object] | None = None) -> JobAnswer:  # noqa: A002
         job = self._existing(id)
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
@@ -447,7 +503,10 @@ class JobService:
             if not await self._is_over(job):
                 raise ConflictError(f"{id} is ending; try again in a moment")
             await asyncio.to_thread(self.registry.check_own, id)
-            await asyncio.to_thread(take_again, self.registry, id, job.state["output"])
+            spec = await asyncio.to_thread(self._changed_spec, job, changes or {})
+            await self._check_inputs(spec)
+            await asyncio.to_thread(take_again, self.registry, id, spec)
+            job.set(**described(spec))
             await asyncio.to_thread(job.count_events, self.registry)
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
             job.is_cancelled = False
@@ -457,6 +516,8 @@ class JobService:
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
             return {"job": state}
+        if changes:
+            raise ConflictError(f"{id} is {job.state['state']}; its spec is changed when it has ended: cancel it first")
         return {"job": self._with_workers(job)}
 
     async def _remove(self, id: str) -> RemoveAnswer:  # noqa: A002
@@ -481,19 +542,16 @@ class JobService:
         return {"service": self.about()}
 
 
-def _new_id(spec: AnySpec, text: str) -> str:
-    """An id for a job that was submitted without one: its method, the time, and a digest."""
-    now = datetime.now(UTC)
-    digest = hashlib.sha256(f"{now.isoformat()}{text}".encode()).hexdigest()
-    return f"{getattr(spec, 'method', 'score')}-{now:%Y%m%d-%H%M%S}-{digest[:6]}"
+def _handler(call: Callable[..., Awaitable[T]], *, tells_owner: bool) -> Callable[..., Awaitable[T | RefusedAnswer]]:
+    """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
 
+    The name in a client's certificate is the ``owner`` of what it submits, whatever it states.
+    """
 
-def _handler(call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | RefusedAnswer]]:
-    """A handler for the scheduler, which answers a refusal instead of raising it."""
-
-    async def answer(**arguments: object) -> T | RefusedAnswer:
+    async def answer(comm: Comm | None = None, **arguments: object) -> T | RefusedAnswer:
         try:
-            return await call(**arguments)
+            name = common_name(comm.extra_info.get("peercert")) if comm and tells_owner else None
+            return await call(**arguments | ({"owner": name} if name else {}))
         except Exception as error:  # an error that is raised would be pickled
             if not isinstance(error, DistforestError):
                 logging.getLogger("distforest").exception("%s", call.__name__)

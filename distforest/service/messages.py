@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Required, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distforest.growth.parameters import Value
 
 
@@ -37,7 +39,17 @@ class JobResult(TypedDict, total=False):
     sides: str
 
 
-class StateChanges(TypedDict, total=False):
+class JobDescription(TypedDict, total=False):
+    """The part of a job's state that its spec determines."""
+
+    kind: str
+    method: str | None
+    output: str
+    n_trees: int | None
+    priority: int
+
+
+class StateChanges(JobDescription, total=False):
     """The part of a job's state that changes while the job lives."""
 
     state: str
@@ -45,6 +57,8 @@ class StateChanges(TypedDict, total=False):
     waiting: str | None
     service: str | None
     heartbeat: float
+    since: float
+    worked: float
     started: float | None
     ended: float | None
     phase: str | None
@@ -63,17 +77,16 @@ class StateChanges(TypedDict, total=False):
 class JobState(StateChanges, total=False):
     """The state of a job; one that is read from a job root may lack any key but ``id``.
 
-    ``was`` is the state before an interruption, ``workers`` the number of workers that the service has now.
+    ``owner`` is who has submitted the job, ``was`` the state before an interruption, ``since`` when its state began,
+    ``worked`` its seconds of work before that, and ``workers`` the number of workers that the service has now.
     """
 
     format: int
     id: Required[str]
     revision: int
-    kind: str
-    method: str | None
-    output: str
+    submission: str | None
+    owner: str | None
     submitted: float
-    n_trees: int | None
     workers: int
 
 
@@ -136,7 +149,7 @@ class JobAnswer(TypedDict):
 
 
 class SubmitAnswer(JobAnswer):
-    """The answer to a submit; ``created`` is False where the same job was submitted before."""
+    """The answer to a submit; ``created`` is False where the same job was submitted before, by another call."""
 
     created: bool
 
@@ -147,11 +160,40 @@ class EventsAnswer(JobAnswer):
     events: list[JobEvent]
 
 
-class JobsAnswer(TypedDict):
-    """All jobs, newest first, and their service; None where the job root was read without one."""
+class JobsAnswer(TypedDict, total=False):
+    """Jobs, newest first, and their service; None where the job root was read without one.
 
-    service: ServiceRecord | None
-    jobs: list[JobState]
+    ``total`` is the number of jobs that were asked for, of which ``jobs`` may be a part.
+    """
+
+    service: Required[ServiceRecord | None]
+    jobs: Required[list[JobState]]
+    total: int
+
+
+class JobFilter(NamedTuple):
+    """Which jobs are listed: those in one of some states, or in any; without the first ``skip``, and ``limit`` at most.
+
+    Examples
+    --------
+    >>> jobs = [{"id": "c", "state": "FAILED"}, {"id": "b", "state": "QUEUED"}, {"id": "a", "state": "FAILED"}]
+    >>> JobFilter(("FAILED",), limit=1).of(jobs, None)
+    {'service': None, 'jobs': [{'id': 'c', 'state': 'FAILED'}], 'total': 2}
+    """
+
+    states: Sequence[str] = ()
+    skip: int = 0
+    limit: int | None = None
+
+    def of(self, jobs: Sequence[JobState], service: ServiceRecord | None) -> JobsAnswer:
+        """The answer to a reader who asks for these of all jobs."""
+        found = [job for job in jobs if not self.states or job["state"] in self.states]
+        end = None if self.limit is None else self.skip + self.limit
+        return {"service": service, "jobs": found[self.skip : end], "total": len(found)}
+
+
+ALL_JOBS = JobFilter()
+"""The filter that lists every job."""
 
 
 class RemoveAnswer(TypedDict):

@@ -107,7 +107,12 @@ STATE_VALUES: dict[str, Kind] = {
 }
 """The kind of each value of a state; a state that a service has written has all of these keys."""
 
-OPTIONAL: dict[str, Kind] = dict.fromkeys(("waiting", "was"), _or_none(_is_text))
+OPTIONAL: dict[str, Kind] = {
+    **dict.fromkeys(("waiting", "was", "submission", "owner"), _or_none(_is_text)),
+    "priority": lambda value: type(value) is int,
+    "since": _is_moment,
+    "worked": _is_amount,
+}
 EVENT: dict[str, Kind] = {"n": _is_whole, "time": _is_moment, "event": _is_text, "message": _is_text}
 TREES: dict[str, Kind] = {
     "first": _is_whole,

@@ -27,7 +27,7 @@ from distforest.stores.folder import Folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from distforest.service.messages import JobEvent, JobState, LeaseRecord
+    from distforest.service.messages import JobEvent, JobFault, JobState, LeaseRecord, StateChanges
     from distforest.stores.folder import End
 
 STATE_FORMAT = 1
@@ -43,6 +43,11 @@ JOB_STATES = (*WRITTEN, UNREADABLE)
 ENDS = (SUCCEEDED, FAILED, CANCELLED)
 """States that a job leaves only by being resumed."""
 
+NOTHING_DONE: StateChanges = {"waiting": None, "phase": None, "done": 0, "total": 0, "rate": 0.0, "remaining": None}
+ATTEMPT: StateChanges = {**NOTHING_DONE, "ended": None, "warnings": [], "error": None}
+UNTOUCHED: StateChanges = {**ATTEMPT, "service": None, "started": None, "retries": 0, "lost_workers": 0, "result": None}
+"""The values of a state in which nothing is done, before any attempt, and before the first one."""
+
 SPEC, STATE, EVENTS, LEASE, WORK = "spec.json", "state.json", "events.jsonl", "service.json", "work"
 
 STALE = 10.0
@@ -53,6 +58,9 @@ JOB_FILE_BYTES = 8 << 20
 
 LATEST_BYTES = 256 << 10
 """Bytes at the end of the events in which the latest one is searched first; no event is longer."""
+
+MOST_OWNER = 64
+"""Characters of the name of an owner."""
 
 STATES_AT_ONCE = 256
 """States that are read at once."""
@@ -81,35 +89,27 @@ def check_id(name: str) -> str:
     return name
 
 
+def check_owner(name: str) -> str:
+    """Check the name of a job's owner; raises InputError for one that no list can show.
+
+    Examples
+    --------
+    >>> check_owner("Ada Lovelace")
+    'Ada Lovelace'
+    """
+    if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= MOST_OWNER:
+        raise InputError(f"owner: 1 to {MOST_OWNER} printable characters were expected, found {shown(name)}")
+    return name
+
+
 def unreadable(job: str, error: Exception) -> JobState:
     """The state that readers see of a job that is set aside."""
     what = "repair or remove its folder, and restart the service"
     message = f"{job} cannot be read and is left alone: {_why(error)}; {what}"
-    return {
-        "format": STATE_FORMAT,
-        "id": job,
-        "state": UNREADABLE,
-        "kind": "",
-        "output": "",
-        "method": None,
-        "service": None,
-        "started": None,
-        "ended": None,
-        "phase": None,
-        "remaining": None,
-        "n_trees": None,
-        "result": None,
-        "revision": 0,
-        "done": 0,
-        "total": 0,
-        "retries": 0,
-        "lost_workers": 0,
-        "attempt": 0,
-        "submitted": 0.0,
-        "heartbeat": 0.0,
-        "rate": 0.0,
-        "error": {"kind": "UnreadableError", "message": message},
-    }
+    state: JobState = {"id": job, "format": STATE_FORMAT, "revision": 0, "state": UNREADABLE, "attempt": 0}
+    spec: JobState = {"id": job, "kind": "", "output": "", "method": None, "n_trees": None}
+    fault: JobFault = {"kind": "UnreadableError", "message": message}
+    return {**UNTOUCHED, **state, **spec, "submitted": 0.0, "heartbeat": 0.0, "error": fault}
 
 
 def _why(error: Exception) -> str:
@@ -157,9 +157,13 @@ class Registry:
 
     def create(self, job: str, spec: str, state: JobState) -> None:
         """Write a new job; when this returns, it is on disk."""
+        self.write_spec(job, spec)
+        self.write(job, state)
+
+    def write_spec(self, job: str, spec: str) -> None:
+        """Replace the spec of a job."""
         self.guard()
         self.folder(job).write(SPEC, spec.encode())
-        self.write(job, state)
 
     def write(self, job: str, state: JobState) -> None:
         """Replace the state of a job."""

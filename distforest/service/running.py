@@ -36,7 +36,7 @@ from distforest.jobs.tune import CellGroup, stage_grid, tune
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.service.claims import claim_of, give_back
 from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result, tune_result
-from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
+from distforest.service.registry import CANCELLED, FAILED, SUCCEEDED, WORK
 from distforest.sources.staged_arrays import STAGED_INPUTS
 from distforest.stores.folder import Folder
 
@@ -164,8 +164,7 @@ def run_job(job: Job, context: ServiceContext) -> None:
 
 def _run(job: Job, context: ServiceContext) -> None:
     """Run a job; an error becomes its state."""
-    job.set(state=RUNNING, service=context.service, started=job.state["started"] or time.time(), ended=None, error=None)
-    job.note("started", f"the job has started, attempt {job.state['attempt']}")
+    job.begin(context.service)
     try:
         result = _with_retries(job, context)
     except CancelledJobError:
@@ -178,7 +177,7 @@ def _run(job: Job, context: ServiceContext) -> None:
             job.note("interrupted", "the service has stopped; the next one resumes this job")
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
-            logging.getLogger("distforest").exception("job %s", job.id)
+            logging.getLogger("distforest").exception("job %s", job.id, extra={"job": job.id})
         message = str(error) if isinstance(error, DistforestError) else error_in_words(error)
         _write_sign(job, context)
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
@@ -200,6 +199,7 @@ def _with_retries(job: Job, context: ServiceContext) -> JobResult:
             if attempt == ATTEMPTS or isinstance(error, DistforestError) or context.closing.is_set():
                 raise
             job.note("running", f"the job is taken up again after {error!r}")
+            job.meters.store_errors.labels("run").inc()
             job.count("retries")
             context.closing.wait(PAUSE * 2**attempt)
     raise AssertionError("unreachable")
@@ -270,7 +270,7 @@ def _write_sign(job: Job, context: ServiceContext) -> None:
     try:
         context.registry.folder(job.id).write(SIGN, b"")
     except OSError as error:
-        logging.getLogger("distforest").warning("job %s: %r", job.id, error)
+        logging.getLogger("distforest").warning("job %s: %r", job.id, error, extra={"job": job.id})
 
 
 def _clean_up(job: Job, context: ServiceContext) -> None:
@@ -279,4 +279,4 @@ def _clean_up(job: Job, context: ServiceContext) -> None:
     try:
         context.registry.folder(job.id).within(WORK).remove()
     except OSError as error:
-        logging.getLogger("distforest").warning("job %s: %r", job.id, error)
+        logging.getLogger("distforest").warning("job %s: %r", job.id, error, extra={"job": job.id})

@@ -44,6 +44,8 @@ class Machine:
         Address at which the scheduler listens.
     port, dashboard_port
         Ports of the scheduler and of its pages; 0: any free port.
+    json_logs
+        Whether the service logs JSON.
     """
 
     workers: int | None = None
@@ -52,6 +54,7 @@ class Machine:
     host: str = "127.0.0.1"
     port: int = 0
     dashboard_port: int = 0
+    json_logs: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ async def _start_cluster(job_root: str, machine: Machine) -> LocalCluster:
 
 def _cluster_arguments(job_root: str, machine: Machine) -> dict[str, object]:
     """The arguments of the cluster."""
+    options = ["--job-root", job_root, *(["--json-logs"] if machine.json_logs else [])]
     return {
         "n_workers": machine.workers or min(os.cpu_count() or 1, 4),
         "threads_per_worker": machine.threads,
@@ -133,7 +137,7 @@ def _cluster_arguments(job_root: str, machine: Machine) -> dict[str, object]:
         "host": machine.host,
         "scheduler_port": machine.port,
         "dashboard_address": f"{machine.host}:{machine.dashboard_port}",
-        "scheduler_kwargs": {"preload": [PRELOAD], "preload_argv": ["--job-root", job_root]},
+        "scheduler_kwargs": {"preload": [PRELOAD], "preload_argv": options},
         "worker_class": Nanny,
         "silence_logs": logging.ERROR,
         "asynchronous": True,

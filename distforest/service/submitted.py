@@ -25,12 +25,20 @@ from distforest.service.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
     from distforest.jobs.any_spec import AnySpec
+    from distforest.service.calls import IfExists
     from distforest.service.messages import JobState
 
     SpecLike = AnySpec | Mapping[str, Any] | str | os.PathLike[str]
 
 
-def submit(spec: SpecLike, scheduler: str | Whereabouts | None = None, job_id: str | None = None) -> SubmittedJob:
+def submit(
+    spec: SpecLike,
+    scheduler: str | Whereabouts | None = None,
+    job_id: str | None = None,
+    *,
+    if_exists: IfExists = "fail",
+    owner: str | None = None,
+) -> SubmittedJob:
     """Submit a job to a service, as ``distforest submit`` does; when this returns, the job is on disk.
 
     The job runs in the service, independently of this process. Local paths are made absolute, and must lead to the same
@@ -45,15 +53,21 @@ def submit(spec: SpecLike, scheduler: str | Whereabouts | None = None, job_id: s
         (``DASK_SCHEDULER_ADDRESS``) or of Dask's configuration, where files of TLS are named, too; or a
         `distforest.service.whereabouts.Whereabouts` that names them.
     job_id
-        Id of the job; by default made of the method, the time and random digits. The same spec under the same id is one
-        job, however often it is submitted.
+        Id of the job; by default made of the method, the time and random digits.
+    if_exists
+        What to do if a job with this id exists: "fail" raises ExistsError, "ok" returns it if its spec is the same,
+        "new" submits the job under the id with the time and random digits after it.
+    owner
+        Who submits the job, by default ``$USER``; the name in a client's certificate takes precedence.
 
     Raises
     ------
     SpecError
         The spec has faults; the error lists all of them.
+    ExistsError
+        Another job has this id; or this job was submitted before, and ``if_exists`` is "fail".
     ConflictError
-        Another job has this id, or owns the output.
+        Another job owns the output.
     UnreachableError
         No service answers.
 
@@ -65,7 +79,7 @@ def submit(spec: SpecLike, scheduler: str | Whereabouts | None = None, job_id: s
         forest = job.wait().forest()
     """
     text = with_absolute_paths(_read(spec)).to_json()
-    answer = _whereabouts(scheduler).service().submit(text, job_id)
+    answer = _whereabouts(scheduler).service().submit(text, job_id, if_exists, owner or os.environ.get("USER"))
     return SubmittedJob(str(answer["job"]["id"]), scheduler)
 
 

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import dask.config
 
 from distforest.errors import InputError, UnreachableError
+from distforest.service.messages import ALL_JOBS, JobFilter
 from distforest.service.registry import Registry
 
 if TYPE_CHECKING:
+    from distributed import Security
+
     from distforest.service.calls import Service
     from distforest.service.messages import JobEvent, JobsAnswer, JobState
 
@@ -28,7 +31,7 @@ SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT = "DASK_SCHEDULER_ADDRESS", "DISTFORES
 class Jobs(Protocol):
     """A reader of jobs, from any place."""
 
-    def listed(self) -> JobsAnswer:
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """List ``jobs``, newest first, and ``service``, which is None if the job root is read."""
 
     def job(self, job_id: str) -> JobState:
@@ -91,13 +94,16 @@ class Whereabouts:
         UnreachableError
             The file that should name it is missing.
         """
-        from distributed import Security  # noqa: PLC0415  (slow, and a job root is read without)
-
         from distforest.service.calls import Service  # noqa: PLC0415
 
+        return Service(self._address(), self.security(), seconds)
+
+    def security(self) -> Security:
+        """The files of TLS, those that are not given from Dask's configuration."""
+        from distributed import Security  # noqa: PLC0415  (slow, and a job root is read without)
+
         files = {"tls_ca_file": self.tls_ca_file, "tls_client_cert": self.tls_cert, "tls_client_key": self.tls_key}
-        security = Security(**{name: path for name, path in files.items() if path})
-        return Service(self._address(), security, seconds)
+        return Security(**{name: path for name, path in files.items() if path})
 
     def jobs(self, tell: Callable[[str], None]) -> Jobs:
         """The reader of jobs.
@@ -162,9 +168,9 @@ class FromScheduler:
     where: Whereabouts
     seconds: float = math.inf
 
-    def listed(self) -> JobsAnswer:
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """See `Jobs`."""
-        return self.where.service(self.seconds).listed()
+        return self.where.service(self.seconds).listed(wanted)
 
     def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
@@ -185,9 +191,9 @@ class FromRoot:
 
     registry: Registry
 
-    def listed(self) -> JobsAnswer:
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """See `Jobs`."""
-        return {"jobs": self._checked_registry().listed(time.time()), "service": None}
+        return wanted.of(self._checked_registry().listed(time.time()), None)
 
     def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
@@ -225,9 +231,9 @@ class FromEither:
             self.tell(f"the job root is read, and not the service: {error}")
             return read(self.root)
 
-    def listed(self) -> JobsAnswer:
+    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """See `Jobs`."""
-        return self._read(lambda jobs: jobs.listed())
+        return self._read(lambda jobs: jobs.listed(wanted))
 
     def job(self, job_id: str) -> JobState:
         """See `Jobs`."""

@@ -343,7 +343,9 @@ def create_array(
     group: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], chunk_rows: int
 ) -> ZarrArray:
     """Create the Zarr array ``group/name`` with checksums, chunked by rows only; chunks of zeros are written too."""
-    return array_in(zarr_store(f"{group.rstrip('/')}/{name}"), shape, dtype, chunk_rows)
+    address = f"{group.rstrip('/')}/{name}"
+    with told_if_full(address, math.prod(shape) * dtype.itemsize):
+        return array_in(zarr_store(address), shape, dtype, chunk_rows)
 
 
 def array_in(store: StoreLike, shape: tuple[int, ...], dtype: np.dtype[np.generic], chunk_rows: int) -> ZarrArray:

@@ -60,6 +60,21 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
 
 
+def full_disk(error: BaseException) -> str | None:
+    """What an error and its notes say of a full disk, and what to do; None for any other error.
+
+    Examples
+    --------
+    >>> full_disk(OSError(errno.ENOSPC, "No space left on device", "/data/a.zarr")), full_disk(OSError("no answer"))
+    ('No space left on device: /data/a.zarr; make room there, and run the job again', None)
+    """
+    if not isinstance(error, OSError) or error.errno not in FULL:
+        return None
+    place = f": {error.filename}" if error.filename else ""
+    told = " ".join((f"{error.strerror}{place}", *getattr(error, "__notes__", ())))
+    return f"{told}; make room there, and run the job again"
+
+
 @contextmanager
 def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> Iterator[None]:
     """Say how much room is missing and where, if a block that writes about ``n_bytes`` finds a disk full.

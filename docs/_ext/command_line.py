@@ -1,4 +1,4 @@
-"""The directive ``commands``: the help of every command, as the program prints it."""
+"""The directives ``commands`` and ``service-options``: the help of every command, and the options of the service."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 
 from distforest.command_line.cli import main
+from distforest.service import dask_setup
 
 WIDTH = 96
 
@@ -31,7 +32,20 @@ class Commands(Directive):
         return section
 
 
+class ServiceOptions(Directive):
+    """The options of a service in a scheduler, with their variables and defaults."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write them."""
+        context = click.Context(dask_setup, info_name="dask scheduler --preload distforest.service")
+        formatter = context.make_formatter()
+        formatter.width = WIDTH
+        dask_setup.format_options(context, formatter)
+        return [nodes.literal_block("", formatter.getvalue(), language="none")]
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Make the directive known."""
+    """Make the directives known."""
     app.add_directive("commands", Commands)
+    app.add_directive("service-options", ServiceOptions)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

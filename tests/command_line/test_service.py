@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from unittest.mock import ANY
 
 import pytest
 
@@ -113,6 +114,16 @@ def test_submit_sends_canonical_json_with_paths_from_the_root(spec, taking, tmp_
     assert (found["params"]["n_estimators"], found["run"]["scratch"]) == (6, f"{tmp_path}/scratch")
 
 
+def test_submit_says_whose_job_it_is_and_how_urgent(spec, taking, monkeypatch):
+    monkeypatch.setenv("USER", "ada")
+    run("submit", spec, "--priority", "-3", "--scheduler", taking.address)
+    monkeypatch.delenv("USER")
+    run("submit", spec, "--owner", "Charles B.", "--scheduler", taking.address)
+    run("submit", spec, "--scheduler", taking.address)
+    told = [(asked["owner"], json.loads(asked["spec"])["run"]["priority"]) for _, asked in taking.asked]
+    assert told == [("ada", -3), ("Charles B.", 0), (None, 0)]
+
+
 def test_submit_takes_a_scoring_job(spec, taking, tmp_path):
     spec.write_text(SCORING)
     assert run("submit", spec, "--scheduler", taking.address)[0] == 0
@@ -139,16 +150,31 @@ def test_what_the_service_refuses_is_told_fault_by_fault(spec):
         assert found["error"]["faults"] == ["output: is outside", "input.features: is outside"]
 
 
-def test_a_second_job_of_the_same_id_is_exit_2(spec):
-    with FakeService({"submit": refusal("ConflictError", "'mine' is the id of another job")}) as fake:
-        assert run("submit", spec, "--id", "mine", "--scheduler", fake.address)[0] == 2
+def test_a_second_job_of_the_same_id_is_exit_8(spec):
+    with FakeService({"submit": refusal("ExistsError", "'mine' is the id of another job")}) as fake:
+        assert run("submit", spec, "--id", "mine", "--scheduler", fake.address)[0] == 8
+        assert run("submit", spec, "--id", "mine", "--if-exists", "ok", "--scheduler", fake.address)[0] == 8
 
 
-def test_the_same_job_again_is_told(spec):
+@pytest.mark.parametrize("waits", [(), ("--wait",)])
+@pytest.mark.parametrize(("job", "code"), [(SUCCEEDED, 0), (FAILED, 1), (CANCELLED, 5)])
+def test_the_job_of_last_night_is_told_from_that_of_this_night(spec, waits, job, code):
+    with FakeService({"submit": {"job": job, "created": False}, **told(job)}) as fake:
+        again = ("submit", spec, "--id", ID, *waits, "--scheduler", fake.address)
+        found, out, err = run(*again)
+        assert (found, out) == (8, "")
+        assert re.search(naming(ID, job["state"], "2026-11-22 01:00:40 UTC", "--if-exists new", "--if-exists ok"), err)
+        assert run_json(*again)[1] == {**job, "error": job["error"] or ANY, "exit_code": 8}
+        found, out, err = run(*again, "--if-exists", "ok")
+        assert (found, ID in err) == (code, True)
+        if code == 0:
+            assert run_json(*again, "--if-exists", "ok")[1]["created"] is False
+
+
+def test_a_job_that_exists_and_still_runs_is_followed(spec):
     with FakeService({"submit": {"job": JOB, "created": False}}) as fake:
-        code, out, _ = run("submit", spec, "--id", ID, "--scheduler", fake.address)
-        assert (code, "note" in lines_of(out)) == (0, True)
-        assert run_json("submit", spec, "--scheduler", fake.address)[1]["created"] is False
+        code, out, _ = run("submit", spec, "--id", ID, "--if-exists", "ok", "--scheduler", fake.address)
+    assert (code, lines_of(out)["state"]) == (0, "RUNNING")
 
 
 def test_submit_and_wait(spec, taking):
@@ -281,7 +307,7 @@ def test_ctrl_c_ends_the_waiting_alone(command):
 @pytest.fixture
 def several():
     hostile = {**JOB, "id": "odd", "state": "QUEUED", "output": "/\x1b[31mred[bold]x", "total": 0, "submitted": None}
-    jobs = [hostile, JOB, {**SUCCEEDED, "id": "score-1", "kind": "score", "method": None}]
+    jobs = [hostile, {**JOB, "owner": "ada"}, {**SUCCEEDED, "id": "score-1", "kind": "score", "method": None}]
     with FakeService({"list": {"service": ABOUT, "jobs": jobs}}) as fake:
         yield fake
 
@@ -291,9 +317,9 @@ def test_list_prints_plain_columns(several, monkeypatch):
     code, out, err = run("list", "--scheduler", several.address)
     assert (code, err) == (0, "")
     assert [line.split() for line in out.splitlines()] == [
-        ["ID", "STATE", "JOB", "PROGRESS", "AGE", "OUTPUT"],
+        ["ID", "STATE", "JOB", "OWNER", "PROGRESS", "AGE", "OUTPUT"],
         ["odd", "QUEUED", "smerf", "/\N{REPLACEMENT CHARACTER}[31mred[bold]x"],
-        [ID, "RUNNING", "smerf", "120/500", "trees", "3", "min", "20", "s", "/data/x.forest.zarr"],
+        [ID, "RUNNING", "smerf", "ada", "120/500", "trees", "3", "min", "20", "s", "/data/x.forest.zarr"],
         ["score-1", "SUCCEEDED", "score", "500/500", "trees", "3", "min", "20", "s", "/data/x.forest.zarr"],
     ]
 
@@ -313,13 +339,19 @@ def test_list_counts_what_the_page_counts(kind, state, phase, told):
         assert f"  {told}  " in run("list", "--scheduler", fake.address)[1]
 
 
-def test_list_by_state(several):
-    found = run_json("list", "--state", "queued", "--state", "RUNNING", "--scheduler", several.address)[1]
-    assert [job["id"] for job in found["jobs"]] == ["odd", ID]
-    assert found["service"] == ABOUT
-    code, out, err = run("list", "--state", "FAILED", "--scheduler", several.address)
-    assert (code, out, "FAILED" in err) == (0, "", True)
-    assert run("list", "--state", "LOST", "--scheduler", several.address)[0] == 2
+def test_list_asks_for_a_part():
+    with FakeService({"list": {"service": ABOUT, "jobs": [JOB], "total": 8}}) as fake:
+        by_state = ("--state", "queued", "--state", "RUNNING")
+        code, _, err = run("list", *by_state, "--skip", "2", "--limit", "1", "--scheduler", fake.address)
+        assert (code, bool(re.search(naming("5 ", "--skip 3"), err))) == (0, True)
+        assert run_json("list", "--scheduler", fake.address)[1] == {"service": ABOUT, "jobs": [JOB], "total": 8}
+    states = ["QUEUED", "RUNNING"]
+    told = [{**asked, "states": list(asked["states"])} for _, asked in fake.asked]
+    assert told == [{"states": states, "skip": 2, "limit": 1}, {"states": [], "skip": 0, "limit": 100}]
+    with FakeService({"list": {"service": ABOUT, "jobs": [], "total": 0}}) as fake:
+        code, out, err = run("list", "--state", "FAILED", "--scheduler", fake.address)
+        assert (code, out, "FAILED" in err) == (0, "", True)
+        assert run("list", "--state", "LOST", "--scheduler", fake.address)[0] == 2
 
 
 class Terminal(io.StringIO):
@@ -333,7 +365,7 @@ def test_list_draws_a_table_on_a_terminal(monkeypatch):
     service_commands._print_table([{**JOB, "output": "/\x1b[2Jx[bold]y"}, {**SUCCEEDED, "id": "b"}])
     assert "\x1b[32mSUCCEEDED" in terminal.getvalue()
     first, second, third = re.sub("\x1b\\[[0-9;]*m", "", terminal.getvalue()).splitlines()
-    assert first.split() == ["ID", "STATE", "JOB", "PROGRESS", "AGE", "OUTPUT"]
+    assert first.split() == ["ID", "STATE", "JOB", "OWNER", "PROGRESS", "AGE", "OUTPUT"]
     assert "[2Jx[bold]y" in second  # neither the terminal nor the markup of the table is steered
     assert "\x1b" not in second + third
     assert "SUCCEEDED" in third
@@ -351,6 +383,13 @@ def test_status_tells_what_is_known():
     assert (done["state"], done["trees"], done["seconds"]) == ("SUCCEEDED", "500", "25.0")
     assert "workers" not in done
     assert (code, lines_of(out)["error"]) == (0, "MemoryLimitError: too big")
+
+
+def test_status_tells_owner_and_priority():
+    with FakeService(told({**JOB, "owner": "ada", "priority": 5}, {**JOB, "owner": None, "priority": 0})) as fake:
+        first, second = (lines_of(run("status", ID, "--scheduler", fake.address)[1]) for _ in range(2))
+    assert (first["owner"], first["priority"]) == ("ada", "5")
+    assert {"owner", "priority"}.isdisjoint(second)
 
 
 def test_status_tells_warnings():
@@ -407,10 +446,53 @@ def test_what_is_done_to_a_job_is_told(command, state):
     assert fake.asked == [(command, {"id": ID})] * 2
 
 
+def test_resume_changes_the_spec():
+    with FakeService({"resume": {"job": JOB}}) as fake:
+        assert run("resume", ID, "--set", "run.batch=2", "--set", "seed=4", "--scheduler", fake.address)[0] == 0
+    assert fake.asked == [("resume", {"id": ID, "changes": {"run.batch": 2, "seed": 4}})]
+
+
 def test_rm():
-    with FakeService({"remove": {"id": ID}}) as fake:
-        assert run("rm", ID, "--scheduler", fake.address) == (0, f"removed  {ID}\n", "")
-        assert run_json("rm", ID, "--scheduler", fake.address) == (0, {"id": ID, "removed": True})
+    with FakeService({"remove": [{"id": "a"}, {"id": "b"}, {"id": ID}]}) as fake:
+        assert run("rm", "a", "b", "--scheduler", fake.address) == (0, "removed  a\nremoved  b\n", "")
+        assert run_json("rm", ID, "--scheduler", fake.address) == (0, {"removed": [ID]})
+    assert [asked for _, asked in fake.asked] == [{"id": "a"}, {"id": "b"}, {"id": ID}]
+
+
+@pytest.mark.parametrize(
+    ("options", "states", "ids"),
+    [
+        (("--state", "succeeded"), ["SUCCEEDED"], ["now", "day", "month"]),
+        (("--older-than", "12h"), ["SUCCEEDED", "FAILED", "CANCELLED"], ["day", "month"]),
+        (("--older-than", "30d", "--state", "failed"), ["FAILED"], ["month"]),
+        (("--older-than", "1000w"), ["SUCCEEDED", "FAILED", "CANCELLED"], []),
+    ],
+)
+def test_rm_by_age_and_state(options, states, ids):
+    ages = {"now": 0.0, "day": 90_000.0, "month": 31 * 86_400.0}
+    jobs = [{**SUCCEEDED, "id": name, "ended": time.time() - age} for name, age in ages.items()]
+    removed = [{"id": name} for name in ids] or [{"id": "none"}]
+    with FakeService({"list": {"service": ABOUT, "jobs": jobs}, "remove": removed}) as fake:
+        assert run_json("rm", *options, "--scheduler", fake.address) == (0, {"removed": ids})
+    (_, listed), *rest = fake.asked
+    assert list(listed["states"]) == states
+    assert [asked["id"] for _, asked in rest] == ids
+
+
+def test_rm_passes_over_a_job_that_is_gone():
+    gone = [refusal("NotFoundError", "there is no job a"), {"id": "b"}]
+    with FakeService({"list": {"service": ABOUT, "jobs": [SUCCEEDED, SUCCEEDED]}, "remove": gone}) as fake:
+        assert run_json("rm", "--state", "succeeded", "--scheduler", fake.address) == (0, {"removed": ["b"]})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), (ID, "--state", "failed"), ("--state", "running"), ("--older-than", "30"), ("--older-than", "d-3")],
+)
+def test_what_rm_does_not_take(arguments):
+    with FakeService({}) as fake:
+        assert run("rm", *arguments, "--scheduler", fake.address)[0] == 2
+    assert fake.asked == []
 
 
 @pytest.mark.parametrize(("command", "operation"), [("cancel", "cancel"), ("resume", "resume"), ("rm", "remove")])

@@ -97,6 +97,7 @@ def test_a_spec_that_says_the_least_has_the_defaults() -> None:
         "grow_on": False,
         "strict": False,
         "max_bytes": None,
+        "priority": 0,
     }
 
 

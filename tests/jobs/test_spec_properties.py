@@ -108,6 +108,7 @@ def valid_tables(draw: st.DrawFn, nulls: bool = True) -> dict[str, Any]:
         "scratch_limit": st.sampled_from(["200GiB", "100 MB"]) | count | none,
         **dict.fromkeys(("scheduler", "scratch"), ADDRESSES | none),
         "retries": st.integers(0, 2**63 - 1),
+        "priority": st.integers(-1000, 2**63 - 1),
         **dict.fromkeys(("overwrite", "keep_shards", "grow_on", "strict"), st.booleans()),
     }
     params = {parameter.name: parameter_values(parameter, nulls) for parameter in METHODS[method].parameters}

@@ -25,7 +25,7 @@ def job_of(name: str = "smerf-1", **changed: Any) -> dict[str, Any]:
     """A job that waits for its turn, but for what is changed."""
     asked = {"format": 1, "id": name, "kind": "fit", "method": "smerf", "output": "/data/x.forest.zarr", "n_trees": 40}
     state = {"state": "QUEUED", "revision": 1, "service": "ab12", "workers": 2, "heartbeat": time.time()}
-    times = {"submitted": time.time() - 90, "started": None, "ended": None}
+    times = {"submitted": time.time() - 90, "started": None, "ended": None, "since": time.time() - 90, "worked": 0.0}
     progress = {"phase": None, "done": 0, "total": 0, "rate": 0.0, "remaining": None}
     troubles = {"retries": 0, "lost_workers": 0, "attempt": 1, "error": None, "result": None}
     return {**asked, **state, **times, **progress, **troubles, **changed}
@@ -91,6 +91,9 @@ class PlayedService:
         if name not in self.happened:
             raise NotFoundError(f"there is no job {name!r}")
         return [event for event in self.happened[name] if event["n"] > after][:limit]
+
+    async def metrics(self) -> bytes:
+        return f"distforest_workers {self.told['workers']:.1f}\n".encode()
 
     async def report(self, name: str, run: list[tuple[str, str]]) -> str:
         await asyncio.sleep(0)

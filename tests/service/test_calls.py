@@ -15,11 +15,20 @@ from unittest.mock import Mock
 import pytest
 from distributed import Security
 
-from distforest.errors import AwayError, ConflictError, InputError, JobError, NotFoundError, SpecError, UnreachableError
+from distforest.errors import (
+    AwayError,
+    ConflictError,
+    ExistsError,
+    InputError,
+    JobError,
+    NotFoundError,
+    SpecError,
+    UnreachableError,
+)
 from distforest.service import calls
 from distforest.service.calls import LostAnswerError, Service, new_id
 from tests.messages import naming
-from tests.service.fake_service import ABOUT, JOB, FakeService, refusal
+from tests.service.fake_service import ABOUT, JOB, RESULT, SUCCEEDED, FakeService, refusal
 
 ID = JOB["id"]
 SPEC = json.dumps({"method": "smerf"})
@@ -62,7 +71,7 @@ def test_each_call_is_one_operation():
         ("events", {"id": ID, "after": 3}),
         ("remove", named),
         ("health", {}),
-        ("list", {}),
+        ("list", {"states": (), "skip": 0, "limit": None}),
     ]
 
 
@@ -125,7 +134,25 @@ def test_a_job_is_sent_with_an_id():
         assert Service(fake.address).submit(SPEC, "mine")["job"] == JOB
     (_, first), (_, second) = fake.asked
     assert first["id"].startswith("smerf-")
-    assert second == {"spec": SPEC, "id": "mine"}
+    assert (second["spec"], second["id"]) == (SPEC, "mine")
+    assert first["submission"] != second["submission"]
+
+
+def test_a_job_that_exists_is_refused_reported_or_submitted_under_another_id():
+    again = {"job": SUCCEEDED, "created": False}
+    with FakeService({"submit": again}) as fake:
+        with pytest.raises(ExistsError, match=naming(ID, "SUCCEEDED", "2026-11-22", RESULT["digest"])) as caught:
+            Service(fake.address).submit(SPEC, ID)
+        assert caught.value.job == SUCCEEDED
+        assert Service(fake.address).submit(SPEC, ID, "ok") == again
+    for first in (again, refusal("ExistsError", "id: 'nightly' is the id of another job")):
+        with FakeService({"submit": [first, {"job": JOB, "created": True}]}) as fake:
+            assert Service(fake.address).submit(SPEC, "nightly", "new")["created"]
+        names = [asked["id"] for _, asked in fake.asked]
+        assert names[0] == "nightly"
+        assert re.fullmatch(r"nightly-\d{8}-\d{6}-[0-9a-f]{6}", names[1])
+    with FakeService({"submit": first}) as fake, pytest.raises(ExistsError, match="nightly"):
+        Service(fake.address).submit(SPEC, "nightly", "ok")
 
 
 @pytest.fixture
@@ -134,10 +161,10 @@ def hurried(monkeypatch):
 
 
 def test_a_job_whose_answer_is_lost_is_sent_again_under_the_same_id(hurried):
-    with FakeService({"submit": [None, None, {"job": JOB, "created": False}]}) as fake:
-        assert Service(fake.address).submit(SPEC) == {"job": JOB, "created": False}
+    with FakeService({"submit": [None, None, {"job": JOB, "created": True}]}) as fake:
+        assert Service(fake.address).submit(SPEC) == {"job": JOB, "created": True}
     assert len(fake.asked) == 3
-    assert len({asked["id"] for _, asked in fake.asked}) == 1
+    assert len({(asked["id"], asked["submission"]) for _, asked in fake.asked}) == 1
 
 
 def test_it_is_not_sent_for_ever(hurried):

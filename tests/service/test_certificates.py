@@ -158,6 +158,21 @@ def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert {mode for name, mode in modes.items() if not name.endswith("-key.pem")} == {0o644}
 
 
+def test_a_user_has_a_certificate_in_their_name(tmp_path: Path) -> None:
+    made = make(tmp_path / "tls", users=["ada", "c.babbage"])
+    assert set(made.files) - FILES == {
+        f"client-{name}{end}.pem" for name in ("ada", "c.babbage") for end in ("", "-key")
+    }
+    [found] = x509.load_pem_x509_certificates((tmp_path / "tls" / "client-ada.pem").read_bytes())
+    assert [one.value for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == ["ada"]
+    with pytest.raises(x509.ExtensionNotFound):  # valid for connecting only, as any client's
+        found.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    for name in ("", "../ada", "ada l", "-a", "a" * 57):
+        with pytest.raises(InputError, match=naming(repr(name))):
+            make(tmp_path / "none", users=[name])
+    assert not (tmp_path / "none").exists()
+
+
 def test_an_empty_folder_becomes_its_owners_alone(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     make(tmp_path)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from distributed import Security
 
 from distforest.errors import InputError
 from distforest.kernel_cache import kernel_folder
@@ -45,7 +47,7 @@ from tests.service.processes import Cluster, free_port, running, until
 
 ROOM = 100 * LEAST_FREE
 VERSIONS = {"python": "3.12.4", "distforest": "1.0", "numpy": "2.2.0"}
-WELL = Checkup("host-a", 8, VERSIONS, Kernels("/cache", True, 12), Disk("/scratch", None, ROOM, 1, "ext4"))
+WELL = Checkup("host-a", 8, VERSIONS, Kernels("/cache", True, 12), Disk("/scratch", None, ROOM, 1, "ext4"), {}, None)
 ROOT = RootCheckup(Disk("/jobs", None, ROOM, 2, "nfs"), compares=True, probe="doctor-1")
 CLOCK = ClockDifference(0.001, 0.002)
 
@@ -113,11 +115,26 @@ def test_a_cluster_that_is_well_needs_nothing() -> None:
             findings(patient(ROLE_WORKER, "x", clock=ClockDifference(-60.0, 0.1))),
             ("60.0 s behind", "this machine"),
         ),
+        (
+            findings(with_checkup(ROLE_WORKER, "x", certificates={"/ca.pem": 3e9, "/w.pem": 1e9})),
+            ("x: ", "/w.pem", "2001-09-09"),
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_cure(found: Findings, named: tuple[str, ...]) -> None:
     [sentence] = to_mend(found)
     assert re.match(naming(*named), sentence)
+
+
+def test_a_certificate_is_replaced_in_time() -> None:
+    ends = {f"/{days}.pem": time.time() + 86_400 * days for days in (29, 31)}
+    [sentence] = to_mend(findings(with_checkup(ROLE_SCHEDULER, "t", certificates=ends)))
+    assert re.match(naming("scheduler t: ", "/29.pem"), sentence)
+
+
+def test_a_port_that_is_open_to_others_is_worth_knowing() -> None:
+    [sentence] = remarks(findings(with_checkup(ROLE_SCHEDULER, "t", open_address="tcp://0.0.0.0:8786")))
+    assert re.match(naming("scheduler t: ", "tcp://0.0.0.0:8786", "TLS"), sentence)
 
 
 def test_what_does_no_harm_is_not_wrong() -> None:
@@ -203,7 +220,7 @@ def test_an_object_store(store: ObjectStore, conditions: str, compares: bool) ->
     store.conditions = conditions
     try:
         place = store.place("root")
-        found = examine_here(place)
+        found = examine_here(place, Security())
         assert found.root is not None
         assert (found.root.disk, found.root.compares) == (Disk(place), compares)
         assert len(to_mend(found)) == (not compares)

@@ -183,12 +183,12 @@ def test_two_jobs_at_once_share_the_workers(cluster: Cluster, iris: Iris, digest
 def test_one_id_is_one_job(cluster: Cluster, iris: Iris, digest: str) -> None:
     text = Spec.from_dict(iris.spec("one")).to_json()
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: cluster.service.submit(text, "one"), range(4)))
+        answers = list(pool.map(lambda _: cluster.service.submit(text, "one", "ok"), range(4)))
     assert sorted(answer["created"] for answer in answers) == [False, False, False, True]
     with pytest.raises(ConflictError, match=naming("id: ", "'one'")):
         cluster.submit("one", iris.spec("one", n_trees=3))
     assert_made(cluster, "one", digest)
-    assert cluster.service.submit(text, "one")["created"] is False
+    assert cluster.service.submit(text, "one", "ok")["created"] is False
     assert cluster.faults.begun("one") == ONCE
 
 

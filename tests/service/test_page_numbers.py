@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.service.page import charts, exposition, facts, words
+from distforest.service.page import charts, facts, words
 from distforest.service.page.measured import N_AT_ONCE, N_BINS, N_LATEST, ChartColumns, Measurements
-from tests.service.page_server import STARTED, PlayedService, job_of, result_of
+from tests.service.page_server import PlayedService, job_of, result_of
 
 NOW = 10_000.0
 
@@ -27,7 +26,9 @@ def tree_event(first: int, last: int, seconds: float, peak_bytes: int = 0) -> di
 
 def test_a_job_in_words() -> None:
     running = {"state": "RUNNING", "phase": "grow", "done": 10, "total": 40, "rate": 2.5, "remaining": 12.0}
-    told = words.job_in_words(job_of(**running, submitted=NOW - 30, started=NOW - 20, retries=2, lost_workers=1), NOW)
+    told = words.job_in_words(
+        job_of(**running, submitted=NOW - 30, started=NOW - 20, since=NOW - 20, retries=2, lost_workers=1), NOW
+    )
     assert (told.state.word, told.state.tone, told.doing, told.over) == ("running", "active", "growing trees", False)
     assert (told.share, told.progress, told.rate) == ("25 %", "10 of 40 trees", "2.5 trees a second")
     assert (told.remaining, told.took) == ("12 s left", "20 s")
@@ -45,12 +46,18 @@ def test_only_a_job_that_is_worked_on_has_a_speed(state: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "ended", "took"),
-    [("RUNNING", None, "1 min 40 s"), ("SUCCEEDED", NOW - 60, "40 s"), ("INTERRUPTED", None, "10 s")],
+    ("state", "took"),
+    [("RUNNING", "25 s"), ("MERGING", "25 s"), ("SUCCEEDED", "5.0 s"), ("INTERRUPTED", "5.0 s"), ("QUEUED", "5.0 s")],
 )
-def test_the_time_of_a_job_stands_still_when_nothing_works_on_it(state: str, ended: float | None, took: str) -> None:
-    job = job_of(state=state, started=NOW - 100, ended=ended, heartbeat=NOW - 90)
+def test_the_time_of_a_job_stands_still_when_nothing_works_on_it(state: str, took: str) -> None:
+    job = job_of(state=state, started=NOW - 100, worked=5.0, since=NOW - 20)
     assert words.job_in_words(job, NOW).took == took
+
+
+def test_the_time_of_a_job_of_an_older_version_is_that_from_its_start_to_its_end() -> None:
+    job = job_of(state="SUCCEEDED", started=NOW - 100, ended=NOW - 60)
+    del job["worked"]
+    assert words.job_in_words(job, NOW).took == "40 s"
 
 
 def test_a_job_that_waits_says_for_whom() -> None:
@@ -84,7 +91,7 @@ def test_a_long_error_is_cut_for_the_list() -> None:
 def test_facts_leave_out_what_is_not_known() -> None:
     waiting = dict(facts.facts_of_job(job_of(submitted=NOW - 5), NOW))
     assert {"Started", "Ended", "Took", "Runs for"}.isdisjoint(waiting)
-    done = job_of(state="SUCCEEDED", submitted=NOW - 50, started=NOW - 40, ended=NOW - 10)
+    done = job_of(state="SUCCEEDED", submitted=NOW - 50, started=NOW - 40, ended=NOW - 10, worked=30.0)
     assert dict(facts.facts_of_job(done, NOW))["Took"] == "30 s"
     assert "Workers" not in dict(facts.facts_of_job(done, NOW))
 
@@ -144,56 +151,7 @@ def test_a_chart_without_numbers_is_left_out() -> None:
     assert {bar.height for bar in charts.of_trees(columns.told(), 2)[0].bars} == {"0.00"}
 
 
-# --- what is counted --------------------------------------------------------------------------------------
-
-
-def counted(service: PlayedService, known: Measurements) -> Counter[str]:
-    asyncio.run(known.count())
-    return Counter(known.totals)
-
-
-def test_numbers_are_counted_once_and_never_go_back() -> None:
-    service = PlayedService()
-    known = Measurements(service)
-    name = service.put(job_of())
-    assert not counted(service, known).total()
-    service.commit(name, 0, 7, seconds=2.0)
-    service.happen(name, "lost", "a worker was lost", worker="tcp://x")
-    service.change(name, retries=2)
-    first = counted(service, known)
-    assert first == {"trees": 8, "seconds": 2.0, "lost_workers": 1, "retries": 2}
-    assert counted(service, known) == first
-    service.change(name, retries=0)  # an attempt of its own begins to count anew
-    assert counted(service, known) == first
-    del service.jobs[name]
-    assert counted(service, known) == first
-    service.happened.clear()
-    service.put(job_of(submitted=STARTED + 5))  # the same name again
-    service.commit(name, 0, 3, seconds=1.0)
-    assert counted(service, known)["trees"] == 12
-
-
-def test_what_others_did_before_is_not_counted() -> None:
-    service = PlayedService()
-    old, resumed = service.put(job_of("old", ended=STARTED - 9, retries=2)), service.put(job_of("resumed"))
-    service.commit(old, 0, 7)
-    service.commit(resumed, 0, 7)
-    service.happened[resumed][0]["time"] = STARTED - 1
-    service.commit(resumed, 8, 9)
-    assert counted(service, Measurements(service)) == {"trees": 2, "seconds": 0.8, "retries": 0}
-    assert {name for name, _ in service.asked} == {resumed}
-
-
-def test_an_event_is_counted_once_by_those_who_ask_at_the_same_time() -> None:
-    service = PlayedService()
-    known = Measurements(service)
-    service.commit(service.put(job_of()), 0, 7)
-
-    async def both() -> None:
-        await asyncio.gather(known.count(), known.count(), known.of_job(service.job("smerf-1")))
-
-    asyncio.run(both())
-    assert known.totals["trees"] == 8
+# --- what is read --------------------------------------------------------------------------------------------
 
 
 def test_events_are_read_from_where_the_last_reader_stopped() -> None:
@@ -209,48 +167,16 @@ def test_events_are_read_from_where_the_last_reader_stopped() -> None:
     again_columns, again = asyncio.run(known.of_job(service.job(name)))
     assert (again_columns, again) == (columns, latest)
     assert service.asked[2:] == [(name, n_events - N_LATEST)]
-    service.change(name, state="SUCCEEDED", ended=STARTED + 60)
-    asyncio.run(known.count())
-    asyncio.run(known.count())
-    assert service.asked[3:] == [(name, n_events)]
 
 
-def test_a_job_that_is_removed_while_it_is_counted() -> None:
+def test_an_event_is_counted_once_by_those_who_ask_at_the_same_time() -> None:
     service = PlayedService()
-    name = service.put(job_of())
-    service.commit(name, 0, 7)
-    del service.happened[name]
-    assert not counted(service, Measurements(service)).total()
+    known = Measurements(service)
+    service.commit(service.put(job_of()), 0, 7, seconds=2.0)
 
+    async def both() -> None:
+        await asyncio.gather(*(known.of_job(service.job("smerf-1")) for _ in range(2)))
 
-def test_metrics_are_what_prometheus_reads() -> None:
-    parser = pytest.importorskip("prometheus_client.parser", reason="needs prometheus_client")
-    service = PlayedService()
-    for name, state in (("a", "RUNNING"), ("b", "FAILED"), ("c", "RUNNING")):
-        service.put(job_of(name, state=state))
-    service.put(job_of("d", state='O"D\\D\n'))
-    told = exposition.metrics(service, Counter(trees=12, seconds=3.25), service.told["heartbeat"] + 2.5)
-    read = {family.name: family for family in parser.text_string_to_metric_families(exposition.written(told))}
-    assert all(name.startswith("distforest_") and family.documentation for name, family in read.items())
-    states = {sample.labels["state"]: sample.value for sample in read["distforest_jobs"].samples}
-    assert {state: states[state] for state in ("RUNNING", "FAILED", "QUEUED", 'O"D\\D\n')} == {
-        "RUNNING": 2,
-        "FAILED": 1,
-        "QUEUED": 0,
-        'O"D\\D\n': 1,
-    }
-    values = {sample.name: sample.value for family in read.values() for sample in family.samples if not sample.labels}
-    assert values == {
-        "distforest_working": 1,
-        "distforest_heartbeat_age_seconds": 2.5,
-        "distforest_start_time_seconds": STARTED,
-        "distforest_workers": 2,
-        "distforest_threads": 4,
-        "distforest_trees_committed_total": 12,
-        "distforest_growth_seconds_total": 3.25,
-        "distforest_retries_total": 0,
-        "distforest_lost_workers_total": 0,
-    }
-    kinds = {name: family.type for name, family in read.items()}
-    assert kinds["distforest_trees_committed"] == "counter"
-    assert kinds["distforest_heartbeat_age_seconds"] == "gauge"
+    asyncio.run(both())
+    [columns, _] = asyncio.run(known.of_job(service.job("smerf-1")))
+    assert [column.seconds for column in columns] == [0.25] * 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -11,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from distforest.errors import CancelledJobError, InputError, JobError
+from distforest.errors import CancelledJobError, InputError, JobError, MemoryLimitError
 from distforest.growth.grower import Level
 from distforest.jobs import stop
 from distforest.jobs.cluster import Lost, Progress
+from distforest.jobs.plan import check_memory
 from distforest.jobs.shards import Receipt
 from distforest.jobs.stop import SIGN, Stop
 from distforest.service import running
@@ -245,6 +247,17 @@ def test_whoever_looks_after_a_run_ends_it_in_time(context: ServiceContext, monk
     context.closing.set()
     with pytest.raises(ClosingError):
         patient(2, 0.0)
+
+
+def test_a_message_names_no_key_that_has_no_effect_in_a_service(registry: Registry) -> None:
+    with pytest.raises(MemoryLimitError) as caught:
+        check_memory(2 << 30, 1 << 30)
+    job = Job(state_of(state="RUNNING"))
+    job.note(**event_of(Lost(str(caught.value))))
+    job.end("FAILED", str(caught.value), error={"kind": "MemoryLimitError", "message": str(caught.value)})
+    for message in (job.state["error"]["message"], *(event["message"] for event in said(job, registry))):
+        assert re.search(naming("2,048 MiB", "dask worker --memory-limit", "`run.batch`"), message)
+        assert "run.memory_limit" not in message
 
 
 def test_receipts_and_lost_tasks_are_told(registry: Registry) -> None:

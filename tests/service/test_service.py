@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None
         assert (answer["created"], answer["job"]["state"]) == (True, "QUEUED")
         assert Registry(root).spec("a") == spec_text("a")  # durable before the answer
         assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
-        with refused(await ask("submit", spec=spec_text("b"), id="a"), "ConflictError") as faults:
+        with refused(await ask("submit", spec=spec_text("b"), id="a"), "ExistsError") as faults:
             assert faults[0].startswith("id: 'a' ")
         await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
         assert (await ask("submit", spec=spec_text("b"), id="b"))["job"]["state"] == "QUEUED"
@@ -153,6 +154,89 @@ def test_who_resumes_a_job_at_once_waits_for_its_thread(root: str, monkeypatch: 
         await reached(lambda: len(ending._callbacks) > 1)  # it waits
         ending.set_result(None)
         assert (await resumed)["job"]["state"] == "QUEUED"
+
+    in_a_service(root, use)
+
+
+def test_a_submit_that_is_sent_again_is_told_from_a_second_one(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        for call, created in (("first", True), ("first", True), ("second", False)):
+            assert (await ask("submit", spec=spec_text("a"), id="a", submission=call))["created"] is created
+
+    in_a_service(root, use)
+
+
+def test_a_spec_is_mended_by_the_resume(root: str, tmp_path: Path) -> None:
+    for name in ("X", "Z"):
+        write_array(f"{tmp_path}/data.zarr", name, (4, 4), np.dtype("f4"), [np.zeros((4, 4), "f4")])
+    given = {"features": f"{tmp_path}/data.zarr/X", "distances": f"{tmp_path}/data.zarr/Z"}
+
+    async def use(service: JobService, ask: Ask) -> None:
+        await ask("submit", spec=spec_text("a", input=given), id="a")
+        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        with refused(await ask("resume", id="a", changes={"seed": 3}), "ConflictError"):
+            pass
+        await ask("cancel", id="a")
+        await reached(lambda: service.job("a")["state"] == "CANCELLED" and not service._running)
+        Folder(f"{tmp_path}/data.zarr/Z").remove()
+        for changes in ({}, {"seed": 3}):
+            with refused(await ask("resume", id="a", changes=changes), "SpecError") as faults:
+                assert re.match(naming("input.distances", f"{tmp_path}/data.zarr"), *faults)
+        with refused(await ask("resume", id="a", changes={"params.n_estimators": 8}), "SpecError") as faults:
+            assert re.match(naming("params.n_estimators: ", "8 trees", 7), *faults)
+        with refused(await ask("resume", id="a", changes={"seed.a": 1}), "InputError") as faults:
+            assert re.match(naming("seed.a"), *faults)
+        assert service.job("a")["state"] == "CANCELLED"
+        mended = {"input.distances": f"{tmp_path}/data.zarr/X", "params.n_estimators": 3, "output": f"{NOWHERE}/b.zarr"}
+        found = (await ask("resume", id="a", changes=mended))["job"]
+        assert (found["state"], found["output"], found["n_trees"]) == ("QUEUED", f"{NOWHERE}/b.zarr", 3)
+        kept = Spec.from_json(str(Registry(root).spec("a")))
+        assert (kept.output, kept.params["n_estimators"]) == (found["output"], 3)
+
+    in_a_service(root, use, max_trees=7)
+
+
+@pytest.mark.slow
+def test_jobs_of_a_higher_priority_start_first(root: str) -> None:
+    """One runs at once; it waits for workers, of which there are none, until it is cancelled."""
+
+    async def use(service: JobService, ask: Ask) -> None:
+        await at_work(service, ask)
+        for name, priority in (("low", -1), ("usual", 0), ("later", 0), ("high", 2), ("higher", 3)):
+            await ask("submit", spec=spec_text(name, run={"priority": priority}), id=name)
+        await ask("cancel", id="later")
+        raised = await ask("resume", id="later", changes={"run.priority": 1})
+        assert raised["job"]["priority"] == 1
+        last = "a"
+        for name in ("higher", "high", "later", "usual", "low"):
+            await ask("cancel", id=last)
+            await reached(lambda name=name: service.job(name)["state"] == "WAITING_FOR_WORKERS")
+            last = name
+
+    in_a_service(root, use, max_running=1)
+
+
+def test_a_job_has_an_owner_that_a_list_can_show(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        assert (await ask("submit", spec=spec_text("a"), id="a", owner="Ada L."))["job"]["owner"] == "Ada L."
+        assert (await ask("submit", spec=spec_text("b"), id="b"))["job"]["owner"] is None
+        for owner in ("", "a" * 65, "\x1b[2J", 3):
+            with refused(await ask("submit", spec=spec_text("c"), id="c", owner=owner), "InputError") as faults:
+                assert faults[0].startswith("owner: ")
+        assert Registry(root).job("a", time.time())["owner"] == "Ada L."
+
+    in_a_service(root, use)
+
+
+def test_a_spec_of_an_older_version_is_the_same(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        await ask("submit", spec=spec_text("a"), id="a")
+        old = json.loads(spec_text("a"))
+        del old["run"]["priority"]
+        Registry(root).write_spec("a", json.dumps(old))
+        assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
+        with refused(await ask("submit", spec=spec_text("a", seed=1), id="a"), "ExistsError"):
+            pass
 
     in_a_service(root, use)
 
@@ -365,6 +449,41 @@ def test_a_job_is_refused_whose_inputs_are_at_fault_as_far_as_can_be_seen(root: 
             assert re.match(naming(f"input.features: {tmp_path}/data.zarr: ", "group with X"), *faults)
         spec["input"] = {"features": f"{tmp_path}/elsewhere.zarr/X"}
         assert (await ask("submit", spec=json.dumps(spec)))["created"] is True
+
+    in_a_service(root, use)
+
+
+def test_an_input_that_is_absent_here_is_looked_for_on_the_worker_that_was_heard_of_last(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "LOOK_SECONDS", 30.0)
+    over, workers = threading.Event(), {n: SimpleNamespace(address=f"tcp://{n}", last_seen=n) for n in (1, 3, 2)}
+    answers: list[Callable[[], dict[str, list[str]]]] = [
+        lambda: {"tcp://3": ["input: nothing is at /x/X"]},
+        dict,  # it has died
+        lambda: {"tcp://3": []},
+        lambda: {"tcp://3": [str(over.wait(60))]},
+    ]
+    asked = []
+
+    def run(_function: Any, _spec: Any, workers: list[str], on_error: str) -> dict[str, list[str]]:
+        asked.append(workers)
+        return answers[len(asked) - 1]()
+
+    async def use(service: JobService, ask: Ask) -> None:
+        assert service.context is not None
+        with monkeypatch.context() as during:
+            during.setattr(service.context.client, "run", run)
+            during.setattr(service.turns, "look", lambda _scheduler: None)
+            during.setattr(service, "scheduler", SimpleNamespace(workers=workers))
+            with refused(await ask("submit", spec=spec_text("a"), id="a"), "SpecError") as faults:
+                assert faults == ["input: nothing is at /x/X"]
+            for name in "bc":
+                assert (await ask("submit", spec=spec_text(name), id=name))["created"] is True
+            during.setattr(jobs, "LOOK_SECONDS", 0.05)
+            assert (await ask("submit", spec=spec_text("d"), id="d"))["created"] is True
+            over.set()
+        assert asked == [["tcp://3"]] * 4
 
     in_a_service(root, use)
 

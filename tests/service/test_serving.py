@@ -84,11 +84,12 @@ def test_jobs_are_served(home):
 
         code, found = run("submit", "fit.toml", "--id", "first", "--wait")
         assert (code, found["state"], found["result"]["digest"]) == (0, "SUCCEEDED", expected)
-        assert run("submit", "fit.toml", "--id", "first") == (
-            0,
-            {"id": "first", "state": "SUCCEEDED", "created": False},
-        )
-        assert run("submit", "fit.toml", "--id", "first", "--set", "seed=4")[0] == 2
+        again = run("submit", "fit.toml", "--id", "first", "--if-exists", "ok")
+        assert again == (0, {"id": "first", "state": "SUCCEEDED", "created": False})
+        assert run("submit", "fit.toml", "--id", "first")[0] == 8
+        assert run("submit", "fit.toml", "--id", "first", "--set", "seed=4", "--if-exists", "ok")[0] == 8
+        assert run("submit", "fit.toml", "--set", "input.features=nowhere.zarr/X")[0] == 2
+        assert run("submit", "score.toml", "--set", "input.queries=nowhere.zarr/X")[0] == 2
         assert run("submit", "score.toml", "--id", "second", "--wait")[0] == 0
         assert open_array(str(home / "near.zarr/indices")).shape == (30, 3)
         code, found = run("list")
@@ -99,7 +100,7 @@ def test_jobs_are_served(home):
         assert (told[0]["event"], told[-1]["event"]) == ("submitted", "succeeded")
         assert [event["n"] for event in told] == list(range(1, len(told) + 1))
         assert [run(name, "first")[0] for name in ("cancel", "resume")] == [2, 2]
-        assert run("rm", "second") == (0, {"id": "second", "removed": True})
+        assert run("rm", "second") == (0, {"removed": ["second"]})
         assert [run(name, "second")[0] for name in ("status", "wait", "cancel", "resume", "rm")] == [4] * 5
         with urllib.request.urlopen(place["page"], timeout=120) as page:
             assert "first" in page.read().decode()

@@ -145,7 +145,7 @@ def test_who_cannot_be_read_is_left_alone_by_name_and_all_others_run(
             assert status == 200, text
         assert f"{len(ODD)} jobs are left alone" in (await asyncio.to_thread(asked, service.scheduler, "jobs"))[1]
         metrics = (await asyncio.to_thread(asked, service.scheduler, "metrics"))[1]
-        assert f'distforest_jobs{{state="UNREADABLE"}} {len(ODD)}\n' in metrics
+        assert f'distforest_jobs{{state="UNREADABLE"}} {len(ODD)}.0\n' in metrics
 
     dask_routes = {ROUTES: ["distributed.http.health", "distforest.service.page"]}
     with dask.config.set(dask_routes):

@@ -9,7 +9,15 @@ import pytest
 
 import distforest
 from distforest import SMERF, SubmittedJob, submit
-from distforest.errors import InputError, NotDoneError, NotFoundError, SpecError, UnreachableError, WaitTimeoutError
+from distforest.errors import (
+    ExistsError,
+    InputError,
+    NotDoneError,
+    NotFoundError,
+    SpecError,
+    UnreachableError,
+    WaitTimeoutError,
+)
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.service.registry import Registry
 from distforest.service.whereabouts import Whereabouts
@@ -50,6 +58,15 @@ def test_a_spec_in_any_form_is_sent_with_absolute_paths(form, taking, tmp_path, 
     sent = json.loads(asked["spec"])
     assert (asked["id"], sent["output"]) == ("mine", f"{tmp_path}/forest.zarr")
     assert sent["input"]["features"] == f"{tmp_path}/data.zarr/X"
+
+
+def test_a_job_that_exists_is_refused_or_returned(monkeypatch):
+    monkeypatch.setenv("USER", "ada")
+    with FakeService({"submit": {"job": JOB, "created": False}}) as fake:
+        with pytest.raises(ExistsError, match=ID):
+            submit(SPEC, fake.address, ID)
+        assert submit(SPEC, fake.address, ID, if_exists="ok", owner="charles") == SubmittedJob(ID, fake.address)
+    assert [asked["owner"] for _, asked in fake.asked] == ["ada", "charles"]
 
 
 def test_faults_and_refusals_are_the_errors_of_the_package(taking):

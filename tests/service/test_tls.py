@@ -20,10 +20,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from distributed import Security
 from distributed.comm import CommClosedError, connect
 
 import distforest
 from distforest.errors import InputError
+from distforest.jobs.spec import Spec
 from distforest.service.calls import Service
 from distforest.service.certificates import make
 from distforest.sources.arrays import open_array
@@ -58,7 +60,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """A scheduler with the service, and a worker; beside them certificates of another authority."""
     folder = tmp_path_factory.mktemp("secured")
     for name in ("tls", "other"):
-        make(folder / name)
+        make(folder / name, users=["ada"])
     options = ("--allow-prefix", str(folder))
     with running(Secured(folder, options, {"DASK_CONFIG": str(folder / "tls")}, n_workers=1)) as found:
         yield found
@@ -69,6 +71,23 @@ def done(secured: Secured) -> dict[str, Any]:
     """A job that a user with a certificate has had run to its end."""
     iris = Iris.written(secured.folder)
     return secured.succeeded(secured.submit("mine", iris.spec("mine", n_trees=6)))
+
+
+def test_the_owner_of_a_job_is_the_name_in_the_certificate(secured: Secured, done: dict[str, Any]) -> None:
+    assert done["owner"] == "distforest client"
+    own = secured.folder / "tls"
+    files = {
+        "tls_ca_file": own / "ca.pem",
+        "tls_client_cert": own / "client-ada.pem",
+        "tls_client_key": own / "client-ada-key.pem",
+    }
+    ada = Service(
+        secured.address, Security(require_encryption=True, **{name: str(path) for name, path in files.items()})
+    )
+    spec = Spec.from_dict(Iris(secured.folder).spec("hers", n_trees=3)).to_json()
+    assert ada.submit(spec, "hers", owner="charles")["job"]["owner"] == "ada"
+    secured.succeeded("hers")
+    assert ada.remove("hers") == "hers"
 
 
 def command(secured: Secured, folder: str | None, *words: str) -> subprocess.CompletedProcess[str]:

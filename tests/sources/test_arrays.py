@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
+from distforest.jobs.cluster import error_in_words
 from distforest.sources.arrays import (
     CHUNK_BYTES,
     ArraySource,
@@ -200,3 +203,11 @@ def test_a_folder_that_is_no_array_is_told_as_what_it_is(tmp_path: Path) -> None
     (tmp_path / "part0.parquet").rename(tmp_path / "notes.txt")
     with pytest.raises(InputError, match=naming(tmp_path, "none")):
         open_array(str(tmp_path))
+
+
+def test_a_full_disk_is_named_where_an_array_is_made(small_disk: Path) -> None:
+    with (small_disk / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, 4 << 20)
+    with pytest.raises(OSError, match=naming(small_disk, "80 bytes", " 0 ")) as caught:
+        create_array(f"{small_disk}/a.zarr", "X", (5, 2), np.dtype("f8"), 5)
+    assert re.search(naming(small_disk, "run the job again"), error_in_words(caught.value))

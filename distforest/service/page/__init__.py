@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from tornado.template import Loader
 from tornado.web import HTTPError, RequestHandler
 
 from distforest.errors import DistforestError, InputError, NotFoundError
-from distforest.service.page import charts, exposition, facts, words
+from distforest.service.page import charts, facts, words
 from distforest.service.page.measured import Measurements, Serving
 from distforest.service.registry import UNREADABLE, UnreadableError
 
@@ -287,10 +288,9 @@ class Metrics(PageReading):
 
     async def get(self) -> None:
         """Answer text."""
-        await self.measurements.count()
-        found = exposition.metrics(self.service, self.measurements.totals, time.time())
-        self.set_header("Content-Type", exposition.CONTENT_TYPE)
-        self.finish(exposition.written(found))
+        found = await self.service.metrics()
+        self.set_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.finish(found)
 
 
 class File(PageReading):

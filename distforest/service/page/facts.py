@@ -24,6 +24,10 @@ def _facts(job: JobState, now: float) -> Iterator[tuple[str, str]]:
     in_words = words.job_in_words(job, now)
     yield "Kind", in_words.what
     yield "Output", str(job["output"])
+    if owner := job.get("owner"):
+        yield "Owner", owner
+    if priority := job.get("priority"):
+        yield "Priority", f"{priority:,}"
     for name in ("submitted", "started", "ended"):
         if (moment := job[name]) is not None:
             yield name.capitalize(), f"{words.clock(moment)}, {words.ago(moment, now)}"

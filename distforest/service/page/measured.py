@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from distforest.errors import DistforestError
 from distforest.service.messages import JobEvent, JobState, ServiceRecord
-from distforest.service.page.words import ENDED
 
 N_BINS = 120
 """Most columns of a chart; neighbouring trees share a column if there are more trees."""
@@ -35,6 +32,9 @@ class Serving(Protocol):
 
     async def events(self, id: str, /, after: int = 0, limit: int = N_AT_ONCE) -> Sequence[JobEvent]:  # noqa: A002
         """Return events of a job with numbers greater than ``after``; raises NotFoundError."""
+
+    async def metrics(self) -> bytes:
+        """Return all metrics, as Prometheus reads them."""
 
     async def report(self, id: str, run: list[tuple[str, str]], /) -> str:  # noqa: A002
         """Return the report on a job's forest, as HTML; raises DistforestError if there is none."""
@@ -84,46 +84,21 @@ class _Followed:
 
     def __init__(self) -> None:
         self.n = 0
-        self.revision: int | None = None
-        self.retries = 0
         self.columns: ChartColumns | None = None
 
 
 class Measurements:
-    """The numbers that pages and metrics take from events; one object for each service.
-
-    `totals` count from the start of the service and never fall, also when a job is removed.
-    """
+    """The numbers that pages take from events; one object for each service."""
 
     def __init__(self, service: Serving) -> None:
         self.service = service
         self._followed: dict[tuple[str, float], _Followed] = {}
-        self.totals = defaultdict[str, float](int)  # whole numbers stay whole
 
     async def of_job(self, job: JobState) -> tuple[list[ChartColumn], list[JobEvent]]:
         """The columns of a job's charts, and its latest events; raises NotFoundError."""
         followed, latest = self._followed.setdefault(_key(job), _Followed()), deque[JobEvent](maxlen=N_LATEST)
         await self._read_on(followed, job, max(0, followed.n - N_LATEST), latest)
         return (followed.columns.told() if followed.columns else []), list(latest)
-
-    async def count(self) -> None:
-        """Update the totals; jobs that had ended before the service started are not read."""
-        jobs, started = self.service.listed(), self.service.about()["started"]
-        listed = {_key(job) for job in jobs}
-        for key in [key for key in self._followed if key not in listed]:
-            del self._followed[key]
-        for job in jobs:
-            if job["ended"] is None or job["ended"] >= started:
-                with suppress(DistforestError, OSError):  # removed since it was listed, or unreadable at the moment
-                    await self._count(job)
-
-    async def _count(self, job: JobState) -> None:
-        followed = self._followed.setdefault(_key(job), _Followed())
-        if job["state"] not in ENDED or followed.revision != job["revision"]:
-            await self._read_on(followed, job, followed.n, deque(maxlen=0))
-            followed.revision = job["revision"]
-        self.totals["retries"] += max(0, job["retries"] - followed.retries)
-        followed.retries = max(followed.retries, job["retries"])
 
     async def _read_on(self, followed: _Followed, job: JobState, after: int, latest: deque[JobEvent]) -> None:
         """Read all events after number ``after``; those that were read before are not counted again."""
@@ -139,13 +114,7 @@ class Measurements:
         if event["n"] <= followed.n:  # this or another request has read it
             return
         followed.n = event["n"]
-        counts = event["time"] >= self.service.about()["started"]
-        if event["event"] == "lost":
-            self.totals["lost_workers"] += counts
         if event["event"] == "trees":
-            if counts:
-                self.totals["trees"] += event["last"] - event["first"] + 1
-                self.totals["seconds"] += event["seconds"]
             if followed.columns is None and job["n_trees"]:
                 followed.columns = ChartColumns(job["n_trees"])
             if followed.columns is not None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from distforest.amounts import counted
 from distforest.service.following import waiting_for
+from distforest.service.job import seconds_of_work
 
 if TYPE_CHECKING:
     from distforest.service.messages import JobState
@@ -164,6 +165,7 @@ class JobWords(NamedTuple):
     over: bool
     doing: str
     what: str
+    owner: str
     done: int
     total: int
     share: str
@@ -189,6 +191,7 @@ def job_in_words(job: JobState, now: float) -> JobWords:
         over=over,
         doing=_phase(job["phase"]) if job["state"] == "RUNNING" else waiting_for(job),
         what=f"{job['kind']}, {job['method']}" if job["method"] else str(job["kind"]),
+        owner=job.get("owner") or "",
         done=done,
         total=total,
         share=f"{100 * done // total} %" if total else "",
@@ -215,11 +218,12 @@ def _progress(job: JobState) -> tuple[int, int]:
 
 
 def _took(job: JobState, now: float) -> str:
-    """How long a job has run: until its end, until the last heartbeat of its service, or until now."""
+    """How long a job has been at work."""
     if job["started"] is None:
         return ""
-    until = job["heartbeat"] if job["state"] == "INTERRUPTED" else now
-    return seconds(max(0.0, (until if job["ended"] is None else job["ended"]) - job["started"]))
+    if "worked" not in job:  # of an older version
+        return seconds(max(0.0, (job["ended"] or job["heartbeat"]) - job["started"]))
+    return seconds(seconds_of_work(job, now))
 
 
 def _trouble(job: JobState) -> str:
