@@ -68,6 +68,8 @@ class Work:
         What an earlier run has done, as a sum of weights.
     keep_going
         Whether a task that is repeatedly lost with its workers is answered by a `Lost`, so that the others continue.
+    first
+        Whether the tasks are few and short, and the rest of their job waits for them: they run before others.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Work:
     on_answer: Callable[[Any], None] | None = None
     before: int = 0
     keep_going: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True)

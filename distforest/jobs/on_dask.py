@@ -12,9 +12,10 @@ from concurrent.futures import CancelledError, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from distributed import Client, LocalCluster, Nanny, as_completed, get_worker
+from distributed import Client, Future, LocalCluster, Nanny, get_worker
 from distributed.comm import parse_address
 from distributed.comm.registry import get_backend
 from distributed.scheduler import KilledWorker
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from distributed import Future, Worker
+    from distributed import Worker
     from distributed.core import PooledRPCCall
 
     from distforest.jobs.able_workers import WorkerIdentity
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+Key = tuple[str, int, str, str]
+"""The key of a task; see `KEYS`."""
 
 COMPILING = "distforest-compiling"
 """The topic under which a worker says that it compiles kernels."""
@@ -66,12 +70,14 @@ DISCONNECTED = {"connecting", "closing", "closed"}
 LINGER = 0.05
 """Seconds for which the last answer of a run stays with its worker."""
 
-AHEAD = 2
-"""Tasks for each thread that the scheduler gets: one runs, one waits. Tasks that it does not have yet leave room for
-other jobs."""
-
 KEYS = "distforest"
-"""The beginning of the keys of all tasks: ``distforest-grow-12-0a1b2c3d-name``."""
+"""The third part of the keys of all tasks: ``("smerf-grow-0a1b2c3d", 12, "distforest", "name of the job")``.
+
+Dask takes averages over tasks whose keys begin alike, here those of a method and step.
+"""
+
+FIRST = 1 << 20
+"""What is added to the priority of short tasks for which others wait: more than the priority of any job."""
 
 MACHINE_BYTES = int(MEMORY_LIMIT)
 """Memory of this machine, or of the container of this process."""
@@ -102,6 +108,10 @@ class OnDask:
         A client of the cluster.
     name
         Name of the job; the keys of its tasks end with it.
+    method
+        Name of its method; the keys of its tasks begin with it.
+    priority
+        Tasks of a higher priority run before others, as Dask has it; of one priority, those that were submitted first.
     seen
         Called at each look with the number of the workers' threads, and the seconds for which there have been none
         (between runs of tasks: infinity, if none has come in `WORKER_PATIENCE`). If it raises, the run ends. `give_up`
@@ -111,6 +121,8 @@ class OnDask:
     client: Client
     name: str = ""
     seen: Callable[[int, float], None] = give_up
+    method: str = KEYS
+    priority: float = 0.0
 
     def _workers(self) -> list[WorkerIdentity]:
         """All workers in the records of the scheduler; waits until there is one."""
@@ -120,7 +132,7 @@ class OnDask:
 
     def _awaited(self) -> list[WorkerIdentity]:
         """All workers, as soon as there is one: those of an adaptive cluster come when a task waits for them."""
-        waiting = self.client.submit(os.getpid, key=f"{KEYS}-want-0-{os.urandom(4).hex()}-{self.name}", pure=False)
+        waiting = self.client.submit(os.getpid, key=self.new_key("want"), pure=False)
         end = time.monotonic() + WORKER_PATIENCE
         try:
             while not (workers := self.identities()):
@@ -129,6 +141,10 @@ class OnDask:
             return workers
         finally:
             waiting.release()
+
+    def new_key(self, run: str, number: int = 0, token: str = "") -> Key:
+        """The key of a task of a run; Dask takes those of one ``token`` for a group, and queues large groups."""
+        return (f"{self.method}-{run}-{token or os.urandom(4).hex()}", number, KEYS, self.name)
 
     def identities(self) -> list[WorkerIdentity]:
         """All workers in the records of the scheduler at this moment.
@@ -237,9 +253,13 @@ class OnDask:
         return min(limits) if limits else None
 
     def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
-        """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
+        """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`.
+
+        The scheduler gets all tasks at once, and hands a worker as many as it has threads (``worker-saturation``). So
+        it knows what waits, as autoscalers ask it, and runs the tasks of all jobs by their priorities.
+        """
         clock, answers = Clock(work, tasks), dict[int, R]()
-        for number, answer in self._run(function, tasks, work, AHEAD):
+        for number, answer in self._run(function, tasks, work, len(tasks)):
             answers[number] = answer
             clock.tick(tasks[number], answer)
         return [answers[number] for number in range(len(tasks))]
@@ -255,31 +275,27 @@ class OnDask:
 
         As many tasks are drawn and run at once as there are slots; raises the errors of `each`.
         """
-        yield from self._run(function, tasks, work, 1)
+        yield from self._run(function, tasks, work)
 
-    def _run(self, function: Callable[[T], R], tasks: Iterable[T], work: Work, ahead: int) -> Iterator[tuple[int, R]]:
-        coming, look = enumerate(tasks), _Look(self)
-        running: dict[str, tuple[int, T, Future]] = {}
-        queue = as_completed(loop=self.client.loop)
+    def _run(
+        self, function: Callable[[T], R], tasks: Iterable[T], work: Work, at_once: int | None = None
+    ) -> Iterator[tuple[int, R]]:
+        """Yield the answers as they arrive; ``at_once`` tasks are submitted at once, by default as many as run."""
+        coming, look, ended, token = enumerate(tasks), _Look(self), SimpleQueue[Future](), os.urandom(4).hex()
+        running: dict[Key, tuple[int, T, Future]] = {}
         try:
             while True:
                 look.again()
-                room = max(1, ahead * look.threads) - len(running)
+                room = (at_once or max(1, look.threads)) - len(running)
                 drawn = list(itertools.islice(coming, max(0, room)))
-                for (number, task), future in zip(drawn, self._submit(function, drawn, work), strict=True):
+                for (number, task), future in zip(drawn, self._submit(function, drawn, work, token), strict=True):
                     running[future.key] = (number, task, future)
-                    queue.add(future)
+                    future.add_done_callback(ended.put)
                 if not running:
                     return
-                while not queue.has_ready():
-                    with queue.thread_condition:  # an answer after this second check wakes the wait
-                        if not queue.has_ready():
-                            queue.thread_condition.wait(TICK)
-                    look.again()
-                ended = queue.next_batch(block=False)
-                for future, fetched in zip(ended, self._in_loop(_fetch_all(ended)), strict=True):
+                for future, fetched in self._fetched(ended):
                     if fetched is None:
-                        queue.add(future)
+                        future.add_done_callback(ended.put)
                         continue
                     number, task, _ = running.pop(future.key)
                     self._release(future, bool(running))
@@ -287,6 +303,15 @@ class OnDask:
         finally:
             if running:
                 self.client.cancel([future for _, _, future in running.values()])
+
+    def _fetched(self, ended: SimpleQueue[Future]) -> Iterator[tuple[Future, Fetched | None]]:
+        """The tasks that have ended within `TICK`, each with its answer; None if it was lost before it was fetched."""
+        futures = list[Future]()
+        with suppress(Empty):
+            futures.append(ended.get(timeout=TICK))
+            while True:
+                futures.append(ended.get_nowait())
+        return zip(futures, self._in_loop(_fetch_all(futures)) if futures else [], strict=True)
 
     def _release(self, future: Future, at_once: bool) -> None:
         """Release the future of a fetched answer, or its task would run again if its worker died.
@@ -305,7 +330,9 @@ class OnDask:
         """Links, for a block; see `distforest.jobs.cluster.Linking`."""
         yield _DaskLinks(self, replace(work, keep_going=False))
 
-    def _submit(self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work) -> list[Future]:
+    def _submit(
+        self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work, token: str
+    ) -> list[Future]:
         """The futures of some numbered tasks, which are sent to the scheduler in one message."""
         if not drawn:
             return []
@@ -314,8 +341,9 @@ class OnDask:
             [function] * len(drawn),
             [task for _, task in drawn],
             [work.name] * len(drawn),
-            key=[f"{KEYS}-{work.name}-{number}-{os.urandom(4).hex()}-{self.name}" for number, _ in drawn],
+            key=[self.new_key(work.name, number, token) for number, _ in drawn],
             retries=work.retries,
+            priority=self.priority + FIRST * work.first,
             pure=False,
         )
         return list(futures)
@@ -353,7 +381,7 @@ class OnDask:
 class _LinkedTask:
     """A task that waits until others are sent with it, and then its future."""
 
-    key: str
+    key: Key
     call: tuple[Any, ...]
     where: str | None
     future: Future | None = None
@@ -369,14 +397,13 @@ class _DaskLinks:
 
     def __init__(self, cluster: OnDask, work: Work) -> None:
         self._cluster, self._work, self._look = cluster, work, _Look(cluster)
-        self._numbers, self._near = itertools.count(), dict[int, str]()
+        self._numbers, self._near, self._token = itertools.count(), dict[int, str](), os.urandom(4).hex()
         self._unsent: list[_LinkedTask] = []
 
     def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> _LinkedTask:
         """A task, which is sent with others."""
         self._look.again()
-        number, token = next(self._numbers), os.urandom(4).hex()
-        key = f"{KEYS}-{self._work.name}-{number}-{token}-{self._cluster.name}"
+        key = self._cluster.new_key(self._work.name, next(self._numbers), self._token)
         task = _LinkedTask(key, (_linked_answer, function, *arguments), None if near is None else self._address(near))
         self._unsent.append(task)
         return task
@@ -392,6 +419,7 @@ class _DaskLinks:
                 workers=None if where is None else [where],
                 allow_other_workers=where is not None,
                 retries=self._work.retries,
+                priority=self._cluster.priority,
                 sync=False,
             )
             for task, future in zip(tasks, futures, strict=True):
@@ -408,9 +436,8 @@ class _DaskLinks:
 
     def follow(self, courses: Iterable[Course[R]], at_once: int) -> Iterator[R]:
         """Yield what the courses return, as they end."""
-        coming, loop = iter(courses), self._cluster.client.loop
-        waiting: dict[str, tuple[Course[R], Future]] = {}
-        queue = as_completed(loop=loop)
+        coming, ended = iter(courses), SimpleQueue[Future]()
+        waiting: dict[Key, tuple[Course[R], Future]] = {}
         ready: list[tuple[Course[R], Any]] = []
         awaited: list[tuple[Course[R], _LinkedTask]] = []
         try:
@@ -427,29 +454,25 @@ class _DaskLinks:
                 for course, task in awaited:
                     assert task.future is not None  # noqa: S101  (all were sent)
                     waiting[task.key] = (course, task.future)
-                    queue.add(task.future)
+                    task.future.add_done_callback(ended.put)
                 awaited = []
-                ready = self._ended(queue, waiting) if waiting else []
+                ready = list(self._ready(ended, waiting)) if waiting else []
         finally:
             for course, future in waiting.values():
                 course.close()
                 future.cancel()
 
-    def _ended(self, queue: as_completed, waiting: dict[str, tuple[Course[R], Future]]) -> list[tuple[Course[R], Any]]:
-        """Wait until answers have come; returns the courses that wait for them, each with its answer."""
-        while not queue.has_ready():
-            with queue.thread_condition:  # an answer after this second check wakes the wait
-                if not queue.has_ready():
-                    queue.thread_condition.wait(TICK)
-            self._look.again()
-        ended, ready = queue.next_batch(block=False), []
-        for future, fetched in zip(ended, self._cluster._in_loop(_fetch_all(ended)), strict=True):
+    def _ready(
+        self, ended: SimpleQueue[Future], waiting: dict[Key, tuple[Course[R], Future]]
+    ) -> Iterator[tuple[Course[R], Any]]:
+        """The courses whose answers have come, if any has, each with its answer."""
+        self._look.again()
+        for future, fetched in self._cluster._fetched(ended):
             if fetched is None:
-                queue.add(future)
+                future.add_done_callback(ended.put)
                 continue
             course, _ = waiting.pop(future.key)
-            ready.append((course, self._cluster._answer(fetched, "a tree in parts", self._work)))
-        return ready
+            yield course, self._cluster._answer(fetched, "a tree in parts", self._work)
 
 
 class Fetched(NamedTuple):
@@ -515,11 +538,10 @@ def job_of(key: object) -> str | None:
 
     Examples
     --------
-    >>> job_of("distforest-grow-12-0a1b2c3d-smerf-20261122-4f3a"), job_of("sum-0a1b2c3d")
+    >>> job_of(("smerf-grow-0a1b2c3d", 12, "distforest", "smerf-20261122-4f3a")), job_of(("sum-0a1b2c3d", 0))
     ('smerf-20261122-4f3a', None)
     """
-    parts = key.split("-", 4) if isinstance(key, str) else []
-    return parts[4] if len(parts) == 5 and parts[0] == KEYS else None
+    return key[3] if isinstance(key, tuple) and len(key) == 4 and key[2] == KEYS else None
 
 
 def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestError:

@@ -170,7 +170,7 @@ def score(
 def _surveyed(question: Question, cluster: Cluster, limit: Limit) -> Outline:
     """The form of the answers, with what is told of the arrays that are read."""
     if question.callback is None:  # else the forest is needed here, to ask
-        [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey"))
+        [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey", first=True))
     else:
         found = outline(question)
     for told in found.told:

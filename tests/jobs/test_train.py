@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import queue
 import re
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
@@ -23,7 +23,7 @@ import dask
 import distributed
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster, as_completed
+from distributed import Client, LocalCluster
 from distributed.core import Status
 from distributed.scheduler import KilledWorker
 from sklearn.datasets import load_iris
@@ -48,6 +48,7 @@ from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
 from tests.jobs.faults import POINTS, Faults, faulty, growths
 from tests.messages import naming
+from tests.service.processes import until
 
 N_TREES = 50
 
@@ -430,37 +431,40 @@ def test_workers_that_do_not_see_the_output_are_told_before_anything_is_lost(
     assert not Folder("memory://unshared").names()
 
 
+GATE, RAN = threading.Event(), list[str]()
+
+
+def run_at_the_gate(name: str) -> None:
+    """A task on a worker in a thread of this process."""
+    assert GATE.wait(60)
+    RAN.append(name)
+
+
 @pytest.mark.cluster
-def test_an_answer_that_comes_just_before_the_wait_is_not_waited_for(
-    cluster: OnDask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited: list[float | None] = []
+def test_the_scheduler_queues_all_tasks_and_runs_the_short_ones_first() -> None:
+    """A job of many tasks is under way; another one has a short task, and a longer one of a higher priority."""
+    GATE.clear()
+    RAN.clear()
+    with (
+        dask.config.set({"distributed.worker.preload": [], "distributed.scheduler.worker-saturation": 1.0}),
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as one,
+        Client(one, set_as_default=False) as client,
+        ThreadPoolExecutor(3) as jobs,
+    ):
+        scheduler = one.scheduler
 
-    class Late(threading.Condition):
-        """Is entered by the thread that waits only when an answer has come."""
+        def submit(cluster: OnDask, name: str, n_tasks: int, work: Work) -> None:
+            before = len(scheduler.tasks)
+            jobs.submit(cluster.each, run_at_the_gate, [name] * n_tasks, work)
+            until(lambda: len(scheduler.tasks) == before + n_tasks)
 
-        def __init__(self, answers: queue.Queue[Any]) -> None:
-            super().__init__()
-            self.answers = answers
-
-        def __enter__(self) -> bool:
-            if threading.current_thread() is threading.main_thread():
-                with self.answers.not_empty:
-                    self.answers.not_empty.wait_for(self.answers._qsize, 60.0)
-            return super().__enter__()
-
-        def wait(self, timeout: float | None = None) -> bool:
-            waited.append(timeout)
-            return super().wait(timeout)
-
-    class Completed(as_completed):
-        def __init__(self, *given: Any, **named: Any) -> None:
-            super().__init__(*given, **named)
-            self.thread_condition = Late(self.queue)
-
-    monkeypatch.setattr(on_dask, "as_completed", Completed)
-    assert cluster.each(str, [1, 2, 3], Work("say")) == ["1", "2", "3"]
-    assert waited == []
+        submit(OnDask(client, "old", method="smerf"), "old", 20, Work("grow"))
+        assert len(scheduler.queued) == 19
+        submit(OnDask(client, "new", method="rfd", priority=1.0), "urgent", 1, Work("grow"))
+        submit(OnDask(client, "new", method="rfd"), "short", 1, Work("survey", first=True))
+        assert {"smerf-grow", "rfd-grow", "rfd-survey"} <= set(scheduler.task_prefixes)
+        GATE.set()
+    assert ["old", "short", "urgent", *["old"] * 19] == RAN
 
 
 @pytest.mark.cluster

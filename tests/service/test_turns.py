@@ -22,7 +22,7 @@ class Task:
 
 
 def task(job: str, number: int = 1) -> Task:
-    return Task(f"distforest-grow-{number}-00000000-{job}")
+    return Task(("smerf-grow-00000000", number, "distforest", job))
 
 
 @dataclass
