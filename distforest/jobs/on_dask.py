@@ -10,7 +10,7 @@ import os
 import time
 from concurrent.futures import CancelledError, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -23,11 +23,17 @@ from distributed.system import MEMORY_LIMIT
 
 from distforest.amounts import counted
 from distforest.errors import CancelledJobError, DistforestError, JobError, warn_caller
-from distforest.jobs.able_workers import check_able, told_of_paused
+from distforest.jobs.able_workers import (
+    ANSWER_PATIENCE,
+    check_able,
+    silent_among,
+    told_of_paused,
+    told_of_silent,
+)
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work, told_of_failure
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
-from distforest.jobs.shared_folders import check_shared
+from distforest.jobs.shared_folders import check_seen
 from distforest.jobs.worker_start import check_room, embedded, quiet_start, uninterrupted
 from distforest.process_end import end_sooner
 from distforest.sources.lazy.own_process import in_own_processes
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
 
     from distforest.jobs.able_workers import WorkerIdentity
     from distforest.jobs.cluster import Course
+    from distforest.stores.claims import Claim
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -112,6 +119,10 @@ class OnDask:
         Name of its method; the keys of its tasks begin with it.
     priority
         Tasks of a higher priority run before others, as Dask has it; of one priority, those that were submitted first.
+    claim
+        The job's claim on its output: a worker that does not see it refuses tasks of the job.
+    at_work
+        The addresses of workers that have run tasks of the job.
     seen
         Called at each look with the number of the workers' threads, and the seconds for which there have been none
         (between runs of tasks: infinity, if none has come in `WORKER_PATIENCE`). If it raises, the run ends. `give_up`
@@ -123,10 +134,12 @@ class OnDask:
     seen: Callable[[int, float], None] = give_up
     method: str = KEYS
     priority: float = 0.0
+    claim: Claim | None = None
+    at_work: set[str] = field(default_factory=set)
 
     def _workers(self) -> list[WorkerIdentity]:
         """All workers in the records of the scheduler; waits until there is one."""
-        workers = self.identities() or self._awaited()
+        workers = list(self.identities().values()) or self._awaited()
         self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
         return workers
 
@@ -138,7 +151,7 @@ class OnDask:
             while not (workers := self.identities()):
                 self.seen(0, 0.0 if time.monotonic() < end else math.inf)
                 time.sleep(TICK)
-            return workers
+            return list(workers.values())
         finally:
             waiting.release()
 
@@ -146,13 +159,13 @@ class OnDask:
         """The key of a task of a run; Dask takes those of one ``token`` for a group, and queues large groups."""
         return (f"{self.method}-{run}-{token or os.urandom(4).hex()}", number, KEYS, self.name)
 
-    def identities(self) -> list[WorkerIdentity]:
-        """All workers in the records of the scheduler at this moment.
+    def identities(self) -> dict[str, WorkerIdentity]:
+        """All workers in the records of the scheduler at this moment, by their addresses.
 
         ``client.scheduler_info`` is not used: every two seconds the client itself requests a record without workers,
         and stores it in the same place.
         """
-        return list(self._in_loop(self._scheduler().identity(n_workers=-1))["workers"].values())
+        return dict(self._in_loop(self._scheduler().identity(n_workers=-1))["workers"])
 
     def _scheduler(self) -> PooledRPCCall:
         """The scheduler, for questions about workers and events.
@@ -213,10 +226,9 @@ class OnDask:
         self._in_loop(check_able(self.client, found))
         return found
 
-    def check_shared(self, claim: str) -> None:
-        """Refuse workers that do not see a file of this process; see `Cluster.check_shared`."""
-        if self.able_threads_now():
-            self._in_loop(check_shared(self.client, claim))
+    def of_job(self, claim: Claim, method: str) -> OnDask:
+        """The same workers for the tasks of one job; see `Cluster.of_job`."""
+        return replace(self, claim=claim, method=method)
 
     @property
     def slots(self) -> int:
@@ -265,10 +277,17 @@ class OnDask:
         return [answers[number] for number in range(len(tasks))]
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
-        """Call a function here, and in each worker that answers within `FETCH` seconds; see `Cluster.everywhere`."""
+        """Call a function here and in each worker of the job that is not silent; see `Cluster.everywhere`."""
         function(argument)
+
+        async def call(workers: list[str]) -> None:
+            calling = self.client.run(function, argument, workers=workers, on_error="ignore")
+            await asyncio.wait_for(calling, ANSWER_PATIENCE)
+
         with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
-            self._in_loop(asyncio.wait_for(self.client._run(function, argument, on_error="ignore"), FETCH))
+            there = self.identities()
+            if workers := (self.at_work & there.keys()) - silent_among(there).keys():
+                self._in_loop(call(list(workers)))
 
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
         """Yield the answers of ``function`` as they arrive, each with the number of its task.
@@ -299,9 +318,14 @@ class OnDask:
                         continue
                     number, task, _ = running.pop(future.key)
                     self._release(future, bool(running))
-                    yield number, self._answer(fetched, task, work)
+                    reply = self._answer(fetched, task, work)
+                    if isinstance(reply, Reply):
+                        self.at_work.add(reply.worker)
+                        reply = _result_or_raise(reply.answer)
+                    yield number, reply
         finally:
             if running:
+                self.at_work.update(look.workers)
                 self.client.cancel([future for _, _, future in running.values()])
 
     def _fetched(self, ended: SimpleQueue[Future]) -> Iterator[tuple[Future, Fetched | None]]:
@@ -337,10 +361,8 @@ class OnDask:
         if not drawn:
             return []
         futures = self.client.map(
-            _answer,
-            [function] * len(drawn),
+            partial(_answer, function, work.name, self.claim),
             [task for _, task in drawn],
-            [work.name] * len(drawn),
             key=[self.new_key(work.name, number, token) for number, _ in drawn],
             retries=work.retries,
             priority=self.priority + FIRST * work.first,
@@ -404,7 +426,11 @@ class _DaskLinks:
         """A task, which is sent with others."""
         self._look.again()
         key = self._cluster.new_key(self._work.name, next(self._numbers), self._token)
-        task = _LinkedTask(key, (_linked_answer, function, *arguments), None if near is None else self._address(near))
+        task = _LinkedTask(
+            key,
+            (_linked_answer, function, self._cluster.claim, *arguments),
+            None if near is None else self._address(near),
+        )
         self._unsent.append(task)
         return task
 
@@ -458,6 +484,7 @@ class _DaskLinks:
                 awaited = []
                 ready = list(self._ready(ended, waiting)) if waiting else []
         finally:
+            self._cluster.at_work.update(self._look.workers)
             for course, future in waiting.values():
                 course.close()
                 future.cancel()
@@ -506,10 +533,10 @@ class _Look:
         self._cluster, self._next = cluster, 0.0
         self._left: float | None = None
         self.threads, self.workers = 0, dict[str, int]()
-        self._next_paused, self._paused = time.monotonic() + PAUSED_LOOK, math.inf
+        self._next_told, self._paused, self._told = time.monotonic() + PAUSED_LOOK, math.inf, set[str]()
 
     def again(self) -> None:
-        """Look, if it is time, and call ``seen`` with the number of threads."""
+        """Look, if it is time, and call ``seen`` with the number of threads; tell if workers are paused or silent."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -520,17 +547,22 @@ class _Look:
         elif self._left is None:
             self._left = now
         self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
-        if now >= self._next_paused and self._cluster.seen is give_up:  # a service tells of it in its own way
-            self._next_paused = now + PAUSED_LOOK
-            self._tell_of_paused(now)
+        if now >= self._next_told and self._cluster.seen is give_up:  # a service tells of it in its own way
+            self._next_told = now + PAUSED_LOOK
+            self._tell(now)
 
-    def _tell_of_paused(self, now: float) -> None:
-        """Warn once if all workers have been paused for long, or nobody would know why nothing happens."""
-        text = told_of_paused(self._cluster.identities())
-        self._paused = min(self._paused, now) if text else math.inf
-        if text and now - self._paused >= PAUSED_PATIENCE:
-            self._next_paused = math.inf
-            warn_caller(text)
+    def _tell(self, now: float) -> None:
+        """Warn once of each silent worker, and if all others have been paused for long, or nobody would know why."""
+        workers = self._cluster.identities()
+        silent = silent_among(workers)
+        if untold := {worker: silent[worker] for worker in silent.keys() - self._told}:
+            self._told |= untold.keys()
+            warn_caller(told_of_silent(untold))
+        paused = told_of_paused([workers[worker] for worker in workers.keys() - silent.keys()])
+        self._paused = min(self._paused, now) if paused else math.inf
+        if paused and now - self._paused >= PAUSED_PATIENCE:
+            self._next_told = math.inf
+            warn_caller(paused)
 
 
 def job_of(key: object) -> str | None:
@@ -544,16 +576,26 @@ def job_of(key: object) -> str | None:
     return key[3] if isinstance(key, tuple) and len(key) == 4 and key[2] == KEYS else None
 
 
-def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestError:
+class Reply(NamedTuple):
+    """The answer of a task, or an error that it has raised on purpose, and the address of its worker."""
+
+    answer: Any
+    worker: str
+
+
+def _answer(function: Callable[[T], R], name: str, claim: Claim | None, task: T) -> Reply:
     """Run a task on a worker; an error that is raised on purpose is returned, so that Dask does not retry the task."""
     logging.getLogger("distforest").debug("%s: %s", name, task)
+    worker = get_worker().address
     try:
+        if claim is not None:
+            check_seen(claim, worker)
         with in_own_processes(_cancellation_check()):
-            return function(task)
+            return Reply(function(task), worker)
     except DistforestError as error:
-        return error
+        return Reply(error, worker)
     except OSError as refusal:
-        refusal.add_note(f"on worker {get_worker().address}")
+        refusal.add_note(f"on worker {worker}")
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
         raise
 
@@ -593,11 +635,13 @@ def _linked_in(argument: object) -> Iterator[_LinkedTask]:
             yield from _linked_in(own)
 
 
-def _linked_answer(function: Callable[..., R], *arguments: object) -> R | DistforestError:
+def _linked_answer(function: Callable[..., R], claim: Claim | None, *arguments: object) -> R | DistforestError:
     """Run a task that is given the answers of others; an error among them, or one raised on purpose, is returned."""
     if (error := _error_among(arguments)) is not None:
         return error
     try:
+        if claim is not None:
+            check_seen(claim, get_worker().address)
         return function(*arguments)
     except DistforestError as raised:
         return raised

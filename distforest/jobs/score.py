@@ -150,7 +150,7 @@ def score(
     check_name(output)
     check_apart(output, question.addresses())
     with owned(output, "another scoring", claim) as owner, ExitStack() as stack:
-        cluster.check_shared(owner.address)
+        cluster = cluster.of_job(owner, "score")
         limit = Limit(cluster.memory_limit, cluster.threads)
         found = _surveyed(question, cluster, limit)
         room = _parts_and_step(found, limit)

@@ -176,7 +176,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     """
     try:
         with owned(output, "another fit", options.claim) as claim:
-            cluster.check_shared(claim.address)
+            cluster = cluster.of_job(claim, inputs.method)
             return _fit(inputs, output, folder, cluster, replace(options, claim=claim))
     finally:
         cluster.everywhere(forget_job, folder.address)

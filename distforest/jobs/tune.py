@@ -192,7 +192,7 @@ def tune(
     """
     try:
         with owned(spec.output, "another tuning job", options.claim) as claim:
-            cluster.check_shared(claim.address)
+            cluster = cluster.of_job(claim, spec.method)
             return _tune(spec, groups, folder, cluster, replace(options, claim=claim, earlier=None))
     finally:
         cluster.everywhere(forget_job, folder.address)

@@ -21,6 +21,7 @@ from distributed import Client
 
 from distforest.amounts import are, counted
 from distforest.errors import AwayError, ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
+from distforest.jobs.able_workers import told_of_silent
 from distforest.jobs.any_spec import AnySpec, spec_from_json
 from distforest.jobs.preview import faults_of_metadata
 from distforest.jobs.spec import Spec
@@ -45,7 +46,7 @@ from distforest.service.registry import (
 )
 from distforest.service.reporting import Reports
 from distforest.service.running import ServiceContext, check_allowed, run_job
-from distforest.service.turns import Turns
+from distforest.service.turns import Turns, silent_of
 from distforest.service.watching import Watching
 from distforest.stores.addresses import may_pass
 
@@ -301,10 +302,11 @@ class JobService:
     # --- what readers see --------------------------------------------------------------------------------------
 
     def about(self) -> ServiceRecord:
-        """The record of the service, with its workers."""
+        """The record of the service, with its workers, and in words those that are silent."""
         workers = self.scheduler.workers.values()
         threads = sum(worker.nthreads for worker in workers)
-        return {**self.lease.record(), "workers": len(workers), "threads": threads}
+        silent = told_of_silent(silent_of(self.scheduler))
+        return {**self.lease.record(), "workers": len(workers), "threads": threads, "silent": silent}
 
     def listed(self) -> list[JobState]:
         """All jobs, newest first."""
