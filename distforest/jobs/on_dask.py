@@ -34,12 +34,13 @@ from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work, told_of_fa
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.shared_folders import check_seen
+from distforest.jobs.stragglers import Stragglers
 from distforest.jobs.worker_start import check_room, embedded, quiet_start, uninterrupted
 from distforest.process_end import end_sooner
 from distforest.sources.lazy.own_process import in_own_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from distributed import Worker
@@ -299,34 +300,62 @@ class OnDask:
     def _run(
         self, function: Callable[[T], R], tasks: Iterable[T], work: Work, at_once: int | None = None
     ) -> Iterator[tuple[int, R]]:
-        """Yield the answers as they arrive; ``at_once`` tasks are submitted at once, by default as many as run."""
+        """Yield the answers as they arrive.
+
+        ``at_once`` tasks are submitted at once, and stragglers a second time; by default, once and as many as run.
+        """
         coming, look, ended, token = enumerate(tasks), _Look(self), SimpleQueue[Future](), os.urandom(4).hex()
-        running: dict[Key, tuple[int, T, Future]] = {}
+        running, stragglers = dict[Key, _Asked](), Stragglers()
+
+        def submit(drawn: list[_Asked], token: str, where: str | None = None) -> None:
+            for asked, future in zip(drawn, self._submit(function, drawn, work, token, where), strict=True):
+                asked.futures.append(future)
+                running[future.key] = asked
+                future.add_done_callback(ended.put)
+
         try:
             while True:
-                look.again()
+                is_time = look.again()
                 room = (at_once or max(1, look.threads)) - len(running)
-                drawn = list(itertools.islice(coming, max(0, room)))
-                for (number, task), future in zip(drawn, self._submit(function, drawn, work, token), strict=True):
-                    running[future.key] = (number, task, future)
-                    future.add_done_callback(ended.put)
+                submit([_Asked(*numbered) for numbered in itertools.islice(coming, max(0, room))], token)
                 if not running:
                     return
+                if at_once and is_time and stragglers.may_be_known(len(running)):
+                    for late, worker in self._stragglers(stragglers, running):
+                        submit([late], os.urandom(4).hex(), worker)
                 for future, fetched in self._fetched(ended):
                     if fetched is None:
                         future.add_done_callback(ended.put)
-                        continue
-                    number, task, _ = running.pop(future.key)
-                    self._release(future, bool(running))
-                    reply = self._answer(fetched, task, work)
-                    if isinstance(reply, Reply):
-                        self.at_work.add(reply.worker)
-                        reply = _result_or_raise(reply.answer)
-                    yield number, reply
+                    elif asked := self._taken(running, future):
+                        self._release(future, bool(running))
+                        reply = self._answer(fetched, asked.task, work)
+                        if isinstance(reply, Reply):
+                            self.at_work.add(reply.worker)
+                            stragglers.took.append(reply.seconds)
+                            reply = _result_or_raise(reply.answer)
+                        yield asked.number, reply
         finally:
             if running:
                 self.at_work.update(look.workers)
-                self.client.cancel([future for _, _, future in running.values()])
+                self.client.cancel([future for asked in running.values() for future in asked.futures])
+
+    def _taken(self, running: dict[Key, _Asked], future: Future) -> _Asked | None:
+        """Take an answered task from those that run, and cancel its other future; None if that was answered before."""
+        asked = running.pop(future.key, None)
+        if asked and (twins := [twin for twin in asked.futures if twin.key in running]):
+            del running[twins[0].key]
+            self.client.cancel(twins)
+        return asked
+
+    def _stragglers(self, known: Stragglers, running: Mapping[Key, _Asked]) -> Iterator[tuple[_Asked, str]]:
+        """Tasks that take much longer than the others of their run, each with another worker that has a free thread."""
+        at_work = self._in_loop(self._scheduler().processing(workers=None))
+        once = {key for key, asked in running.items() if len(asked.futures) == 1}
+        if late := known.late(once, itertools.chain(*at_work.values())):
+            there = self.identities()
+            able = [one for one in there.keys() - silent_among(there) if there[one]["status"] == "running"]
+            free = (one for one in able for _ in range(there[one]["nthreads"] - len(at_work.get(one, ()))))
+            yield from zip([running[key] for key in late], free, strict=False)
 
     def _fetched(self, ended: SimpleQueue[Future]) -> Iterator[tuple[Future, Fetched | None]]:
         """The tasks that have ended within `TICK`, each with its answer; None if it was lost before it was fetched."""
@@ -355,17 +384,19 @@ class OnDask:
         yield _DaskLinks(self, replace(work, keep_going=False))
 
     def _submit(
-        self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work, token: str
+        self, function: Callable[[T], R], drawn: Sequence[_Asked], work: Work, token: str, where: str | None
     ) -> list[Future]:
-        """The futures of some numbered tasks, which are sent to the scheduler in one message."""
+        """The futures of some tasks, which are sent to the scheduler in one message; rather to a worker, if given."""
         if not drawn:
             return []
         futures = self.client.map(
             partial(_answer, function, work.name, self.claim),
-            [task for _, task in drawn],
-            key=[self.new_key(work.name, number, token) for number, _ in drawn],
+            [asked.task for asked in drawn],
+            key=[self.new_key(work.name, asked.number, token) for asked in drawn],
             retries=work.retries,
             priority=self.priority + FIRST * work.first,
+            workers=None if where is None else [where],
+            allow_other_workers=where is not None,
             pure=False,
         )
         return list(futures)
@@ -397,6 +428,15 @@ class OnDask:
             size = f"it held {max(used) >> 20:,} MiB of {limit >> 20:,} MiB"
             return f"{where}, which was out of memory: {size}; {advice}"
         return f"{where}; if the system has ended it for its memory, {advice}"
+
+
+@dataclass(eq=False)
+class _Asked:
+    """A task with its number, and the futures of its answer: two of a straggler."""
+
+    number: int
+    task: Any
+    futures: list[Future] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -535,11 +575,11 @@ class _Look:
         self.threads, self.workers = 0, dict[str, int]()
         self._next_told, self._paused, self._told = time.monotonic() + PAUSED_LOOK, math.inf, set[str]()
 
-    def again(self) -> None:
-        """Look, if it is time, and call ``seen`` with the number of threads; tell if workers are paused or silent."""
+    def again(self) -> bool:
+        """Look at the workers, if it is time: call ``seen`` with their threads, warn of paused and silent ones."""
         now = time.monotonic()
         if now < self._next:
-            return
+            return False
         self._next, self.workers = now + LOOK, self._cluster.able_threads_now()
         self.threads = sum(self.workers.values())
         if self.threads:
@@ -550,6 +590,7 @@ class _Look:
         if now >= self._next_told and self._cluster.seen is give_up:  # a service tells of it in its own way
             self._next_told = now + PAUSED_LOOK
             self._tell(now)
+        return True
 
     def _tell(self, now: float) -> None:
         """Warn once of each silent worker, and if all others have been paused for long, or nobody would know why."""
@@ -577,23 +618,24 @@ def job_of(key: object) -> str | None:
 
 
 class Reply(NamedTuple):
-    """The answer of a task, or an error that it has raised on purpose, and the address of its worker."""
+    """The answer of a task, or an error that it has raised on purpose; the address of its worker; its seconds."""
 
     answer: Any
     worker: str
+    seconds: float
 
 
 def _answer(function: Callable[[T], R], name: str, claim: Claim | None, task: T) -> Reply:
     """Run a task on a worker; an error that is raised on purpose is returned, so that Dask does not retry the task."""
     logging.getLogger("distforest").debug("%s: %s", name, task)
-    worker = get_worker().address
+    worker, begun = get_worker().address, time.monotonic()
     try:
         if claim is not None:
             check_seen(claim, worker)
         with in_own_processes(_cancellation_check()):
-            return Reply(function(task), worker)
+            return Reply(function(task), worker, time.monotonic() - begun)
     except DistforestError as error:
-        return Reply(error, worker)
+        return Reply(error, worker, time.monotonic() - begun)
     except OSError as refusal:
         refusal.add_note(f"on worker {worker}")
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
