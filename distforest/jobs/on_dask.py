@@ -221,12 +221,6 @@ class OnDask:
             "scheduler and workers, connect to them with a new client, and try again"
         )
 
-    def able_threads_now(self) -> dict[str, int]:
-        """`threads_now`; raises JobError if a worker cannot import distforest."""
-        found = self.threads_now()
-        self._in_loop(check_able(self.client, found))
-        return found
-
     def of_job(self, claim: Claim, method: str) -> OnDask:
         """The same workers for the tasks of one job; see `Cluster.of_job`."""
         return replace(self, claim=claim, method=method)
@@ -580,7 +574,8 @@ class _Look:
         now = time.monotonic()
         if now < self._next:
             return False
-        self._next, self.workers = now + LOOK, self._cluster.able_threads_now()
+        self._next, self.workers = now + LOOK, self._cluster.threads_now()
+        self._cluster._in_loop(check_able(self._cluster.client, self.workers))
         self.threads = sum(self.workers.values())
         if self.threads:
             self._left = None
