@@ -551,6 +551,10 @@ async def _fetch_all(futures: Sequence[Future]) -> list[Fetched | None]:
         try:
             async with at_once:
                 return Fetched(await future.result(timeout=FETCH))
+        except asyncio.CancelledError:
+            if (own := asyncio.current_task()) is None or own.cancelling():
+                raise
+            return None  # Dask fetches several answers by one request, which ends for all when one is given up
         except Exception as error:  # noqa: BLE001  (whatever a task can raise)
             is_lost = future.status not in {"error", "cancelled"}
             if is_lost and (future.status != "finished" or isinstance(error, (OSError, TimeoutError))):

@@ -314,6 +314,23 @@ def test_who_runs_out_of_memory_is_told_of_batches_where_there_are_any(cluster: 
     assert re.search(r"run\.memory_limit.*run\.batch$", why)
 
 
+def test_an_answer_whose_request_was_given_up_for_another_one_is_fetched_again() -> None:
+    """An answer that does not arrive in time takes those with it that Dask has asked for together."""
+
+    async def fetch() -> list[Fetched | None]:
+        shared = asyncio.get_running_loop().create_future()
+
+        async def result(timeout: float) -> object:
+            return await asyncio.wait_for(shared, timeout)
+
+        fetching = asyncio.ensure_future(on_dask._fetch_all([SimpleNamespace(result=result)]))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(shared.cancel)
+        return await fetching
+
+    assert asyncio.run(fetch()) == [None]
+
+
 def write_into(place: str) -> None:
     Folder(place).write("x", b"")
 
