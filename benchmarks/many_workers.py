@@ -43,10 +43,11 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Work
-from distforest.jobs.on_dask import DASK_SETTINGS, OnDask
+from distforest.jobs.on_dask import OnDask, Reply
 from distforest.jobs.shards import Receipt
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import GrowTask, grow_shard
+from distforest.jobs.worker_start import DASK_SETTINGS
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
 
@@ -71,7 +72,7 @@ class Idlers:
 
     async def serve(self) -> None:
         """Register all, and answer until the scheduler is gone."""
-        server = Server({"get_data": self._get_data})
+        server = Server({"get_data": self._get_data, "plugin-add": self._add_plugin})
         await server.listen("tcp://0.0.0.0:0")
         self.metrics = await Worker(self.scheduler).get_metrics()
         self.versions = get_versions()
@@ -121,9 +122,13 @@ class Idlers:
         return {"op": "task-finished", "status": "OK", "stimulus_id": "done", **told, **run}
 
     async def _get_data(self, comm: Any, keys: Sequence[str], **_more: Any) -> Status:
-        await comm.write({"status": "OK", "data": {key: to_serialize(self.receipt) for key in keys}})
+        reply = Reply(self.receipt, self.scheduler, self.receipt.seconds)
+        await comm.write({"status": "OK", "data": {key: to_serialize(reply) for key in keys}})
         await comm.read()
         return Status.dont_reply
+
+    async def _add_plugin(self, **_more: Any) -> dict[str, str]:
+        return {"status": "OK"}
 
 
 def idle(scheduler: str, n_workers: int, seconds: float) -> None:

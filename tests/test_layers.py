@@ -54,7 +54,14 @@ SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
 ONLY_IN = {
-    "distributed": {"jobs.forked_from", "jobs.on_dask", "jobs.worker_start", *SERVICE},
+    "distributed": {
+        "jobs.able_workers",
+        "jobs.dask_private",
+        "jobs.forked_from",
+        "jobs.on_dask",
+        "jobs.worker_start",
+        *SERVICE,
+    },
     "zarr": {
         "sources.arrays",
         "sources.guarded",
@@ -98,7 +105,7 @@ LATE = {
     "jobs.on_dask": {"distforest.jit"},  # slow, and a client compiles nothing
     "jobs.routed_objects": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
-    "service": {"distributed", "distforest.service."},  # the client imports it, too
+    "service": {"distributed", "distforest.jobs.dask_private", "distforest.service."},  # the client imports it, too
     "service.exposure": {"cryptography"},  # an extra
     "service.reporting": {"distforest.pictures.report"},  # a service does without pictures
     "service.submitted": {"distforest.estimators.loading"},  # a service does without estimators

@@ -42,6 +42,9 @@ own() {
     [[ -O $1 ]] || { echo "$1 belongs to another user" >&2; return 1; }
 }
 
+# A worker that is silent for so long is given up.
+export DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=30s
+
 # A scheduler that is killed is followed by another, which goes on with the job; one that cannot start (1) is not.
 # Its address is forgotten with it, so that workers wait for the new one.
 schedule() {

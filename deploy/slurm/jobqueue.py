@@ -39,7 +39,11 @@ def cluster_of(asked: argparse.Namespace) -> SLURMCluster:
         walltime=f"{asked.minutes}:00",
         queue=asked.partition,
         protocol="tls://" if os.environ.get("DASK_CONFIG") else "tcp://",
-        scheduler_options={"preload": ["distforest.service"], "dashboard_address": "127.0.0.1:0"},
+        scheduler_options={
+            "preload": ["distforest.service"],
+            "dashboard_address": "127.0.0.1:0",
+            "worker_ttl": "30s",  # a worker that is silent for so long is given up
+        },
         worker_extra_args=[*lifetime, "--dashboard-address", "127.0.0.1:0", "--death-timeout", "60"],
         job_script_prologue=[f"export {name}=1" for name in THREADS],
         local_directory="${TMPDIR:-/tmp}",

@@ -339,7 +339,6 @@ def _staged(
     """
     if job.run.scheduler:
         with _cluster_of(job, claim) as (cluster, options):
-            cluster.check_shared(claim.address)
             yield stage(cluster.memory_limit, cluster.hosts), cluster, options
         return
     staged = stage(None, None)

@@ -11,11 +11,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from distforest.amounts import counted
 from distforest.errors import JobError
 from distforest.stores.room import full_disk
+
+if TYPE_CHECKING:
+    from distforest.stores.claims import Claim
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,6 +71,8 @@ class Work:
         What an earlier run has done, as a sum of weights.
     keep_going
         Whether a task that is repeatedly lost with its workers is answered by a `Lost`, so that the others continue.
+    first
+        Whether the tasks are few and short, and the rest of their job waits for them: they run before others.
     """
 
     name: str
@@ -77,6 +82,7 @@ class Work:
     on_answer: Callable[[Any], None] | None = None
     before: int = 0
     keep_going: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,11 +118,11 @@ class Cluster(Protocol):
             A task failed more often than it may.
         """
 
-    def check_shared(self, claim: str) -> None:
-        """Refuse processes that do not see the claim on an output, a file, as this one does: raises JobError."""
+    def of_job(self, claim: Claim, method: str) -> Self:
+        """The same place for the tasks of one job; a process that does not see its claim refuses them: JobError."""
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
-        """Call a function in this process and in each that runs tasks, as far as these answer; it is a courtesy."""
+        """Call a function in this process and in each that has run tasks, as far as these answer; it is a courtesy."""
 
 
 Handle = Any
@@ -211,8 +217,9 @@ class Here:
                 raise
         return [answers[number] for number in range(len(tasks))]
 
-    def check_shared(self, claim: str) -> None:
-        """Do nothing, as there is no other process; see `Cluster.check_shared`."""
+    def of_job(self, claim: Claim, method: str) -> Self:  # noqa: ARG002
+        """The threads of this process; see `Cluster.of_job`."""
+        return self
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
         """Call a function in this process; see `Cluster.everywhere`."""

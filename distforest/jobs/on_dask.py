@@ -10,11 +10,12 @@ import os
 import time
 from concurrent.futures import CancelledError, wait
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from distributed import Client, LocalCluster, Nanny, as_completed, get_worker
+from distributed import Client, Future, LocalCluster, Nanny, get_worker
 from distributed.comm import parse_address
 from distributed.comm.registry import get_backend
 from distributed.scheduler import KilledWorker
@@ -22,27 +23,38 @@ from distributed.system import MEMORY_LIMIT
 
 from distforest.amounts import counted
 from distforest.errors import CancelledJobError, DistforestError, JobError, warn_caller
-from distforest.jobs.able_workers import check_able, told_of_paused
+from distforest.jobs.able_workers import (
+    ANSWER_PATIENCE,
+    check_able,
+    silent_among,
+    told_of_paused,
+    told_of_silent,
+)
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work, told_of_failure
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
-from distforest.jobs.shared_folders import check_shared
+from distforest.jobs.shared_folders import check_seen
+from distforest.jobs.stragglers import Stragglers
 from distforest.jobs.worker_start import check_room, embedded, quiet_start, uninterrupted
 from distforest.process_end import end_sooner
 from distforest.sources.lazy.own_process import in_own_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from distributed import Future, Worker
+    from distributed import Worker
     from distributed.core import PooledRPCCall
 
     from distforest.jobs.able_workers import WorkerIdentity
     from distforest.jobs.cluster import Course
+    from distforest.stores.claims import Claim
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+Key = tuple[str, int, str, str]
+"""The key of a task; see `KEYS`."""
 
 COMPILING = "distforest-compiling"
 """The topic under which a worker says that it compiles kernels."""
@@ -66,12 +78,14 @@ DISCONNECTED = {"connecting", "closing", "closed"}
 LINGER = 0.05
 """Seconds for which the last answer of a run stays with its worker."""
 
-AHEAD = 2
-"""Tasks for each thread that the scheduler gets: one runs, one waits. Tasks that it does not have yet leave room for
-other jobs."""
-
 KEYS = "distforest"
-"""The beginning of the keys of all tasks: ``distforest-grow-12-0a1b2c3d-name``."""
+"""The third part of the keys of all tasks: ``("smerf-grow-0a1b2c3d", 12, "distforest", "name of the job")``.
+
+Dask takes averages over tasks whose keys begin alike, here those of a method and step.
+"""
+
+FIRST = 1 << 20
+"""What is added to the priority of short tasks for which others wait: more than the priority of any job."""
 
 MACHINE_BYTES = int(MEMORY_LIMIT)
 """Memory of this machine, or of the container of this process."""
@@ -102,6 +116,14 @@ class OnDask:
         A client of the cluster.
     name
         Name of the job; the keys of its tasks end with it.
+    method
+        Name of its method; the keys of its tasks begin with it.
+    priority
+        Tasks of a higher priority run before others, as Dask has it; of one priority, those that were submitted first.
+    claim
+        The job's claim on its output: a worker that does not see it refuses tasks of the job.
+    at_work
+        The addresses of workers that have run tasks of the job.
     seen
         Called at each look with the number of the workers' threads, and the seconds for which there have been none
         (between runs of tasks: infinity, if none has come in `WORKER_PATIENCE`). If it raises, the run ends. `give_up`
@@ -111,32 +133,40 @@ class OnDask:
     client: Client
     name: str = ""
     seen: Callable[[int, float], None] = give_up
+    method: str = KEYS
+    priority: float = 0.0
+    claim: Claim | None = None
+    at_work: set[str] = field(default_factory=set)
 
     def _workers(self) -> list[WorkerIdentity]:
         """All workers in the records of the scheduler; waits until there is one."""
-        workers = self.identities() or self._awaited()
+        workers = list(self.identities().values()) or self._awaited()
         self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
         return workers
 
     def _awaited(self) -> list[WorkerIdentity]:
         """All workers, as soon as there is one: those of an adaptive cluster come when a task waits for them."""
-        waiting = self.client.submit(os.getpid, key=f"{KEYS}-want-0-{os.urandom(4).hex()}-{self.name}", pure=False)
+        waiting = self.client.submit(os.getpid, key=self.new_key("want"), pure=False)
         end = time.monotonic() + WORKER_PATIENCE
         try:
             while not (workers := self.identities()):
                 self.seen(0, 0.0 if time.monotonic() < end else math.inf)
                 time.sleep(TICK)
-            return workers
+            return list(workers.values())
         finally:
             waiting.release()
 
-    def identities(self) -> list[WorkerIdentity]:
-        """All workers in the records of the scheduler at this moment.
+    def new_key(self, run: str, number: int = 0, token: str = "") -> Key:
+        """The key of a task of a run; Dask takes those of one ``token`` for a group, and queues large groups."""
+        return (f"{self.method}-{run}-{token or os.urandom(4).hex()}", number, KEYS, self.name)
+
+    def identities(self) -> dict[str, WorkerIdentity]:
+        """All workers in the records of the scheduler at this moment, by their addresses.
 
         ``client.scheduler_info`` is not used: every two seconds the client itself requests a record without workers,
         and stores it in the same place.
         """
-        return list(self._in_loop(self._scheduler().identity(n_workers=-1))["workers"].values())
+        return dict(self._in_loop(self._scheduler().identity(n_workers=-1))["workers"])
 
     def _scheduler(self) -> PooledRPCCall:
         """The scheduler, for questions about workers and events.
@@ -191,16 +221,9 @@ class OnDask:
             "scheduler and workers, connect to them with a new client, and try again"
         )
 
-    def able_threads_now(self) -> dict[str, int]:
-        """`threads_now`; raises JobError if a worker cannot import distforest."""
-        found = self.threads_now()
-        self._in_loop(check_able(self.client, found))
-        return found
-
-    def check_shared(self, claim: str) -> None:
-        """Refuse workers that do not see a file of this process; see `Cluster.check_shared`."""
-        if self.able_threads_now():
-            self._in_loop(check_shared(self.client, claim))
+    def of_job(self, claim: Claim, method: str) -> OnDask:
+        """The same workers for the tasks of one job; see `Cluster.of_job`."""
+        return replace(self, claim=claim, method=method)
 
     @property
     def slots(self) -> int:
@@ -237,56 +260,105 @@ class OnDask:
         return min(limits) if limits else None
 
     def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
-        """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
+        """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`.
+
+        The scheduler gets all tasks at once, and hands a worker as many as it has threads (``worker-saturation``). So
+        it knows what waits, as autoscalers ask it, and runs the tasks of all jobs by their priorities.
+        """
         clock, answers = Clock(work, tasks), dict[int, R]()
-        for number, answer in self._run(function, tasks, work, AHEAD):
+        for number, answer in self._run(function, tasks, work, len(tasks)):
             answers[number] = answer
             clock.tick(tasks[number], answer)
         return [answers[number] for number in range(len(tasks))]
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
-        """Call a function here, and in each worker that answers within `FETCH` seconds; see `Cluster.everywhere`."""
+        """Call a function here and in each worker of the job that is not silent; see `Cluster.everywhere`."""
         function(argument)
+
+        async def call(workers: list[str]) -> None:
+            calling = self.client.run(function, argument, workers=workers, on_error="ignore")
+            await asyncio.wait_for(calling, ANSWER_PATIENCE)
+
         with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
-            self._in_loop(asyncio.wait_for(self.client._run(function, argument, on_error="ignore"), FETCH))
+            there = self.identities()
+            if workers := (self.at_work & there.keys()) - silent_among(there).keys():
+                self._in_loop(call(list(workers)))
 
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
         """Yield the answers of ``function`` as they arrive, each with the number of its task.
 
         As many tasks are drawn and run at once as there are slots; raises the errors of `each`.
         """
-        yield from self._run(function, tasks, work, 1)
+        yield from self._run(function, tasks, work)
 
-    def _run(self, function: Callable[[T], R], tasks: Iterable[T], work: Work, ahead: int) -> Iterator[tuple[int, R]]:
-        coming, look = enumerate(tasks), _Look(self)
-        running: dict[str, tuple[int, T, Future]] = {}
-        queue = as_completed(loop=self.client.loop)
+    def _run(
+        self, function: Callable[[T], R], tasks: Iterable[T], work: Work, at_once: int | None = None
+    ) -> Iterator[tuple[int, R]]:
+        """Yield the answers as they arrive.
+
+        ``at_once`` tasks are submitted at once, and stragglers a second time; by default, once and as many as run.
+        """
+        coming, look, ended, token = enumerate(tasks), _Look(self), SimpleQueue[Future](), os.urandom(4).hex()
+        running, stragglers = dict[Key, _Asked](), Stragglers()
+
+        def submit(drawn: list[_Asked], token: str, where: str | None = None) -> None:
+            for asked, future in zip(drawn, self._submit(function, drawn, work, token, where), strict=True):
+                asked.futures.append(future)
+                running[future.key] = asked
+                future.add_done_callback(ended.put)
+
         try:
             while True:
-                look.again()
-                room = max(1, ahead * look.threads) - len(running)
-                drawn = list(itertools.islice(coming, max(0, room)))
-                for (number, task), future in zip(drawn, self._submit(function, drawn, work), strict=True):
-                    running[future.key] = (number, task, future)
-                    queue.add(future)
+                is_time = look.again()
+                room = (at_once or max(1, look.threads)) - len(running)
+                submit([_Asked(*numbered) for numbered in itertools.islice(coming, max(0, room))], token)
                 if not running:
                     return
-                while not queue.has_ready():
-                    with queue.thread_condition:  # an answer after this second check wakes the wait
-                        if not queue.has_ready():
-                            queue.thread_condition.wait(TICK)
-                    look.again()
-                ended = queue.next_batch(block=False)
-                for future, fetched in zip(ended, self._in_loop(_fetch_all(ended)), strict=True):
+                if at_once and is_time and stragglers.may_be_known(len(running)):
+                    for late, worker in self._stragglers(stragglers, running):
+                        submit([late], os.urandom(4).hex(), worker)
+                for future, fetched in self._fetched(ended):
                     if fetched is None:
-                        queue.add(future)
-                        continue
-                    number, task, _ = running.pop(future.key)
-                    self._release(future, bool(running))
-                    yield number, self._answer(fetched, task, work)
+                        future.add_done_callback(ended.put)
+                    elif asked := self._taken(running, future):
+                        self._release(future, bool(running))
+                        reply = self._answer(fetched, asked.task, work)
+                        if isinstance(reply, Reply):
+                            self.at_work.add(reply.worker)
+                            stragglers.took.append(reply.seconds)
+                            reply = _result_or_raise(reply.answer)
+                        yield asked.number, reply
         finally:
             if running:
-                self.client.cancel([future for _, _, future in running.values()])
+                self.at_work.update(look.workers)
+                self.client.cancel([future for asked in running.values() for future in asked.futures])
+
+    def _taken(self, running: dict[Key, _Asked], future: Future) -> _Asked | None:
+        """Take an answered task from those that run, and cancel its other future; None if that was answered before."""
+        asked = running.pop(future.key, None)
+        if asked and (twins := [twin for twin in asked.futures if twin.key in running]):
+            del running[twins[0].key]
+            self.client.cancel(twins)
+        return asked
+
+    def _stragglers(self, known: Stragglers, running: Mapping[Key, _Asked]) -> Iterator[tuple[_Asked, str]]:
+        """Tasks that take much longer than the others of their run, each with another worker that has a free thread."""
+        at_work = self._in_loop(self._scheduler().processing(workers=None))
+        once = {key for key, asked in running.items() if len(asked.futures) == 1}
+        if late := known.late(once, itertools.chain(*at_work.values())):
+            there = self.identities()
+            able = [one for one in there.keys() - silent_among(there) if there[one]["status"] == "running"]
+            free = (one for one in able for _ in range(there[one]["nthreads"] - len(at_work.get(one, ()))))
+            yield from zip([running[key] for key in late], free, strict=False)
+
+    def _fetched(self, ended: SimpleQueue[Future]) -> Iterator[tuple[Future, Fetched | None]]:
+        """The tasks that have ended within `TICK`, each with its answer; None if it was lost before it was fetched."""
+        futures = list[Future]()
+        with suppress(Empty):
+            futures.append(ended.get(timeout=TICK))
+            while True:
+                futures.append(ended.get_nowait())
+        return zip(futures, self._in_loop(_fetch_all(futures)) if futures else [], strict=True)
 
     def _release(self, future: Future, at_once: bool) -> None:
         """Release the future of a fetched answer, or its task would run again if its worker died.
@@ -305,17 +377,20 @@ class OnDask:
         """Links, for a block; see `distforest.jobs.cluster.Linking`."""
         yield _DaskLinks(self, replace(work, keep_going=False))
 
-    def _submit(self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work) -> list[Future]:
-        """The futures of some numbered tasks, which are sent to the scheduler in one message."""
+    def _submit(
+        self, function: Callable[[T], R], drawn: Sequence[_Asked], work: Work, token: str, where: str | None
+    ) -> list[Future]:
+        """The futures of some tasks, which are sent to the scheduler in one message; rather to a worker, if given."""
         if not drawn:
             return []
         futures = self.client.map(
-            _answer,
-            [function] * len(drawn),
-            [task for _, task in drawn],
-            [work.name] * len(drawn),
-            key=[f"{KEYS}-{work.name}-{number}-{os.urandom(4).hex()}-{self.name}" for number, _ in drawn],
+            partial(_answer, function, work.name, self.claim),
+            [asked.task for asked in drawn],
+            key=[self.new_key(work.name, asked.number, token) for asked in drawn],
             retries=work.retries,
+            priority=self.priority + FIRST * work.first,
+            workers=None if where is None else [where],
+            allow_other_workers=where is not None,
             pure=False,
         )
         return list(futures)
@@ -350,10 +425,19 @@ class OnDask:
 
 
 @dataclass(eq=False)
+class _Asked:
+    """A task with its number, and the futures of its answer: two of a straggler."""
+
+    number: int
+    task: Any
+    futures: list[Future] = field(default_factory=list)
+
+
+@dataclass(eq=False)
 class _LinkedTask:
     """A task that waits until others are sent with it, and then its future."""
 
-    key: str
+    key: Key
     call: tuple[Any, ...]
     where: str | None
     future: Future | None = None
@@ -369,15 +453,18 @@ class _DaskLinks:
 
     def __init__(self, cluster: OnDask, work: Work) -> None:
         self._cluster, self._work, self._look = cluster, work, _Look(cluster)
-        self._numbers, self._near = itertools.count(), dict[int, str]()
+        self._numbers, self._near, self._token = itertools.count(), dict[int, str](), os.urandom(4).hex()
         self._unsent: list[_LinkedTask] = []
 
     def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> _LinkedTask:
         """A task, which is sent with others."""
         self._look.again()
-        number, token = next(self._numbers), os.urandom(4).hex()
-        key = f"{KEYS}-{self._work.name}-{number}-{token}-{self._cluster.name}"
-        task = _LinkedTask(key, (_linked_answer, function, *arguments), None if near is None else self._address(near))
+        key = self._cluster.new_key(self._work.name, next(self._numbers), self._token)
+        task = _LinkedTask(
+            key,
+            (_linked_answer, function, self._cluster.claim, *arguments),
+            None if near is None else self._address(near),
+        )
         self._unsent.append(task)
         return task
 
@@ -392,6 +479,7 @@ class _DaskLinks:
                 workers=None if where is None else [where],
                 allow_other_workers=where is not None,
                 retries=self._work.retries,
+                priority=self._cluster.priority,
                 sync=False,
             )
             for task, future in zip(tasks, futures, strict=True):
@@ -408,9 +496,8 @@ class _DaskLinks:
 
     def follow(self, courses: Iterable[Course[R]], at_once: int) -> Iterator[R]:
         """Yield what the courses return, as they end."""
-        coming, loop = iter(courses), self._cluster.client.loop
-        waiting: dict[str, tuple[Course[R], Future]] = {}
-        queue = as_completed(loop=loop)
+        coming, ended = iter(courses), SimpleQueue[Future]()
+        waiting: dict[Key, tuple[Course[R], Future]] = {}
         ready: list[tuple[Course[R], Any]] = []
         awaited: list[tuple[Course[R], _LinkedTask]] = []
         try:
@@ -427,29 +514,26 @@ class _DaskLinks:
                 for course, task in awaited:
                     assert task.future is not None  # noqa: S101  (all were sent)
                     waiting[task.key] = (course, task.future)
-                    queue.add(task.future)
+                    task.future.add_done_callback(ended.put)
                 awaited = []
-                ready = self._ended(queue, waiting) if waiting else []
+                ready = list(self._ready(ended, waiting)) if waiting else []
         finally:
+            self._cluster.at_work.update(self._look.workers)
             for course, future in waiting.values():
                 course.close()
                 future.cancel()
 
-    def _ended(self, queue: as_completed, waiting: dict[str, tuple[Course[R], Future]]) -> list[tuple[Course[R], Any]]:
-        """Wait until answers have come; returns the courses that wait for them, each with its answer."""
-        while not queue.has_ready():
-            with queue.thread_condition:  # an answer after this second check wakes the wait
-                if not queue.has_ready():
-                    queue.thread_condition.wait(TICK)
-            self._look.again()
-        ended, ready = queue.next_batch(block=False), []
-        for future, fetched in zip(ended, self._cluster._in_loop(_fetch_all(ended)), strict=True):
+    def _ready(
+        self, ended: SimpleQueue[Future], waiting: dict[Key, tuple[Course[R], Future]]
+    ) -> Iterator[tuple[Course[R], Any]]:
+        """The courses whose answers have come, if any has, each with its answer."""
+        self._look.again()
+        for future, fetched in self._cluster._fetched(ended):
             if fetched is None:
-                queue.add(future)
+                future.add_done_callback(ended.put)
                 continue
             course, _ = waiting.pop(future.key)
-            ready.append((course, self._cluster._answer(fetched, "a tree in parts", self._work)))
-        return ready
+            yield course, self._cluster._answer(fetched, "a tree in parts", self._work)
 
 
 class Fetched(NamedTuple):
@@ -467,6 +551,10 @@ async def _fetch_all(futures: Sequence[Future]) -> list[Fetched | None]:
         try:
             async with at_once:
                 return Fetched(await future.result(timeout=FETCH))
+        except asyncio.CancelledError:
+            if (own := asyncio.current_task()) is None or own.cancelling():
+                raise
+            return None  # Dask fetches several answers by one request, which ends for all when one is given up
         except Exception as error:  # noqa: BLE001  (whatever a task can raise)
             is_lost = future.status not in {"error", "cancelled"}
             if is_lost and (future.status != "finished" or isinstance(error, (OSError, TimeoutError))):
@@ -483,31 +571,38 @@ class _Look:
         self._cluster, self._next = cluster, 0.0
         self._left: float | None = None
         self.threads, self.workers = 0, dict[str, int]()
-        self._next_paused, self._paused = time.monotonic() + PAUSED_LOOK, math.inf
+        self._next_told, self._paused, self._told = time.monotonic() + PAUSED_LOOK, math.inf, set[str]()
 
-    def again(self) -> None:
-        """Look, if it is time, and call ``seen`` with the number of threads."""
+    def again(self) -> bool:
+        """Look at the workers, if it is time: call ``seen`` with their threads, warn of paused and silent ones."""
         now = time.monotonic()
         if now < self._next:
-            return
-        self._next, self.workers = now + LOOK, self._cluster.able_threads_now()
+            return False
+        self._next, self.workers = now + LOOK, self._cluster.threads_now()
+        self._cluster._in_loop(check_able(self._cluster.client, self.workers))
         self.threads = sum(self.workers.values())
         if self.threads:
             self._left = None
         elif self._left is None:
             self._left = now
         self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
-        if now >= self._next_paused and self._cluster.seen is give_up:  # a service tells of it in its own way
-            self._next_paused = now + PAUSED_LOOK
-            self._tell_of_paused(now)
+        if now >= self._next_told and self._cluster.seen is give_up:  # a service tells of it in its own way
+            self._next_told = now + PAUSED_LOOK
+            self._tell(now)
+        return True
 
-    def _tell_of_paused(self, now: float) -> None:
-        """Warn once if all workers have been paused for long, or nobody would know why nothing happens."""
-        text = told_of_paused(self._cluster.identities())
-        self._paused = min(self._paused, now) if text else math.inf
-        if text and now - self._paused >= PAUSED_PATIENCE:
-            self._next_paused = math.inf
-            warn_caller(text)
+    def _tell(self, now: float) -> None:
+        """Warn once of each silent worker, and if all others have been paused for long, or nobody would know why."""
+        workers = self._cluster.identities()
+        silent = silent_among(workers)
+        if untold := {worker: silent[worker] for worker in silent.keys() - self._told}:
+            self._told |= untold.keys()
+            warn_caller(told_of_silent(untold))
+        paused = told_of_paused([workers[worker] for worker in workers.keys() - silent.keys()])
+        self._paused = min(self._paused, now) if paused else math.inf
+        if paused and now - self._paused >= PAUSED_PATIENCE:
+            self._next_told = math.inf
+            warn_caller(paused)
 
 
 def job_of(key: object) -> str | None:
@@ -515,23 +610,33 @@ def job_of(key: object) -> str | None:
 
     Examples
     --------
-    >>> job_of("distforest-grow-12-0a1b2c3d-smerf-20261122-4f3a"), job_of("sum-0a1b2c3d")
+    >>> job_of(("smerf-grow-0a1b2c3d", 12, "distforest", "smerf-20261122-4f3a")), job_of(("sum-0a1b2c3d", 0))
     ('smerf-20261122-4f3a', None)
     """
-    parts = key.split("-", 4) if isinstance(key, str) else []
-    return parts[4] if len(parts) == 5 and parts[0] == KEYS else None
+    return key[3] if isinstance(key, tuple) and len(key) == 4 and key[2] == KEYS else None
 
 
-def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestError:
+class Reply(NamedTuple):
+    """The answer of a task, or an error that it has raised on purpose; the address of its worker; its seconds."""
+
+    answer: Any
+    worker: str
+    seconds: float
+
+
+def _answer(function: Callable[[T], R], name: str, claim: Claim | None, task: T) -> Reply:
     """Run a task on a worker; an error that is raised on purpose is returned, so that Dask does not retry the task."""
     logging.getLogger("distforest").debug("%s: %s", name, task)
+    worker, begun = get_worker().address, time.monotonic()
     try:
+        if claim is not None:
+            check_seen(claim, worker)
         with in_own_processes(_cancellation_check()):
-            return function(task)
+            return Reply(function(task), worker, time.monotonic() - begun)
     except DistforestError as error:
-        return error
+        return Reply(error, worker, time.monotonic() - begun)
     except OSError as refusal:
-        refusal.add_note(f"on worker {get_worker().address}")
+        refusal.add_note(f"on worker {worker}")
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
         raise
 
@@ -571,11 +676,13 @@ def _linked_in(argument: object) -> Iterator[_LinkedTask]:
             yield from _linked_in(own)
 
 
-def _linked_answer(function: Callable[..., R], *arguments: object) -> R | DistforestError:
+def _linked_answer(function: Callable[..., R], claim: Claim | None, *arguments: object) -> R | DistforestError:
     """Run a task that is given the answers of others; an error among them, or one raised on purpose, is returned."""
     if (error := _error_among(arguments)) is not None:
         return error
     try:
+        if claim is not None:
+            check_seen(claim, get_worker().address)
         return function(*arguments)
     except DistforestError as raised:
         return raised

@@ -150,7 +150,7 @@ def score(
     check_name(output)
     check_apart(output, question.addresses())
     with owned(output, "another scoring", claim) as owner, ExitStack() as stack:
-        cluster.check_shared(owner.address)
+        cluster = cluster.of_job(owner, "score")
         limit = Limit(cluster.memory_limit, cluster.threads)
         found = _surveyed(question, cluster, limit)
         room = _parts_and_step(found, limit)
@@ -170,7 +170,7 @@ def score(
 def _surveyed(question: Question, cluster: Cluster, limit: Limit) -> Outline:
     """The form of the answers, with what is told of the arrays that are read."""
     if question.callback is None:  # else the forest is needed here, to ask
-        [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey"))
+        [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey", first=True))
     else:
         found = outline(question)
     for told in found.told:

@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
 from distforest.errors import InputError, JobError
 from distforest.stores.addresses import is_of_this_host, names_in, read_file, store_of
-from distforest.stores.claims import CLAIM_BYTES
+from distforest.stores.claims import CLAIM_BYTES, Claim
+from distforest.stores.outputs import object_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from distributed import Client
-
-SEEN_WITHIN, PAUSES = 30.0, (0.0, 0.5, 2.0)
-"""Seconds in which workers must answer, or it is not known what they see; and the pauses before they are asked, since a
-network file system may show a new folder late."""
+PAUSES = (0.0, 0.5, 2.0)
+"""Seconds before each look for a claim, since a network file system may show a new folder late."""
 
 
-def seen_here(claim: str) -> bytes | str:
-    """The content of a claim's file as this process sees it, or in words why it does not."""
-    try:
-        return read_file(claim, CLAIM_BYTES)
-    except FileNotFoundError:
-        return "there is no such file"
-    except (OSError, ValueError, InputError) as error:
-        return str(error)
+@lru_cache(maxsize=16)
+def check_seen(claim: Claim, worker: str) -> None:
+    """Refuse to work for a job whose claim on its output this process, a worker, does not see.
 
-
-async def check_shared(client: Client, claim: str) -> None:
-    """Refuse workers that do not see the claim on an output as this process, which has made it, does.
+    A process looks once for each job, before the first of its tasks.
 
     Raises
     ------
     JobError
-        With the address of a worker, what it sees, and what to do.
+        With the address of the worker, what it sees, and what to do.
     """
     for pause in PAUSES:
-        await asyncio.sleep(pause)
-        here = await asyncio.to_thread(seen_here, claim)
+        time.sleep(pause)
         try:
-            answers = await asyncio.wait_for(client._run(seen_here, claim, on_error="ignore"), SEEN_WITHIN)
-        except (OSError, TimeoutError, ValueError):  # a worker has gone, or is slow
-            return
-        blind = {worker: there for worker, there in answers.items() if there != here}
-        if not blind or isinstance(here, str):
-            return
-    worker, there = min(blind.items())
-    found = there if isinstance(there, str) else "another job's file is there"
-    others = f" (and {counted(len(blind) - 1, 'other worker')})" if len(blind) > 1 else ""
+            if object_in(read_file(claim.address, CLAIM_BYTES)).get("id") == claim.id:
+                return
+            found = "another job's file is there"
+        except (OSError, ValueError, InputError) as error:
+            found = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
     raise JobError(
-        f"worker {worker}{others} does not see {claim}, which this process has written ({found}): what workers write "
+        f"worker {worker} does not see {claim.address}, which the job has written ({found}): what the worker writes "
         "beside it would be lost; choose an output in a folder that all workers share, or on an object store, and for "
         "a fit with `client` a shared temporary folder (TMPDIR)"
     )

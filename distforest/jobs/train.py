@@ -176,7 +176,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     """
     try:
         with owned(output, "another fit", options.claim) as claim:
-            cluster.check_shared(claim.address)
+            cluster = cluster.of_job(claim, inputs.method)
             return _fit(inputs, output, folder, cluster, replace(options, claim=claim))
     finally:
         cluster.everywhere(forget_job, folder.address)
@@ -210,7 +210,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
     committed = grow_trees(inputs, shards, cluster, options)
     receipts, grown = committed.receipts, committed.grown
     warnings = (*_warnings_of_roots(inputs, receipts, cluster, options), *filter(None, [told_of_versions(receipts)]))
-    merging = Work("merge", options.retries, watch=options.watch)
+    merging = Work("merge", options.retries, watch=options.watch, first=True)
     try:
         digest = merge(inputs, receipts, _target(inputs, output, folder, shards, options), cluster, merging)
     except DamageError:
@@ -244,12 +244,14 @@ class Committed:
 
 def grow_trees(inputs: Inputs, shards: Folder, cluster: Cluster, options: Options, name: str = "grow") -> Committed:
     """Grow the trees of a job that no shard holds, as a run of tasks of this name."""
-    [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
+    [size] = cluster.each(survey, [inputs], Work("survey", options.retries, first=True))
     if inputs.parts is not None:
         count = inputs.parts.count
         size = replace(size, n_parts=count, parts_of_worker=-(-count // check_linking(cluster).n_workers))
     if options.earlier and not inputs.grows_together:  # as a ledger keeps its pairs
-        cluster.each(keep_trees, [EarlierTrees(inputs, options.earlier, shards)], Work("resume", options.retries))
+        cluster.each(
+            keep_trees, [EarlierTrees(inputs, options.earlier, shards)], Work("resume", options.retries, first=True)
+        )
     done, slots = committed_receipts(shards, cluster, options), cluster.slots
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
@@ -312,7 +314,7 @@ def _warnings_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Clu
     task = RootsTask(inputs, n_roots, n_trees, closed, Stayed(*stayed))
     if 2 * task.n_roots <= task.n_trees and not task.stayed.are_too_many:
         return []
-    [told] = cluster.each(warnings_there, [task], Work("survey", options.retries))
+    [told] = cluster.each(warnings_there, [task], Work("survey", options.retries, first=True))
     return told
 
 
@@ -344,7 +346,7 @@ def committed_receipts(shards: Folder, cluster: Cluster, options: Options) -> li
     """The receipts of an earlier run, whose shards are read on the cluster."""
     if not shards.names():
         return []
-    [done] = cluster.each(committed_shards, [shards], Work("resume", options.retries))
+    [done] = cluster.each(committed_shards, [shards], Work("resume", options.retries, first=True))
     return done
 
 

@@ -192,7 +192,7 @@ def tune(
     """
     try:
         with owned(spec.output, "another tuning job", options.claim) as claim:
-            cluster.check_shared(claim.address)
+            cluster = cluster.of_job(claim, spec.method)
             return _tune(spec, groups, folder, cluster, replace(options, claim=claim, earlier=None))
     finally:
         cluster.everywhere(forget_job, folder.address)
@@ -212,7 +212,7 @@ def _tune(
     check_worker_memory(cluster.memory_limit)
     screening = replace(SCREENING, retries=options.retries, watch=options.watch)
     ready = [CellGroup(group.shared, screened(group.inputs, folder, cluster, screening)) for group in groups]
-    cluster.each(check_there, [ScoringTask(ready[0].inputs, spec.scoring)], Work("survey", options.retries))
+    cluster.each(check_there, [ScoringTask(ready[0].inputs, spec.scoring)], Work("survey", options.retries, first=True))
     n_grown = _grow_all(ready, folder, cluster, options)
     scored = _judge_all(ready, folder, cluster, options)
     choice = best_cell(scored, spec.scoring)
@@ -264,7 +264,7 @@ def _sealed_before(
 def _grow_all(groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options) -> int:
     """Grow the trees of all groups that no shard holds, as one run of tasks; returns their number."""
     inputs = [group.inputs for group in groups]
-    sizes = cluster.each(survey, inputs, Work("survey", options.retries))
+    sizes = cluster.each(survey, inputs, Work("survey", options.retries, first=True))
     tasks, before = list[GrowTask](), 0
     for own, size in zip(inputs, sizes, strict=True):
         shards = shards_of(own, folder)

@@ -25,9 +25,10 @@ from multiprocessing import forkserver
 from typing import TYPE_CHECKING
 
 import dask
-import distributed.utils
+import distributed  # noqa: F401  (its default configuration)
 
 from distforest.errors import JobError
+from distforest.jobs.dask_private import keep_forkserver_preload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -59,6 +60,7 @@ METHOD, ENVIRONMENT = "distributed.worker.multiprocessing-method", "distributed.
 DASK_SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": 10,
+    "distributed.scheduler.worker-ttl": "30 s",
     f"{ENVIRONMENT}.NUMBA_NUM_THREADS": 1,
     # Filters that this process was given by -W or by this variable reach its workers as -W, which goes first.
     f"{ENVIRONMENT}.PYTHONWARNINGS": f"ignore:{BUSY}:UserWarning",
@@ -97,7 +99,7 @@ def start_method(imported: str = IMPORTED) -> str:
     """
     if sys.platform != "linux":
         return "spawn"
-    distributed.utils._forkserver_preload_set = True  # or Dask imports into this process what it would preload there
+    keep_forkserver_preload()
     multiprocessing.set_forkserver_preload([imported])
     added = {name: str(value) for name, value in dask.config.get(ENVIRONMENT).items() if name not in os.environ}
     with suppress(OSError), _started_in(added | _import_path()):

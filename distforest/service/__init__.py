@@ -33,6 +33,9 @@ SERVICE_SETTINGS = {
 }
 """Dask settings of a scheduler that serves jobs: Dask's default, and the value that replaces it."""
 
+WORKER_TTL = (300.0, 30.0)
+"""The same of ``distributed.scheduler.worker-ttl``, in seconds, which a scheduler reads before its preloads."""
+
 
 def _prepare() -> None:
     """Change the Dask configuration; a scheduler reads it after its preloads are imported."""
@@ -82,9 +85,14 @@ class ServiceOptions(TypedDict):
 @_option("--json-logs", is_flag=True, help="Log one JSON object in each line: time, level, logger, job, message.")
 async def dask_setup(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
     """Start the service in a scheduler; if the service cannot start, the scheduler ends."""
+    from distforest.jobs.dask_private import give_up_silent_workers  # noqa: PLC0415  (imports distributed)
+
     _close_at_hangup(scheduler)
     if options["json_logs"]:
         log_as_json()
+    default, new = WORKER_TTL
+    if seconds := new if scheduler.worker_ttl == default else scheduler.worker_ttl:
+        give_up_silent_workers(scheduler, seconds)
     try:
         await _serve(scheduler, **options)
     except Exception as error:  # noqa: BLE001  (Dask would log the error and continue without the service)

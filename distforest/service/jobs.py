@@ -29,6 +29,7 @@ from distforest.errors import (
     NotFoundError,
     SpecError,
 )
+from distforest.jobs.able_workers import told_of_silent
 from distforest.jobs.any_spec import AnySpec, spec_from_json, spec_with
 from distforest.jobs.preview import absent_inputs, faults_of_metadata, faults_on_a_worker
 from distforest.jobs.spec import Spec
@@ -58,7 +59,7 @@ from distforest.service.registry import (
 )
 from distforest.service.reporting import Reports
 from distforest.service.running import ServiceContext, check_allowed, run_job
-from distforest.service.turns import Turns
+from distforest.service.turns import Turns, silent_of
 from distforest.service.watching import Watching
 from distforest.stores.addresses import may_pass
 from distforest.threads import in_thread
@@ -327,10 +328,11 @@ class JobService:
     # --- what readers see --------------------------------------------------------------------------------------
 
     def about(self) -> ServiceRecord:
-        """The record of the service, with its workers."""
+        """The record of the service, with its workers, and in words those that are silent."""
         workers = self.scheduler.workers.values()
         threads = sum(worker.nthreads for worker in workers)
-        return {**self.lease.record(), "workers": len(workers), "threads": threads}
+        silent = told_of_silent(silent_of(self.scheduler))
+        return {**self.lease.record(), "workers": len(workers), "threads": threads, "silent": silent}
 
     def listed(self) -> list[JobState]:
         """All jobs, newest first."""

@@ -43,13 +43,14 @@ TELLING_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class LeadTask:
-    """A job's spec, its working folder, its id, its claim on its output, and the service's version of the growth."""
+    """A job's spec, working folder, id, and claim on its output; the service's version of the growth; a priority."""
 
     spec: AnySpec
     folder: str
     job: str
     claim: Claim
     growth: int = 1
+    priority: float = 0.0
 
     def __str__(self) -> str:
         return "the job as a whole"
@@ -63,7 +64,8 @@ def lead(task: LeadTask) -> JobResult:
     stop = Stop(task.folder.rsplit("/", 1)[0])
     watch = _ProgressReport(task.job, stop)
     with worker_client() as client, overheard() as warnings:
-        cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check())
+        method = getattr(spec, "method", "score")
+        cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check(), method, task.priority)
         if isinstance(spec, ScoreSpec):
             asked, overwrite = spec.question(), spec.run.overwrite
             return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), warnings)

@@ -136,10 +136,11 @@ class LeaseRecord(TypedDict, total=False):
 
 
 class ServiceRecord(LeaseRecord, total=False):
-    """A service that runs, and the workers that it has."""
+    """A service that runs, and the workers that it has; ``silent`` says which were not heard for long, if any."""
 
     workers: int
     threads: int
+    silent: str
 
 
 class JobAnswer(TypedDict):

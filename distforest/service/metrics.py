@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import platform
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from prometheus_client import Counter as Total
 from distforest.service.checkup import scratch_free
 from distforest.service.exposure import expiries
 from distforest.service.registry import JOB_STATES
+from distforest.service.turns import silent_of
 from distforest.stores.room import free_bytes
 from distforest.threads import in_thread
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from distributed import Client, Scheduler
-    from distributed.scheduler import WorkerState
 
     from distforest.service.messages import JobState, ServiceRecord
     from distforest.service.registry import Registry
@@ -65,7 +64,7 @@ class Metrics:
         self._start = Gauge(name("start_time_seconds"), "Unix time at which the service started.", registry=own)
         self._workers = Gauge(name("workers"), "Workers that are connected.", registry=own)
         self._silent = Gauge(
-            name("silent_workers"), "Workers unheard of for a third of Dask's worker-ttl.", registry=own
+            name("silent_workers"), "Workers that Dask has not heard of for ten seconds.", registry=own
         )
         self._threads = Gauge(name("threads"), "Threads of the workers that are connected.", registry=own)
         self._expiry = Gauge(
@@ -96,9 +95,9 @@ class Metrics:
         self._start.set(about["started"])
         self._workers.set(about["workers"])
         self._threads.set(about["threads"])
-        workers = service.scheduler.workers.values()
-        self._silent.set(sum(is_silent(service, worker) for worker in workers))
-        heard = {worker.host: worker.address for worker in workers if not is_silent(service, worker)}
+        silent = silent_of(service.scheduler)
+        self._silent.set(len(silent))
+        heard = {one.host: one.address for one in service.scheduler.workers.values() if one.address not in silent}
         if self._look is None or self._look.done():
             self._look = in_thread(partial(_look, service, client, heard), "distforest-metrics")
         self._expiry.clear()
@@ -116,11 +115,6 @@ class Metrics:
 def method_of(job: JobState) -> str:
     """The label of a job: its method, or "score"."""
     return job["method"] or job["kind"]
-
-
-def is_silent(service: Measured, worker: WorkerState) -> bool:
-    """Whether a worker was not heard of for a third of the time after which Dask gives it up."""
-    return time.time() - worker.last_seen > (service.scheduler.worker_ttl or math.inf) / 3
 
 
 def _look(

@@ -95,7 +95,7 @@ class Reports:
 def _made_on(client: Client, job: str, address: str, run: Facts) -> str:
     cluster = OnDask(client, job, _check_workers)
     task = ReportTask(job, address, run, cluster.memory_limit)
-    [page] = cluster.each(report_there, [task], Work("report", retries=0))
+    [page] = cluster.each(report_there, [task], Work("report", retries=0, first=True))
     return page
 
 

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 ATTEMPTS, PAUSE = 4, 0.5
 """How often a run is tried if its store or connection fails; seconds before a second try, doubled at each try."""
 
+AGE = 1e-11
+"""What a second of age is worth in Dask's priority of a job's tasks: the older of two jobs of one priority comes first,
+and all ages together are worth less than one step of a priority."""
+
 UNSTEADY = (OSError, CancelledError, TimeoutError)
 """Errors that may not recur at another try."""
 
@@ -212,13 +216,14 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
         raise InputError("the job has no spec.json (any more); submit it again")
     spec = spec_from_json(text)
     check_allowed(spec, context.policy)
-    cluster = OnDask(context.client, job.id, WorkerWatch(job, context))
+    priority = spec.run.priority - AGE * job.state["submitted"]
+    cluster = OnDask(context.client, job.id, WorkerWatch(job, context), getattr(spec, "method", "score"), priority)
     work = context.registry.folder(job.id).within(WORK)
     claim = claim_of(context.registry, job.id, spec.output)
     claim.take()  # an older service may have accepted the job without one, or somebody has removed it
     if functions_of(spec):
-        task = LeadTask(spec, work.address, job.id, claim, GROWTH)
-        [result] = cluster.each(lead, [task], Work("lead", spec.run.retries))
+        task = LeadTask(spec, work.address, job.id, claim, GROWTH, cluster.priority)
+        [result] = cluster.each(lead, [task], Work("lead", spec.run.retries, first=True))
         return result
     if isinstance(spec, ScoreSpec):
         return _score(job, spec, cluster, work, claim)
@@ -234,14 +239,14 @@ def check_allowed(spec: AnySpec, policy: Policy) -> None:
 
 def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     task = StageTask(spec, work.address, cluster.memory_limit, cluster.hosts)
-    [(inputs, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
+    [(inputs, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries, first=True))
     job.warn(warnings)
     return fit_result(fit(inputs, spec.output, work, cluster, _options(job, spec, work, claim)))
 
 
 def _tune(job: Job, spec: TuneSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     task = GridTask(spec, work.address, cluster.memory_limit, cluster.hosts)
-    [(groups, warnings)] = cluster.each(stage_grid_there, [task], Work("stage", spec.run.retries))
+    [(groups, warnings)] = cluster.each(stage_grid_there, [task], Work("stage", spec.run.retries, first=True))
     job.warn(warnings)
     tuned = tune(spec, groups, work, cluster, _options(job, spec, work, claim))
     return tune_result(tuned)

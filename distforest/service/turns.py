@@ -10,10 +10,11 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from distforest.jobs.able_workers import silent_workers, told_of_silent
 from distforest.jobs.on_dask import job_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from distributed.scheduler import SchedulerState, TaskState, WorkerState
 
@@ -45,12 +46,14 @@ class Turns:
         if now < self._next:
             return
         self._next = now + LOOK_AT_TASKS
-        at_work = Counter(_jobs(_at_work(scheduler)))
-        waiting = {job for job in _jobs(_waiting(scheduler)) if job != OTHERS} - at_work.keys()
+        silent = silent_of(scheduler)
+        at_work = Counter(_jobs(_at_work(scheduler, silent)))
+        waiting = {job for job in _jobs(_waiting(scheduler, silent)) if job != OTHERS} - at_work.keys()
         if not scheduler.total_nthreads:  # jobs then wait for a first worker, not for a busy one
             waiting = set()
         self._since = {job: self._since.get(job, now) for job in waiting}
-        reason = _in_words(at_work, scheduler.total_nthreads)
+        threads = sum(worker.nthreads for address, worker in scheduler.workers.items() if address not in silent)
+        reason = _in_words(at_work, threads, silent)
         self._reasons = {job: reason for job, since in self._since.items() if now - since >= PATIENCE}
 
 
@@ -59,9 +62,15 @@ def _jobs(tasks: Iterator[TaskState]) -> Iterator[str]:
     return (job_of(task.key) or OTHERS for task in tasks)
 
 
-def _at_work(scheduler: SchedulerState) -> Iterator[TaskState]:
-    """The tasks that occupy a thread; a task that has left its thread, as one that leads a job, does not count."""
-    return (task for worker in scheduler.workers.values() for task in _running_tasks(worker))
+def silent_of(scheduler: SchedulerState) -> dict[str, float]:
+    """The workers that a scheduler has not heard for long, each with the seconds since then."""
+    return silent_workers({address: worker.last_seen for address, worker in scheduler.workers.items()}, time.time())
+
+
+def _at_work(scheduler: SchedulerState, silent: Collection[str]) -> Iterator[TaskState]:
+    """The tasks that occupy a thread of a worker that is heard; a task that leads a job has left its thread."""
+    heard = (worker for address, worker in scheduler.workers.items() if address not in silent)
+    return (task for worker in heard for task in _running_tasks(worker))
 
 
 def _running_tasks(worker: WorkerState) -> list[TaskState]:
@@ -70,25 +79,27 @@ def _running_tasks(worker: WorkerState) -> list[TaskState]:
     return tasks if len(tasks) <= worker.nthreads else [task for task in tasks if task in worker.executing]
 
 
-def _waiting(scheduler: SchedulerState) -> Iterator[TaskState]:
-    """The tasks that could run, but have no thread."""
+def _waiting(scheduler: SchedulerState, silent: Collection[str]) -> Iterator[TaskState]:
+    """The tasks that could run, but have no thread, or that of a silent worker."""
     yield from scheduler.queued
     yield from scheduler.unrunnable
-    for worker in scheduler.workers.values():
-        held = set(_running_tasks(worker))
+    for address, worker in scheduler.workers.items():
+        held = set() if address in silent else set(_running_tasks(worker))
         yield from (task for task in worker.processing if task not in held and task not in worker.long_running)
 
 
-def _in_words(at_work: Counter[str], threads: int) -> str:
-    """Describe what the workers do.
+def _in_words(at_work: Counter[str], threads: int, silent: Mapping[str, float]) -> str:
+    """Describe what the workers do, of which those that are not ``silent`` have so many threads.
 
     Examples
     --------
-    >>> _in_words(Counter({"smerf-1": 2}), 2)
+    >>> _in_words(Counter({"smerf-1": 2}), 2, {})
     'all 2 threads of the workers are busy, with smerf-1; the job goes on when one is free'
-    >>> _in_words(Counter(), 2)
+    >>> _in_words(Counter(), 2, {})
     'no worker takes its tasks, though not all are busy: are they paused? The job goes on when one does'
     """
+    if silent:
+        return told_of_silent(silent)
     if at_work.total() < threads:
         return "no worker takes its tasks, though not all are busy: are they paused? The job goes on when one does"
     names = sorted(at_work.keys() - {OTHERS})[:MOST_NAMES]

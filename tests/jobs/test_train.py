@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import queue
 import re
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import dask
 import distributed
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster, as_completed
+from distributed import Client, LocalCluster
 from distributed.core import Status
 from distributed.scheduler import KilledWorker
 from sklearn.datasets import load_iris
@@ -48,6 +48,7 @@ from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
 from tests.jobs.faults import POINTS, Faults, faulty, growths
 from tests.messages import naming
+from tests.service.processes import until
 
 N_TREES = 50
 
@@ -313,6 +314,23 @@ def test_who_runs_out_of_memory_is_told_of_batches_where_there_are_any(cluster: 
     assert re.search(r"run\.memory_limit.*run\.batch$", why)
 
 
+def test_an_answer_whose_request_was_given_up_for_another_one_is_fetched_again() -> None:
+    """An answer that does not arrive in time takes those with it that Dask has asked for together."""
+
+    async def fetch() -> list[Fetched | None]:
+        shared = asyncio.get_running_loop().create_future()
+
+        async def result(timeout: float) -> object:
+            return await asyncio.wait_for(shared, timeout)
+
+        fetching = asyncio.ensure_future(on_dask._fetch_all([SimpleNamespace(result=result)]))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(shared.cancel)
+        return await fetching
+
+    assert asyncio.run(fetch()) == [None]
+
+
 def write_into(place: str) -> None:
     Folder(place).write("x", b"")
 
@@ -396,29 +414,37 @@ def test_a_client_whose_loop_would_wait_for_itself_is_refused(cluster: OnDask) -
 
 
 @pytest.mark.cluster
-def test_workers_without_the_package_are_told_before_they_get_a_task(
-    cluster: OnDask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Dask ends a worker that cannot import what a task needs."""
-    workers = set(cluster.threads_now())
-    with Client(cluster.client.scheduler.address, set_as_default=False) as client:
-        monkeypatch.setattr(able_workers, "NEEDED", "distforest.absent")
-        with pytest.raises(JobError, match=r"worker tcp://\S+ .*distforest .*ModuleNotFoundError: .*absent"):
-            OnDask(client).each(abs, [-1], Work("absolute"))
-        monkeypatch.undo()
+def test_workers_without_the_package_are_told_before_they_get_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask ends a worker that cannot import what a task needs; here that is a module which is there for a while."""
+    monkeypatch.setattr(able_workers, "NEEDED", "needed_by_tasks")
+    told = naming("worker inproc://", "distforest ", "ModuleNotFoundError: ", "needed_by_tasks")
+    with (
+        dask.config.set({"distributed.worker.preload": []}),  # of the cluster of other tests, for processes
+        LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as workers,
+        Client(workers, set_as_default=False) as client,
+        Client(workers, set_as_default=False) as other,
+    ):
+        for own in (client, other):  # the worker tries once, and all clients know
+            with pytest.raises(JobError, match=told):
+                OnDask(own).each(abs, [-1], Work("absolute"))
+        monkeypatch.setitem(sys.modules, "needed_by_tasks", ModuleType("needed_by_tasks"))
+        monkeypatch.setattr(able_workers, "PLUGIN", "another version")
         assert OnDask(client).each(abs, [-1, 2], Work("absolute")) == [1, 2]
-        monkeypatch.setattr(able_workers, "NEEDED", "distforest.absent")
-        assert OnDask(client).each(abs, [-3], Work("absolute")) == [3], "asked once"
-    assert set(cluster.threads_now()) == workers
+        monkeypatch.delitem(sys.modules, "needed_by_tasks")
+        assert OnDask(other).each(abs, [-3], Work("absolute")) == [3]
+        workers.scale(2)
+        client.wait_for_workers(2, timeout=60)
+        with pytest.raises(JobError, match=told):
+            OnDask(client).each(abs, [-1], Work("absolute"))
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("job", ["fit", "score"])
 def test_workers_that_do_not_see_the_output_are_told_before_anything_is_lost(
-    inputs: Inputs, cluster: OnDask, monkeypatch: pytest.MonkeyPatch, job: str
+    inputs: Inputs, cluster: OnDask, job: str
 ) -> None:
     """A job would succeed whose forest's chunks lie on another host; here each process has files in memory."""
-    monkeypatch.setattr(shared_folders, "PAUSES", (0.0,))
+    cluster.client.run(setattr, shared_folders, "PAUSES", (0.0,))
     output = f"memory://unshared/{job}.zarr"
     question = Question("memory://unshared/forest.zarr", "memory://unshared/X", "distance")
     run = {
@@ -430,37 +456,40 @@ def test_workers_that_do_not_see_the_output_are_told_before_anything_is_lost(
     assert not Folder("memory://unshared").names()
 
 
+GATE, RAN = threading.Event(), list[str]()
+
+
+def run_at_the_gate(name: str) -> None:
+    """A task on a worker in a thread of this process."""
+    assert GATE.wait(60)
+    RAN.append(name)
+
+
 @pytest.mark.cluster
-def test_an_answer_that_comes_just_before_the_wait_is_not_waited_for(
-    cluster: OnDask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited: list[float | None] = []
+def test_the_scheduler_queues_all_tasks_and_runs_the_short_ones_first() -> None:
+    """A job of many tasks is under way; another one has a short task, and a longer one of a higher priority."""
+    GATE.clear()
+    RAN.clear()
+    with (
+        dask.config.set({"distributed.worker.preload": [], "distributed.scheduler.worker-saturation": 1.0}),
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as one,
+        Client(one, set_as_default=False) as client,
+        ThreadPoolExecutor(3) as jobs,
+    ):
+        scheduler = one.scheduler
 
-    class Late(threading.Condition):
-        """Is entered by the thread that waits only when an answer has come."""
+        def submit(cluster: OnDask, name: str, n_tasks: int, work: Work) -> None:
+            before = len(scheduler.tasks)
+            jobs.submit(cluster.each, run_at_the_gate, [name] * n_tasks, work)
+            until(lambda: len(scheduler.tasks) == before + n_tasks)
 
-        def __init__(self, answers: queue.Queue[Any]) -> None:
-            super().__init__()
-            self.answers = answers
-
-        def __enter__(self) -> bool:
-            if threading.current_thread() is threading.main_thread():
-                with self.answers.not_empty:
-                    self.answers.not_empty.wait_for(self.answers._qsize, 60.0)
-            return super().__enter__()
-
-        def wait(self, timeout: float | None = None) -> bool:
-            waited.append(timeout)
-            return super().wait(timeout)
-
-    class Completed(as_completed):
-        def __init__(self, *given: Any, **named: Any) -> None:
-            super().__init__(*given, **named)
-            self.thread_condition = Late(self.queue)
-
-    monkeypatch.setattr(on_dask, "as_completed", Completed)
-    assert cluster.each(str, [1, 2, 3], Work("say")) == ["1", "2", "3"]
-    assert waited == []
+        submit(OnDask(client, "old", method="smerf"), "old", 20, Work("grow"))
+        assert len(scheduler.queued) == 19
+        submit(OnDask(client, "new", method="rfd", priority=1.0), "urgent", 1, Work("grow"))
+        submit(OnDask(client, "new", method="rfd"), "short", 1, Work("survey", first=True))
+        assert {"smerf-grow", "rfd-grow", "rfd-survey"} <= set(scheduler.task_prefixes)
+        GATE.set()
+    assert ["old", "short", "urgent", *["old"] * 19] == RAN
 
 
 @pytest.mark.cluster

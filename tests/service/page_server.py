@@ -47,7 +47,7 @@ class PlayedService:
         self.asked: list[tuple[str, int]] = []
         where = {"address": "tcp://127.0.0.1:8786", "job_root": "s3://key:secret@bucket/jobs", "host": "somewhere"}
         life = {"id": "ab12", "pid": 4711, "started": STARTED, "heartbeat": time.time(), "version": "0.1"}
-        self.told: dict[str, Any] = {**where, **life, "workers": 2, "threads": 4}
+        self.told: dict[str, Any] = {**where, **life, "workers": 2, "threads": 4, "silent": ""}
 
     @staticmethod
     def now() -> float:

@@ -165,7 +165,7 @@ def test_a_full_scratch_folder_ends_the_job_with_the_reason_and_room_lets_it_be_
     assert_made(cluster, "crammed", digest)
 
 
-def test_two_jobs_at_once_share_the_workers(cluster: Cluster, iris: Iris, digest: str) -> None:
+def test_of_two_jobs_at_once_the_older_comes_first(cluster: Cluster, iris: Iris, digest: str) -> None:
     cluster.start()
     held = cluster.faults.arm(Fault("mid_tree", "hold", "long", times=2))
     cluster.submit("long", iris.spec("long", n_trees=150, batch=1))
@@ -173,9 +173,10 @@ def test_two_jobs_at_once_share_the_workers(cluster: Cluster, iris: Iris, digest
     cluster.submit("short", iris.spec("short", batch=2))
     cluster.reached("short", "RUNNING")
     cluster.faults.release()
-    short = assert_made(cluster, "short", digest)
-    long = assert_made(cluster, "long", iris.digest(iris.spec("long", n_trees=150)))
-    assert short["ended"] < cluster.events("long", "trees")[-1]["time"] < long["ended"]
+    assert_made(cluster, "short", digest)
+    assert_made(cluster, "long", iris.digest(iris.spec("long", n_trees=150)))
+    of_long, of_short = ([told["time"] for told in cluster.events(job, "trees")] for job in ("long", "short"))
+    assert of_long[-3] <= of_short[0]  # each of two workers may still have one when the other turns to the next job
     assert cluster.faults.begun("short") == ONCE
 
 

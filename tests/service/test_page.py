@@ -224,6 +224,13 @@ def test_the_list(served: Served, service: PlayedService) -> None:
     assert [a["scope"] for a in document.found("th")] == ["col"] * 4 + ["row"] * 2
 
 
+def test_the_list_names_silent_workers(served: Served, service: PlayedService) -> None:
+    told = "worker tcp://10.0.0.2:4001 was last heard 14 s ago"
+    assert told not in Document(served.ask("/distforest/jobs")).text
+    service.told["silent"] = told
+    assert told in Document(served.ask("/distforest/jobs")).text
+
+
 def test_the_list_of_a_state(served: Served, service: PlayedService) -> None:
     service.put(job_of("other", state="FAILED"))
     document = Document(served.ask("/distforest/jobs?state=FAILED"))

@@ -253,5 +253,6 @@ def test_hosts_that_are_cut_off_lose_their_trees_to_others_and_come_back(hosts: 
     assert {hosts.address(1), hosts.address(2)} == {
         note["worker"].split("/")[-1].split(":")[0] for note in cluster.noted("a", "lost")
     }
-    assert [len(cluster.noted("a", event)) for event in ("waiting", "running")] == [1, 1]
+    assert len(cluster.noted("a", "waiting")) in (1, 2)  # for silent workers, and then for any
+    assert len(cluster.noted("a", "running")) == 1
     assert max(cluster.all_begun("a").values()) <= 2

@@ -274,14 +274,19 @@ def test_receipts_and_lost_tasks_are_told(registry: Registry) -> None:
 def test_lost_workers_and_repeated_tasks_are_told_to_the_jobs_that_they_concern(registry: Registry) -> None:
     mine, other = Job(state_of("a", state="RUNNING")), Job(state_of("b", state="QUEUED"))
     watching = Watching({"a": mine, "b": other})
-    keys = {"distforest-grow-1-00000000-a", "distforest-grow-2-00000000-a", "sum-3", ("x", 1)}
+    keys = {
+        ("smerf-grow-00000000", 1, "distforest", "a"),
+        ("smerf-grow-00000000", 2, "distforest", "a"),
+        "sum-3",
+        ("x", 1),
+    }
     lost = {"action": "remove-worker", "worker": "tcp://w", "processing-tasks": keys, "expected": False}
     watching.log_event("all", lost)
     watching.log_event("all", {**lost, "expected": True})
     watching.log_event("all", "a text")
     watching.log_event("worker-restart-memory", {"worker": "tcp://w", "pid": 1, "rss": 300 << 20})
-    watching.transition("distforest-grow-1-00000000-a", "processing", "waiting")
-    watching.transition("distforest-grow-1-00000000-a", "processing", "memory")
+    watching.transition(("smerf-grow-00000000", 1, "distforest", "a"), "processing", "waiting")
+    watching.transition(("smerf-grow-00000000", 1, "distforest", "a"), "processing", "memory")
     watching.transition("sum-3", "processing", "waiting")
     assert (mine.state["lost_workers"], mine.state["retries"]) == (1, 1)
     lost_worker, memory = said(mine, registry)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +24,7 @@ class Task:
 
 
 def task(job: str, number: int = 1) -> Task:
-    return Task(f"distforest-grow-{number}-00000000-{job}")
+    return Task(("smerf-grow-00000000", number, "distforest", job))
 
 
 @dataclass
@@ -31,6 +33,7 @@ class Worker:
     executing: dict[Task, float] = field(default_factory=dict)
     long_running: set[Task] = field(default_factory=set)
     nthreads: int = 1
+    last_seen: float = math.inf
 
 
 def scheduler(*workers: Worker, queued: tuple[Task, ...] = (), unrunnable: tuple[Task, ...] = ()) -> Any:
@@ -74,6 +77,13 @@ def test_tasks_that_wait_on_a_worker_wait(told: Any) -> None:
     leading = Worker([led, hung, task("a", 2)], {led: 50.0, hung: 9.0}, {led})
     assert "with hung" in told(scheduler(leading))
     assert told(scheduler(Worker([led, hung], {led: 9.0, hung: 9.0}, {led}))) is None  # it has no task that waits
+
+
+def test_a_job_whose_worker_is_silent_waits_and_names_it(told: Any) -> None:
+    silent = Worker([task("a")], last_seen=time.time() - 14)
+    assert re.match(naming("tcp://1 ", "14 s ago"), told(scheduler(Worker(), silent)))
+    assert told(scheduler(Worker([task("a", 2)]), silent)) is None
+    assert re.match(naming("tcp://0 ", "14 s ago"), told(scheduler(silent)))
 
 
 def test_those_who_are_at_work_are_named(told: Any) -> None:
