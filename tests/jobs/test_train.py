@@ -480,8 +480,9 @@ def test_the_scheduler_queues_all_tasks_and_runs_the_short_ones_first() -> None:
 
         def submit(cluster: OnDask, name: str, n_tasks: int, work: Work) -> None:
             before = len(scheduler.tasks)
-            jobs.submit(cluster.each, run_at_the_gate, [name] * n_tasks, work)
-            until(lambda: len(scheduler.tasks) == before + n_tasks)
+            running = jobs.submit(cluster.each, run_at_the_gate, [name] * n_tasks, work)
+            until(lambda: running.done() or len(scheduler.tasks) == before + n_tasks, 30.0)
+            assert not running.done(), running.exception()
 
         submit(OnDask(client, "old", method="smerf"), "old", 20, Work("grow"))
         assert len(scheduler.queued) == 19
@@ -490,6 +491,33 @@ def test_the_scheduler_queues_all_tasks_and_runs_the_short_ones_first() -> None:
         assert {"smerf-grow", "rfd-grow", "rfd-survey"} <= set(scheduler.task_prefixes)
         GATE.set()
     assert ["old", "short", "urgent", *["old"] * 19] == RAN
+
+
+@pytest.mark.cluster
+def test_silent_workers_are_named_once_and_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[str]()
+    monkeypatch.setattr(on_dask, "PAUSED_LOOK", 0.0)
+    monkeypatch.setattr(on_dask, "LOOK", 0.0)
+    monkeypatch.setattr(on_dask, "warn_caller", told.append)
+    RAN.clear()
+    GATE.set()
+    with (
+        dask.config.set({"distributed.worker.preload": []}),  # of the cluster of other tests, for processes
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as workers,
+        Client(workers, set_as_default=False) as client,
+    ):
+        cluster = OnDask(client)
+        assert cluster.each(abs, [-1], Work("absolute")) == [1]
+        cluster.everywhere(run_at_the_gate, "here and where a task ran")
+        assert len(RAN) == 2
+        assert not told
+        monkeypatch.setattr(on_dask, "silent_among", lambda found: dict.fromkeys(found, 14.0))
+        cluster.everywhere(run_at_the_gate, "here")
+        assert RAN[2:] == ["here"]
+        for _ in range(2):
+            assert OnDask(client).each(abs, [-1, 2], Work("absolute")) == [1, 2]
+        assert len(told) == 2
+        assert all(re.search(naming(address, "14 s ago"), text) for address in client.nthreads() for text in told)
 
 
 @pytest.mark.cluster
