@@ -69,7 +69,7 @@ def test_what_is_so(tmp_path: Path) -> None:
     [of_root] = [n_bytes for (name, *labels), n_bytes in found.items() if labels[:1] == ["root"]]
     assert of_root > 0
     service.failure = "the service has failed"
-    del service.workers["a"]
+    del service.workers["tcp://a:1"]
     found = exposed(service)
     assert found["working",] == 0
     assert ("free_bytes", "scratch", "a") not in found
