@@ -198,6 +198,9 @@ class OnDask:
         ConnectionError
             The scheduler has ended, or cannot be reached.
         """
+        if self.client.status == "closed":
+            question.close()
+            raise self._lost()
         asking, lost = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop), 0.0
         try:
             while not wait([asking], TICK).done:
@@ -214,6 +217,8 @@ class OnDask:
 
     def _lost(self) -> ConnectionError:
         """The error of a run whose scheduler has gone; not a JobError: a service tries again."""
+        if self.client.status == "closed":
+            return ConnectionError("the client was closed while its job ran; connect with a new one, and try again")
         scheduler = self.client.scheduler
         where = f" at {scheduler.address}" if scheduler is not None else ""
         return ConnectionError(
@@ -329,7 +334,7 @@ class OnDask:
                             reply = _result_or_raise(reply.answer)
                         yield asked.number, reply
         finally:
-            if running:
+            if running and self.client.status != "closed":
                 self.at_work.update(look.workers)
                 self.client.cancel([future for asked in running.values() for future in asked.futures])
 

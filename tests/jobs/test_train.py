@@ -273,6 +273,18 @@ def test_a_closed_client_is_refused(cluster: OnDask) -> None:
 
 @pytest.mark.slow
 @pytest.mark.cluster
+def test_a_client_that_is_closed_while_its_job_runs_is_named(cluster: OnDask) -> None:
+    client = Client(cluster.client.scheduler.address, set_as_default=False)
+
+    def close(_answer: object) -> None:
+        client.close()
+
+    with pytest.raises((JobError, ConnectionError), match="closed"):
+        OnDask(client).each(abs, range(40), Work("grow", on_answer=close))
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask tries for half a minute to reach it, and then says that a pool of connections is closing."""
     monkeypatch.setattr(on_dask, "RECONNECTION", 0.0)

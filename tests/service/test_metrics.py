@@ -32,7 +32,9 @@ class PaperService:
 
     def __init__(self, root: str, meters: Metrics) -> None:
         self.failure, self.meters, self.registry = None, meters, Registry(root)
-        self.workers = {f"tcp://{name}:1": worker(name, silent) for name, silent in (("a", 1.0), ("b", 4.0), ("c", 101.0))}
+        self.workers = {
+            f"tcp://{name}:1": worker(name, silent) for name, silent in (("a", 1.0), ("b", 4.0), ("c", 101.0))
+        }
         self.scheduler = SimpleNamespace(workers=self.workers, worker_ttl=300.0, security=Security())
         self.asked: list[str] = []
 
