@@ -137,10 +137,10 @@ def test_what_the_function_does_not_know_is_unobserved() -> None:
 
 
 def test_without_objects_the_function_gets_the_rows() -> None:
-    def radial(one: np.ndarray, other: np.ndarray) -> float:
+    def lengths_apart(one: np.ndarray, other: np.ndarray) -> float:
         return float((np.hypot(*one[:2]) - np.hypot(*other[:2])) ** 2)
 
-    found = smerf(n_estimators=20).fit(X, Lazy(pairwise(radial), kind="distance", budget=600))
+    found = smerf(n_estimators=20).fit(X, Lazy(pairwise(lengths_apart), kind="distance", budget=600))
     new = radial(50, p=4, random_state=1)
     assert spearmanr(new.Z.ravel(), found.distance(new.X).ravel()).statistic > 0.6
 
