@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from simulations import PAPER_RULE
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.preprocessing import OneHotEncoder
 
@@ -139,7 +140,7 @@ def main_of_neighbours(files: list[str]) -> None:
         "default": URerF,
         "no screen": lambda **params: URerF(feature_weights=None, **params),
         "best fast BIC": lambda **params: URerF(criterion="fast_bic", splitter="best", **params),
-        "paper": lambda **params: URerF.paper(min_samples_split=50, **params),
+        "paper": lambda **params: URerF(**{**PAPER_RULE, "min_samples_split": 50, **params}),
     }
     for file in files:
         data = np.load(file, allow_pickle=False)

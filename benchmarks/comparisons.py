@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from contenders import N_NEAREST
+from measures import knn_accuracy, retrieval_precision
 from sklearn import datasets
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import train_test_split
-
-from distforest.evaluation.metrics import knn_accuracy, retrieval_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -77,11 +77,13 @@ def simforest(run: Run) -> Answers:
 
 def urerf(run: Run) -> Answers:
     """URerF, whose own distance is clustered."""
+    from simulations import PAPER_RULE  # noqa: PLC0415
+
     from distforest import URerF  # noqa: PLC0415
 
     params = dict(run.seeded)
-    kind = URerF.paper if params.pop("paper", False) else URerF
-    forest = kind(**params).fit(run.X)
+    rule = PAPER_RULE if params.pop("paper", False) else {}
+    forest = URerF(**{**rule, **params}).fit(run.X)
     apart = functools.cache(forest.distance)
     return {
         "apart": apart,

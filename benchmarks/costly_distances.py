@@ -13,13 +13,13 @@ import time
 from typing import TYPE_CHECKING
 
 import numpy as np
+from measures import mean_spearman
+from simulations import smerf_bilinear, smerf_radial, smerf_regression
 
 from distforest import SMERF, Lazy
-from distforest.evaluation.metrics import mean_spearman
-from distforest.evaluation.simulate import smerf_bilinear, smerf_radial, smerf_regression
 
 if TYPE_CHECKING:
-    from distforest.evaluation.simulate import Simulation
+    from simulations import Simulation
 
 SETTINGS = {"Regression": smerf_regression, "Bilinear": smerf_bilinear, "Radial": smerf_radial}
 SHARES = (0.05, 0.1, 0.2)

@@ -22,10 +22,10 @@ import numpy as np
 import scipy.sparse
 from measurement import machine, print_table
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.metrics.pairwise import cosine_similarity
 
 from distforest import RFD, SMERF, Graph, TreeRank, tune
-from distforest.evaluation.metrics import average_precision, roc_auc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,7 +164,10 @@ def measured(linked: Ints, X: Floats, options: argparse.Namespace) -> dict[str, 
                 of_new, of_known = method(split)
                 for kind, (truth, score) in enumerate(zip(truths, (of_new[above], of_known.ravel()), strict=True)):
                     if 0 < truth.sum() < len(truth):
-                        found[name][kind, :, place, repeat] = roc_auc(truth, score), average_precision(truth, score)
+                        found[name][kind, :, place, repeat] = (
+                            roc_auc_score(truth, score),
+                            average_precision_score(truth, score),
+                        )
     return found
 
 

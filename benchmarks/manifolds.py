@@ -45,23 +45,22 @@ import numpy as np
 from connectome import random_trees, umap
 from matplotlib.figure import Figure
 from measurement import machine, print_table
+from measures import proximity_hits
 from scipy.sparse.csgraph import shortest_path
+from simulations import MANIFOLDS as SHAPES
+from simulations import PAPER_RULE
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import kneighbors_graph
 
 from distforest import URerF
-from distforest.estimators.urerf import PAPER
-from distforest.evaluation.geodesics import proximity_hits
-from distforest.evaluation.trials import MANIFOLDS as SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
-
-    from distforest.evaluation.manifolds import Noise
+    from simulations import Noise
 
     Floats = NDArray[np.float64]
     Float32s = NDArray[np.float32]
@@ -136,8 +135,8 @@ def random_forest(X: Float32s, seed: int) -> Floats:
 METHODS: dict[str, Distance] = {
     AIMED: forest(100),
     "URerF, 500 trees": forest(500),
-    "the paper's rule, single features": forest(100, **{**PAPER, "feature_combinations": 1.0}),
-    "the paper's rule, sums of p / 20": forest(100, **PAPER),
+    "the paper's rule, single features": forest(100, **{**PAPER_RULE, "feature_combinations": 1.0}),
+    "the paper's rule, sums of p / 20": forest(100, **PAPER_RULE),
     "Isomap": isomap,
     "UMAP": umap,
     "Euclidean": lambda X, _seed: euclidean_distances(X.astype(np.float64)),

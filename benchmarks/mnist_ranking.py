@@ -40,12 +40,13 @@ from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_curve
 from sklearn.model_selection import cross_val_predict
 from sklearn.neural_network import MLPClassifier
 
 from distforest import SMERF, Labels, TreeRank
 from distforest.estimators.pair_columns import Cosine
-from distforest.evaluation.roc import roc_curve
+from distforest.evaluation.roc import ROC
 from distforest.forest.pairs import pair_scores
 from distforest.sources.point_pairs import PointPairs
 
@@ -423,7 +424,7 @@ def work_out(name: str, split: Split) -> None:
     """Add the scores of a method on a split to the file of results."""
     start, lines = time.perf_counter(), []
     for score, values, facts in METHODS[name](split):
-        curve = roc_curve(values, split.similar)
+        curve = ROC(*roc_curve(split.similar, values)[:2])
         result = Result(
             method=name,
             score=score,

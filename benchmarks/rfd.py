@@ -37,13 +37,13 @@ import numpy as np
 import rfd_speed
 from linear_metrics import LEARNED, Fold, LearnedMetrics, euclidean, mahalanobis
 from measurement import machine, print_table
+from measures import knn_accuracy, mean_ranks
 from peers import Environments
 from sklearn.datasets import load_iris, load_wine
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
 from distforest import RFD
-from distforest.evaluation.metrics import knn_accuracy, mean_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -35,9 +35,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-
-from distforest.evaluation.metrics import mean_average_precision, mean_spearman, rmse
-from distforest.evaluation.simulate import Simulation, smerf_bilinear, smerf_radial, smerf_regression
+from measures import mean_average_precision, mean_spearman, rmse
+from simulations import Simulation, smerf_bilinear, smerf_radial, smerf_regression
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,14 +12,14 @@ import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
+from simulations import smerf_bilinear, smerf_radial, smerf_regression
 
 from distforest import SMERF
-from distforest.evaluation.simulate import smerf_bilinear, smerf_radial, smerf_regression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from distforest.evaluation.simulate import Simulation
+    from simulations import Simulation
 
 SETTINGS = {"Regression": smerf_regression, "Bilinear": smerf_bilinear, "Radial": smerf_radial}
 QUANTILE = 1.645

@@ -13,10 +13,9 @@ two kinds nothing can be learnt: the curve is the diagonal.
 
 stdout is JSON lines, one for each run and cell; stderr is the table with 95 % intervals of the means.
 
-The paper's text and its programme differ in two things: see
-`distforest.evaluation.ranking_truth.treerank_truth`. The table was made by the programme, and so it is here; ``--text``
-draws the truth of the text. Its trees make single cuts, at any value and down to single pairs: ``--leafrank-depth 1
---min-samples-leaf 1``, the defaults.
+The paper's text and its programme differ in two things: see `simulations.treerank_truth`. The table was made by the
+programme, and so it is here; ``--text`` draws the truth of the text. Its trees make single cuts, at any value and down
+to single pairs: ``--leafrank-depth 1 --min-samples-leaf 1``, the defaults.
 """
 
 from __future__ import annotations
@@ -30,15 +29,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from measures import d1, d_infinity
+from simulations import treerank_truth
+from sklearn.metrics import roc_curve
 
 from distforest import TreeRank
-from distforest.evaluation.ranking_truth import treerank_truth
-from distforest.evaluation.roc import ROC, d1, d_infinity, roc_curve
+from distforest.evaluation.roc import ROC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from distforest.evaluation.ranking_truth import RankedPairs
+    from simulations import RankedPairs
 
 N_TEST = 100_000
 CHANCE = ROC(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
@@ -85,7 +86,7 @@ def curve(train: RankedPairs, test: RankedPairs, forest: TreeRank) -> ROC:
     m = len(train.left)
     pairs = np.stack([np.arange(m), np.arange(m, 2 * m)], axis=1)
     forest.fit_pairs(np.concatenate([train.left, train.right]), pairs, train.similar)
-    return roc_curve(forest.pair_score(test.left, test.right), test.similar)
+    return ROC(*roc_curve(test.similar, forest.pair_score(test.left, test.right))[:2])
 
 
 def run(cell: Cell, number: int, settings: dict[str, Any], share: float, as_in_text: bool) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import spearmanr
+from simulations import smerf_bilinear, smerf_radial, smerf_regression
 
 from distforest import SMERF
-from distforest.evaluation.simulate import smerf_bilinear, smerf_radial, smerf_regression
 
 if TYPE_CHECKING:
-    from distforest.evaluation.simulate import Simulation
+    from simulations import Simulation
 
 SETTINGS = {"Regression": smerf_regression, "Bilinear": smerf_bilinear, "Radial": smerf_radial}
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)

@@ -1,4 +1,4 @@
-"""Checks of arguments that many functions share: integers, random states, arrays of numbers."""
+"""Checks of arguments that many functions share: integers and arrays of numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
-    RandomState = int | np.random.Generator | None
 
 
 def whole(name: str, value: object, least: int) -> int:
@@ -22,23 +21,6 @@ def whole(name: str, value: object, least: int) -> int:
     if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least:
         return int(value)
     raise InputError(f"{name} must be an integer >= {least}, found {value!r}")
-
-
-def generator(random_state: object) -> np.random.Generator:
-    """The generator of a ``random_state``: itself, a new one with this seed, or for None one with a random seed.
-
-    Raises
-    ------
-    InputError
-        It is none of these.
-    """
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if random_state is None:
-        return np.random.default_rng()
-    if not isinstance(random_state, bool) and isinstance(random_state, Integral) and int(random_state) >= 0:
-        return np.random.default_rng(int(random_state))
-    raise InputError(f"random_state must be an integer >= 0, a numpy.random.Generator or None, found {random_state!r}")
 
 
 def numbers(values: ArrayLike, name: str, n_dimensions: int) -> Floats:

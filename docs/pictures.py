@@ -8,12 +8,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_wine, make_moons
+from sklearn.metrics import roc_curve
 from sklearn.model_selection import train_test_split
 
 from distforest import RFD, SMERF, SimForestClassifier, TreeRank, URerF
-from distforest.evaluation.manifolds import manifold_helix
-from distforest.evaluation.roc import roc_curve
-from distforest.evaluation.simulate import smerf_radial
+from distforest.evaluation.roc import ROC
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8A8A8A"
@@ -21,15 +20,17 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8A8A8A"
 
 def smerf() -> Figure:
     """Distances of new rows: true, and as two distances see them."""
-    data, new = smerf_radial(320, random_state=0), smerf_radial(100, random_state=1)
-    forest = SMERF(n_estimators=300, max_features=20, random_state=0).fit(data.X, data.Z)
-    pairs = np.triu_indices(100, 1)
-    true = new.Z[pairs]
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(420, 20))
+    radius = np.hypot(X[:, 0], X[:, 1])
+    Z = np.subtract.outer(radius, radius) ** 2
+    forest = SMERF(n_estimators=300, max_features=20, random_state=0).fit(X[:320], Z[:320, :320])
+    new, pairs = X[320:], np.triu_indices(100, 1)
+    true = Z[320:, 320:][pairs]
     figure = Figure(figsize=(8, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    left.plot(cdist(new.X, new.X)[pairs], true, ".", color=GREY, markersize=2, alpha=0.5, rasterized=True)
+    left.plot(cdist(new, new)[pairs], true, ".", color=GREY, markersize=2, alpha=0.5, rasterized=True)
     left.set(title="Euclidean distance", xlabel="of the features", ylabel="true distance of two new rows")
-    right.plot(forest.distance(new.X)[pairs], true, ".", color=BLUE, markersize=2, alpha=0.5, rasterized=True)
+    right.plot(forest.distance(new)[pairs], true, ".", color=BLUE, markersize=2, alpha=0.5, rasterized=True)
     right.set(title="SMERF", xlabel="predicted from the features")
     return figure
 
@@ -86,14 +87,17 @@ def _accuracies() -> tuple[list[float], dict[str, list[float]]]:
 
 def urerf() -> Figure:
     """A helix among noise, and how near its points are."""
-    data = manifold_helix(500, noise_dimensions=100, random_state=0)
-    proximity = URerF(random_state=0).fit(data.X).proximity()
-    order = np.argsort(data.latent[:, 0])
+    rng = np.random.default_rng(0)
+    along = rng.permutation(np.linspace(2 * np.pi, 9 * np.pi, 500))
+    signal = np.column_stack([along * np.cos(along), along * np.sin(along), along])
+    X = np.hstack([signal, rng.normal(scale=70**0.5, size=(500, 100))])
+    proximity = URerF(random_state=0).fit(X).proximity()
+    order = np.argsort(along)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     helix = figure.add_subplot(1, 3, 1, projection="3d")
-    helix.scatter(*data.X[order, :3].T, c=np.arange(500), cmap="viridis", s=4)
+    helix.scatter(*signal[order].T, c=np.arange(500), cmap="viridis", s=4)
     helix.set(title="3 of 103 features", xticks=[], yticks=[], zticks=[])
-    euclid = cdist(data.X, data.X)[np.ix_(order, order)]
+    euclid = cdist(X, X)[np.ix_(order, order)]
     for place, title, near in ((2, "Euclidean", -euclid), (3, "URerF", proximity[np.ix_(order, order)])):
         axes = figure.add_subplot(1, 3, place)
         np.fill_diagonal(near, np.sort(near, axis=None)[-600])  # a row and itself would hide all others
@@ -138,7 +142,7 @@ def treerank() -> Figure:
     whole, first = figure.subplots(1, 2)
     rates = np.geomspace(1e-3, 1, 300)
     for (name, score), colour in zip(scores.items(), (BLUE, GREEN, GREY), strict=True):
-        curve = roc_curve(score, similar)
+        curve = ROC(*roc_curve(similar, score)[:2])
         whole.plot(curve.fpr, curve.tpr, color=colour, linewidth=2, label=f"{name}: area {curve.auc:.3f}")
         first.semilogx(rates, curve.at(rates), color=colour, linewidth=2)
     for axes, title in ((whole, "Pairs of new wines"), (first, "The same, left end")):

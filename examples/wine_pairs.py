@@ -22,12 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.distance import cdist
+from scipy.stats import mode
 from sklearn.datasets import load_wine
+from sklearn.metrics import roc_curve
 from sklearn.model_selection import train_test_split
 
 from distforest import RFD, TreeRank
-from distforest.evaluation.metrics import knn_accuracy
-from distforest.evaluation.roc import ROC, roc_curve
+from distforest.evaluation.roc import ROC
 from distforest.pictures.ranking_plots import cells_of
 
 RATE = 1e-3
@@ -71,16 +72,17 @@ def main(arguments: list[str] | None = None) -> None:
     X, new = (halves.X - mean) / deviation, (halves.new - mean) / deviation
     left, right = halves.pairs
     curves = {
-        "RFD": roc_curve(-rfd.pair_distance(halves.new[left], halves.new[right]), halves.similar),
-        "TreeRank": roc_curve(ranking.pair_score(halves.new[left], halves.new[right]), halves.similar),
-        "Euclidean": roc_curve(-np.linalg.norm(new[left] - new[right], axis=1), halves.similar),
+        "RFD": ROC(*roc_curve(halves.similar, -rfd.pair_distance(halves.new[left], halves.new[right]))[:2]),
+        "TreeRank": ROC(*roc_curve(halves.similar, ranking.pair_score(halves.new[left], halves.new[right]))[:2]),
+        "Euclidean": ROC(*roc_curve(halves.similar, -np.linalg.norm(new[left] - new[right], axis=1))[:2]),
     }
     distances = {"RFD": rfd.distance(halves.new, halves.X), "TreeRank": ranking.distance(halves.new, halves.X)}
     distances["Euclidean"] = cdist(new, X)
     print(f"{len(left):,} pairs of {len(new)} new wines, {halves.similar.mean():.0%} of them from one grower\n")
     print(f"{'':10}{'area':>8}{'found at 1e-3':>15}{f'{K}-NN accuracy':>16}")
     for name, curve in curves.items():
-        (accuracy,) = knn_accuracy(distances[name], halves.y, halves.y_new, [K])
+        votes = halves.y[np.argsort(distances[name], axis=1)[:, :K]]
+        accuracy = np.mean(mode(votes, axis=1).mode == halves.y_new)
         print(f"{name:10}{curve.auc:>8.3f}{curve.tpr_at(RATE):>15.3f}{accuracy:>16.3f}")
     root, *_ = cells_of(ranking, depth=1, names=wine.feature_names)
     print(f"\nThe first tree parts {root.similar + root.dissimilar:,} pairs by {root.cut.replace(chr(10), ' ')}")

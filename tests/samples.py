@@ -34,6 +34,21 @@ SEED = 11
 PAPER: dict[str, Any] = {"n_columns": 1, "on_missing": "stop"}
 """SimForest as in the paper, which is its default for functions and features."""
 
+PAPER_RULE: dict[str, Any] = {
+    "criterion": "fast_bic",
+    "relative": False,
+    "n_witnesses": 0,
+    "max_features": "sqrt",
+    "feature_combinations": 0.05,
+    "coefficients": "sign",
+    "feature_weights": None,
+    "splitter": "best",
+    "min_samples_split": 100,
+    "bootstrap": True,
+    "max_samples": None,
+}
+"""URerF as in its paper."""
+
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "labels": ("smerf", {}),
     "oblique": ("smerf", {"feature_combinations": 2.5}),

@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[1] / "distforest"
 
 SHARED = {
     "of commands, which are called as what they do": {
-        *("evaluate", "fit", "ingest", "merge", "score", "serve", "simulate", "split", "submit", "tune"),
+        *("evaluate", "fit", "ingest", "merge", "score", "serve", "split", "submit", "tune"),
     },
     "of modules of commands, each of which hands its own on": {"COMMANDS"},
-    "of what a module lists without the imports of the other; a test compares the two": {"FORMATS", "NOISES"},
+    "of what a module lists without the imports of the other; a test compares the two": {"FORMATS"},
     "of questions to forests of rows, and to forests over pairs of points": {
         *("distance", "kneighbors", "out_of_bag", "pair_distance"),
     },

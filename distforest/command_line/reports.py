@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from distforest.evaluation.predictions import JudgedPredictions
     from distforest.evaluation.splits import Divided
-    from distforest.evaluation.trials import Evaluated, Simulated
     from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Forest
     from distforest.forest.roots import Roots
@@ -221,21 +220,6 @@ def _in_short(value: object) -> str:
     return _in_words(value)
 
 
-def simulated(made: Simulated) -> Report:
-    """Report simulated points that were written."""
-    arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in made.arrays.items()}
-    answer: dict[str, object] = {
-        "output": made.address,
-        "setting": made.setting,
-        "asked": made.arguments,
-        "arrays": arrays,
-    }
-    asked = ", ".join(f"{name}={value!r}" for name, value in made.arguments.items())
-    lines = [("output", made.address), ("setting", f"{made.setting}, {asked}")]
-    lines += [("array", f"{name} {dtype} {_in_shape(shape)}") for name, (dtype, shape) in made.arrays.items()]
-    return Report(answer, lines)
-
-
 def divided(done: Divided) -> Report:
     """Report the two parts of a table."""
     lines = [
@@ -268,28 +252,6 @@ def judged(found: JudgedPredictions) -> Report:
 
 def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
-
-
-def evaluated(judged: Evaluated) -> Report:
-    """Report the precision and the recall of an answer at each k."""
-    answer: dict[str, object] = {
-        "answer": judged.answer,
-        "kind": judged.kind,
-        "truth": judged.truth,
-        "n_points": judged.n_points,
-        "n_queries": judged.n_queries,
-        "scores": [asdict(score) for score in judged.scores],
-    }
-    queries = "all" if judged.n_queries == judged.n_points else f"{judged.n_queries:,}"
-    lines = [
-        ("answer", f"{judged.answer}, read as {judged.kind}"),
-        ("truth", f"{judged.truth}, {counted(judged.n_points, 'point')}, {queries} of them queries"),
-    ]
-    for score in judged.scores:
-        recall = "none" if score.recall is None else f"{score.recall:.4f}"
-        scores = f"precision {score.precision:.4f}, recall {recall}; precision by chance {score.chance:.4f}"
-        lines.append((f"k = {score.k}", scores))
-    return Report(answer, lines)
 
 
 def verified(address: str, forest: Forest) -> Report:

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415
-"""Commands on sealed forests: `inspect`, `verify`, `export` and `merge`.
+"""Commands on sealed forests and on what they answer, on tables, and on the schema of a job.
 
 Registered by `distforest.command_line.cli`, which prints what they return; their imports stand inside them for the same
 reason.
@@ -7,17 +7,24 @@ reason.
 
 from __future__ import annotations
 
+import json
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from distforest.command_line.commands import STOPPING, fail
+from distforest.command_line.commands import HEADED, JSON, STOPPING, fail, form_options, text_options
 from distforest.command_line.plot_files import check_plot, no_plots, save_figure
-from distforest.errors import ArtifactError, DistforestError, DistforestWarning
+from distforest.command_line.service import printer_of_notes, reads_jobs
+from distforest.errors import ArtifactError, DistforestError, DistforestWarning, InputError, NotDoneError
 
 if TYPE_CHECKING:
     from distforest.command_line.reports import Report
+    from distforest.service.messages import JobState
+    from distforest.service.whereabouts import Whereabouts
+
+TOLD_ELSEWHERE = ("forest", "digest", "output", "evaluations")
+"""What the page tells of a job by itself."""
 
 
 @click.command()
@@ -135,4 +142,145 @@ def merge(ctx: click.Context, forests: tuple[str, ...], output: str) -> Report:
     return reports.merged_forests(output, forests, found)
 
 
-COMMANDS = (inspect, verify, export, merge)
+@click.command(short_help="Write all that a sealed forest tells as one page of HTML.")
+@click.argument("forest", metavar="FOREST|JOB")
+@click.argument("output", metavar="OUTPUT.html")
+@click.option("--truth", metavar="ADDRESS", help="What the training rows were taught, or labels: draws the errors.")
+@click.option("--overwrite", is_flag=True, help="Replace the page at OUTPUT.html.")
+@reads_jobs
+def report(forest: str, output: str, truth: str | None, overwrite: bool, where: Whereabouts) -> Report:
+    """Write all that a sealed forest tells as one page that needs no network: OUTPUT.html.
+
+    FOREST is an address; anything else without a slash is the ID of a job, of whose run the page tells too. The page
+    has data, parameters, errors, importances, the shapes of trees, proximities by cluster, and how it is all repeated.
+    """
+    import shlex
+
+    from distforest.command_line.reports import Report
+    from distforest.pictures.report import report_page
+    from distforest.stores.addresses import names_in, put_file, store_of
+
+    if not output.endswith((".html", ".htm")):
+        raise InputError(f"{output}: a name that ends in .html was expected")
+    store, path = store_of(output)
+    if store.exists(path) and (store.isdir(path) or not overwrite):
+        raise InputError(f"{output} is there already; choose another output, or allow it (`overwrite`)")
+    is_job = "/" not in forest and not forest.endswith((".zarr", ".zip")) and not names_in(forest)
+    address, run = _forest_of_job(_job_at(where, forest)) if is_job else (forest, [])
+    options = [*(["--truth", truth] if truth else []), *(where.options if is_job else [])]
+    parts = ["distforest", "report", forest, output, *options]
+    page, found = report_page(address, truth=truth, run=run, made_by=shlex.join(parts))
+    content = page.encode()
+    put_file(output, content)
+    answer: dict[str, object] = {"output": output, "forest": address, "digest": found.digest, "n_bytes": len(content)}
+    return Report(answer, [("output", output), ("forest", address), ("digest", found.digest)])
+
+
+def _job_at(where: Whereabouts, name: str) -> JobState:
+    """The job of that ID; if nobody says where jobs are, a name that is no address may be a mistyped one."""
+    try:
+        return where.jobs(printer_of_notes()).job(name)
+    except InputError as error:
+        raise InputError(f"{name} is no address of a forest, so it is read as the ID of a job: {error}") from error
+
+
+def _forest_of_job(job: JobState) -> tuple[str, list[tuple[str, str]]]:
+    """The address of the forest that a job has sealed, and what is known of its run."""
+    from distforest.command_line.job_reports import reported
+
+    name, address = str(job["id"]), (job.get("result") or {}).get("forest")
+    if job.get("kind") == "score":
+        raise InputError(f"{name} is a scoring job, which makes no forest; give the address of the one it asked")
+    if not address:
+        raise NotDoneError(
+            f"{name} is {job['state']} and has no forest yet; `distforest wait {name}` waits for it", job
+        )
+    told = [(title.capitalize(), value) for title, value in reported(job).lines if title not in TOLD_ELSEWHERE]
+    return address, told
+
+
+@click.command()
+@click.argument("answer")
+@click.argument("truth", required=False)
+@click.option("--label", metavar="COLUMN", help="Column of TRUTH with the labels.")
+@click.option("--target", metavar="COLUMN", help="Column of TRUTH with the numbers that were predicted.")
+@click.option(
+    "--pairs",
+    multiple=True,
+    metavar="NAMES",
+    help="Two columns of TRUTH that say of which pair --target is the distance.  [default: as in ANSWER]",
+)
+@text_options
+@click.option(
+    "--resamples", type=click.IntRange(0), default=200, show_default=True, help="Number of resamples of the intervals."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the resamples.")
+def evaluate(
+    answer: str,
+    truth: str | None,
+    seed: int,
+    resamples: int,
+    label: str | None,
+    target: str | None,
+    pairs: tuple[str, ...],
+    **text: Any,
+) -> Report:
+    """Measure how good ANSWER is, by what is true.
+
+    ANSWER is what `score` has written: predictions, class shares, or distances of pairs. The command reports accuracy,
+    log-loss, ROC AUC, R2 and RMSE, with intervals by bootstrap. TRUTH is a table with the column --label or --target,
+    by default the table ANSWER itself, or an array.
+    """
+    from shlex import join
+
+    from distforest.command_line import reports
+    from distforest.evaluation.predictions import judge
+    from distforest.sources.files.table_files import TextOptions
+    from distforest.stores.outputs import FOREST_KIND, look
+
+    if (found := look(answer)) and found.kind == FOREST_KIND:
+        score = join(["distforest", "score", answer, truth or "TABLE", "found.csv", "--answer", "predict"])
+        raise click.UsageError(f"predictions were expected, found the forest {answer}; `{score}` makes them")
+    own = TextOptions(**{name: None if value == () else value for name, value in text.items()})
+    return reports.judged(judge(answer, truth, label, target, resamples, seed, own, pairs))
+
+
+@click.command()
+@click.argument("source", metavar="TABLE")
+@click.argument("train", metavar="TRAIN")
+@click.argument("test", metavar="TEST")
+@click.option("--test", "share", type=float, default=0.25, show_default=True, help="Share of the rows in TEST.")
+@click.option("--stratify", metavar="COLUMN", help="Keep the shares of each value of this column in both parts.")
+@click.option("--group", metavar="COLUMN", help="Keep rows with the same value of this column in one part.")
+@click.option("--random-state", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draw.")
+@HEADED
+@form_options
+@click.option("--overwrite", is_flag=True, help="Replace what is at TRAIN and TEST.")
+def split(source: str, train: str, test: str, share: float, overwrite: bool, **options: Any) -> Report:
+    """Split the rows of TABLE into TRAIN and TEST, at random.
+
+    TABLE is a csv, Parquet or Arrow file, or a Zarr group of `ingest`, where COLUMN is an array such as y. The parts
+    are files, by their suffix, or groups. Rows keep their order, all their columns and their names.
+    """
+    from distforest.command_line import reports
+    from distforest.evaluation import splits
+    from distforest.sources.files.table_files import TextOptions
+
+    by = {name: options.pop(name) for name in ("stratify", "group", "random_state")}
+    division = splits.Division(share, **by)
+    return reports.divided(splits.split(source, division, train, test, TextOptions(**options), overwrite))
+
+
+@click.command(short_help="Print the JSON Schema of a job's TOML file, for editors.")
+@click.pass_context
+def schema(ctx: click.Context) -> None:
+    """Print the JSON Schema of a job's TOML file, with which an editor completes and checks its keys.
+
+    `distforest schema > job.schema.json`, and the first line of a job's file: #:schema ./job.schema.json
+    """
+    from distforest.jobs.schema import job_schema
+
+    click.echo(json.dumps(job_schema(), indent=None if ctx.meta.get(JSON) else 2, allow_nan=False))
+
+
+COMMANDS = (inspect, verify, export, merge, evaluate, split, report, schema)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import scipy.sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from distforest.amounts import counted
@@ -19,7 +20,6 @@ from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
 from distforest.estimators.neighbor_graph import FindsNeighbors
 from distforest.estimators.on_tables import OnTables
 from distforest.estimators.pair_columns import Columns, Links, PairColumn, column_of, seeded
-from distforest.evaluation.roc import roc_curve
 from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_neighbors, pair_scores
@@ -295,7 +295,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         left, right = np.ascontiguousarray(numbers.T.astype(np.int32))
         pairs = pair_scores.pairs_of(pair_scores.columns_of(self.forest_), points, points).of_pairs(left, right)
         distances = pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs))
-        return roc_curve(-distances, ~dissimilar, weights).auc
+        return float(roc_auc_score(~dissimilar, -distances, sample_weight=weights))
 
     def explain(self, left: PointsLike, right: PointsLike) -> Explanation:
         """Explain why two points are near or far: the distance as a sum over the columns of their pair.

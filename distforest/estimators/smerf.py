@@ -499,10 +499,10 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
         Examples
         --------
-        >>> from distforest.evaluation.simulate import smerf_radial
-        >>> data = smerf_radial(60, p=5, random_state=0)
-        >>> forest = SMERF(200, random_state=0).fit(data.X, data.Z)
-        >>> distances, errors = forest.pair_distance(data.X[:1], data.X[1:2], return_std=True)
+        >>> X = np.random.default_rng(0).normal(size=(60, 5))
+        >>> Z = np.abs(np.subtract.outer(X[:, 0], X[:, 0]))
+        >>> forest = SMERF(200, random_state=0).fit(X, Z)
+        >>> distances, errors = forest.pair_distance(X[:1], X[1:2], return_std=True)
         >>> distances.shape, errors.shape, bool(0.0 < errors[0] < 0.2)
         ((1,), (1,), True)
         """
@@ -584,10 +584,10 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
         Examples
         --------
-        >>> from distforest.evaluation.simulate import smerf_radial
-        >>> data = smerf_radial(120, p=5, random_state=0)
-        >>> forest = SMERF(50, max_features=None, feature_combinations=2, random_state=0).fit(data.X, data.Z)
-        >>> found = forest.permutation_importances(data.X, data.Z)
+        >>> X = np.random.default_rng(0).normal(size=(120, 5))
+        >>> Z = np.abs(np.subtract.outer(X[:, 0] + X[:, 1], X[:, 0] + X[:, 1]))
+        >>> forest = SMERF(50, max_features=None, feature_combinations=2, random_state=0).fit(X, Z)
+        >>> found = forest.permutation_importances(X, Z)
         >>> sorted(name for name, _, _ in found.largest(2))
         ['x0', 'x1']
         """

@@ -50,10 +50,11 @@ class Tuned(ScoredGrid):
 
     Examples
     --------
-    >>> from distforest.evaluation.simulate import smerf_radial
-    >>> data = smerf_radial(80, p=5, random_state=0)
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(80, 5))
+    >>> Z = np.abs(np.subtract.outer(X[:, 0], X[:, 0]))
     >>> grid = {"max_features": [1, 5], "min_samples_split": [2, 8]}
-    >>> found = tune(SMERF(60, random_state=0), grid, data.X, data.Z)
+    >>> found = tune(SMERF(60, random_state=0), grid, X, Z)
     >>> found.best_params_["max_features"], len(found.cv_results_["params"]), found.n_fits_ <= 3
     (5, 4, True)
     """

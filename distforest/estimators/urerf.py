@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -30,23 +30,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-    from distforest.growth.parameters import Value
     from distforest.sources.source import Floats, Ints
-
-PAPER: dict[str, Value] = {
-    "criterion": "fast_bic",
-    "relative": False,
-    "n_witnesses": 0,
-    "max_features": "sqrt",
-    "feature_combinations": 0.05,
-    "coefficients": "sign",
-    "feature_weights": None,
-    "splitter": "best",
-    "min_samples_split": 100,
-    "bootstrap": True,
-    "max_samples": None,
-}
-"""The rule of Madhyastha et al., sections 3 and 4."""
 
 
 @dataclass(eq=False, repr=False)
@@ -55,9 +39,9 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     Two points are near if many trees send them to the same leaf. There is no ground truth: a split is judged by how
     well two clusters describe a projection of the points. By default features are first screened by how strongly they
-    depend on others (a scale-free measure), splits are random, and further features confirm a split. `paper` makes a
-    forest by the rule of the paper. A distance is 1 - proximity, for ``metric="precomputed"``. The proximity of the
-    training rows is exactly symmetric, with ones on the diagonal, as every tree counts whether or not it drew a row.
+    depend on others (a scale-free measure), splits are random, and further features confirm a split. A distance is
+    1 - proximity, for ``metric="precomputed"``. The proximity of the training rows is exactly symmetric, with ones on
+    the diagonal, as every tree counts whether or not it drew a row.
     There is no ``score``, as there is no ground truth: give scikit-learn's searches a function as ``scoring``.
 
     ``feature_weights`` may also be an array of numbers >= 0, shape (n_features,).
@@ -79,8 +63,9 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     Examples
     --------
-    >>> from distforest.evaluation.manifolds import manifold_helix
-    >>> X = manifold_helix(200, noise_dimensions=5, random_state=0).X
+    >>> from sklearn.datasets import make_swiss_roll
+    >>> noise = np.random.default_rng(0).normal(scale=9, size=(200, 5))
+    >>> X = np.hstack([make_swiss_roll(200, random_state=0)[0], noise])
     >>> forest = URerF(20, random_state=0).fit(X)
     >>> forest.proximity().shape, bool(forest.feature_weights_[:3].sum() > 0.7)
     ((200, 200), True)
@@ -110,21 +95,6 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     verbose: int = 0
     warm_start: bool = False
     client: Client | None = None
-
-    @classmethod
-    def paper(cls, n_estimators: int = 100, **params: Any) -> Self:
-        """Make a forest by the rule of the paper; ``params`` replace some of its parameters.
-
-        The rule: fast-BIC with its signs corrected; the best of all splits; sqrt(p) projections, each a sum of a
-        twentieth of the columns with random signs; nodes of fewer than 100 rows are leaves. With many features of noise
-        it is better than chance only with ``feature_combinations=1``.
-
-        Examples
-        --------
-        >>> URerF.paper(random_state=0).criterion
-        'fast_bic'
-        """
-        return cls(n_estimators, **{**PAPER, **params})
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

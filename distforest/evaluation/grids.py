@@ -215,28 +215,6 @@ def undefined(scoring: str) -> InputError:
 
 
 @dataclass(frozen=True)
-class Sorted:
-    """Values in ascending order: ``order`` sorts them, and ``ends`` are the places of the last of equal ones."""
-
-    order: Ints
-    ends: Ints
-
-    @classmethod
-    def of(cls, values: Floats) -> Self:
-        """Sort values."""
-        order = np.argsort(values)
-        ascending = values[order]
-        return cls(order, np.append(np.flatnonzero(ascending[1:] != ascending[:-1]), len(values) - 1))
-
-    def ranks(self) -> Floats:
-        """The rank of each value, 1 for the least; equal values have their mean rank."""
-        begins = np.append(0, self.ends[:-1] + 1)
-        ranks: Floats = np.empty(len(self.order))
-        ranks[self.order] = np.repeat((begins + self.ends) / 2.0 + 1.0, self.ends - begins + 1)
-        return ranks
-
-
-@dataclass(frozen=True)
 class Judge:
     """What estimates of true distances are compared with.
 
@@ -246,26 +224,23 @@ class Judge:
         The true distances, shape (n_pairs,).
     weights
         How much each of them counts; None: all the same.
-    ranks
-        Their ranks.
     near
         Which of them are the smaller of two values; None if there are more, or fewer, than two.
     """
 
     true: Floats
     weights: Floats | None
-    ranks: Floats
     near: np.ndarray | None
 
     @classmethod
     def of(cls, true: Floats, weights: Floats | None = None) -> Self:
         """Prepare true distances."""
-        ordered = Sorted.of(true)
-        near = true == true[ordered.order[0]] if len(ordered.ends) == 2 else None
-        return cls(true, weights, ordered.ranks(), near)
+        least, greatest = true.min(), true.max()
+        has_two_values = least < greatest and bool(((true == least) | (true == greatest)).all())
+        return cls(true, weights, true == least if has_two_values else None)
 
     def scores(self, estimate: Floats) -> dict[str, float]:
-        """All scores of estimates, shape (n_pairs,), which are sorted once; NaN for one that is not defined.
+        """All scores of estimates, shape (n_pairs,); NaN for one that is not defined.
 
         Examples
         --------
@@ -273,27 +248,28 @@ class Judge:
         >>> [round(score, 3) for score in scores.values()]
         [-0.535, 0.0, 0.5, 0.5]
         """
-        ordered = Sorted.of(estimate)
-        error = math.sqrt(float(np.average((self.true - estimate) ** 2, weights=self.weights)))
-        return dict(zip(SCORINGS, (-error, self._correlation(ordered.ranks()), *self._areas(ordered)), strict=True))
-
-    def _correlation(self, ranks: Floats) -> float:
-        """The correlation of the ranks with those of the true distances; NaN if one is constant."""
-        one, other = (values - np.average(values, weights=self.weights) for values in (self.ranks, ranks))
-        spread = np.average(one**2, weights=self.weights) * np.average(other**2, weights=self.weights)
-        return float(np.average(one * other, weights=self.weights) / math.sqrt(spread)) if spread > 0.0 else math.nan
-
-    def _areas(self, ordered: Sorted) -> tuple[float, float]:
-        """The areas under the ROC curve and the precision-recall curve (as steps) of finding the near pairs."""
-        if self.near is None:
-            return math.nan, math.nan
-        weights = np.ones(len(self.true)) if self.weights is None else self.weights
-        found, taken = (
-            np.append(0.0, np.cumsum(of[ordered.order])[ordered.ends]) for of in (weights * self.near, weights)
+        from scipy.stats import rankdata  # noqa: PLC0415  (slow, and a spec is read without)
+        from sklearn.metrics import (  # noqa: PLC0415  (slow, too)
+            average_precision_score,
+            roc_auc_score,
+            root_mean_squared_error,
         )
-        missed = taken - found
-        roc_auc = np.trapezoid(found, missed) / (found[-1] * missed[-1])
-        return float(roc_auc), float(np.sum(np.diff(found) * found[1:] / taken[1:]) / found[-1])
+
+        error = root_mean_squared_error(self.true, estimate, sample_weight=self.weights)
+        correlation = _correlation(rankdata(self.true), rankdata(estimate), self.weights)
+        areas = [math.nan, math.nan]
+        if self.near is not None:
+            both = (roc_auc_score, average_precision_score)
+            areas = [area(self.near, -estimate, sample_weight=self.weights) for area in both]
+        return dict(zip(SCORINGS, map(float, (-error, correlation, *areas)), strict=True))
+
+
+def _correlation(one: Floats, other: Floats, weights: Floats | None) -> float:
+    """Pearson's correlation of weighted values; NaN if one side is constant."""
+    if (one == one[0]).all() or (other == other[0]).all():
+        return math.nan
+    covariance = np.cov(one, other, aweights=weights)
+    return float(covariance[0, 1] / math.sqrt(covariance[0, 0] * covariance[1, 1]))
 
 
 # --- the choice -------------------------------------------------------------------------------------------

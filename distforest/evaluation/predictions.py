@@ -1,17 +1,28 @@
 """Predictions judged by what is true: accuracy, log-loss, ROC AUC, R2 and RMSE, with intervals by bootstrap.
 
-Every measure is a function of weights of rows. A resample of n rows, drawn with replacement, is the weights that count
-how often each row was drawn; of pairs the points are drawn, and a pair weighs as much as the product of its points.
+The measures are scikit-learn's and SciPy's, each as a function of the rows that it judges. A resample has n rows, drawn
+with replacement; of pairs the points are drawn, so that a pair occurs as often as the product of its points.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import ConstantInputWarning, spearmanr
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import (
+    accuracy_score,
+    log_loss,
+    r2_score,
+    recall_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
@@ -33,7 +44,7 @@ if TYPE_CHECKING:
     from distforest.sources.files.tables import Table
 
     Ints = NDArray[np.int64]
-    Measure = Callable[[Floats], float]
+    Measure = Callable[[Ints], float]
     _Pair = tuple[str, ...]
 
 ANSWER_OF_ARRAY = {"prediction": "predict", "proba": "proba"}
@@ -91,11 +102,6 @@ class _Baseline:
 
     always: str
     values: Mapping[str, float]
-
-
-def are_predictions(address: str) -> bool:
-    """Whether a table, or a group of predictions or class shares, or their array in it, is at an address."""
-    return is_file_of_rows(address) or _answer_in(_group_of(address)) in ANSWER_OF_ARRAY.values()
 
 
 def _answer_in(group: str) -> object:
@@ -176,15 +182,16 @@ def judge(
         raise InputError(f"{known.place}: labels were expected, for class shares, found numbers; give `label`")
     if answers.learned:
         warn_caller(f"{answer}: {answers.learned}")
-    measures, baseline, n_rows, weights = _of_pairs(answers, known) if answers.pairs else _of_rows(answers, known)
-    found = np.empty((n_resamples, len(measures)))
+    measures, baseline, n_rows, draw = _of_pairs(answers, known) if answers.pairs else _of_rows(answers, known)
+    found = np.full((n_resamples, len(measures)), np.nan)
     for number in range(n_resamples):
-        drawn = weights(np.random.default_rng([seed, number]))
-        found[number] = [measure(drawn) for measure in measures.values()]
-    every = weights(None)
+        if len(drawn := draw(np.random.default_rng([seed, number]))):
+            found[number] = [_value(measure, drawn) for measure in measures.values()]
+    every = np.arange(n_rows)
     each = zip(measures.items(), found.T, strict=True)
     measured = tuple(
-        Measured(name, measure(every), *_interval(values), baseline.values[name]) for (name, measure), values in each
+        Measured(name, _value(measure, every), *_interval(values), baseline.values[name])
+        for (name, measure), values in each
     )
     return JudgedPredictions(answer, known.place, n_rows, n_resamples, measured, baseline.always)
 
@@ -418,18 +425,18 @@ def _plain(label: str) -> str:
 
 # --- measures ---------------------------------------------------------------------------------------------
 
-Weigh = Callable[[np.random.Generator | None], "Floats"]
-"""The weights of a resample, or without random numbers those of all rows."""
+Resample = Callable[[np.random.Generator], "Ints"]
+"""The rows of a resample."""
 
 
-def _drawn(n: int, numbers: np.random.Generator | None) -> Floats:
-    """How often each of n things is drawn in a resample, shape (n,); once each without random numbers."""
-    if numbers is None:
-        return np.ones(n)
-    return np.bincount(numbers.integers(n, size=n), minlength=n).astype(np.float64)
+def _value(measure: Measure, rows: Ints) -> float:
+    """A measure of some rows; NaN where it has none, such as rows of one class alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", (UndefinedMetricWarning, ConstantInputWarning))
+        return float(measure(rows))
 
 
-def _of_rows(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Weigh]:
+def _of_rows(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Resample]:
     """The measures of predictions of rows."""
     if known.is_target:
         numbers = known.numbers()
@@ -441,18 +448,16 @@ def _of_rows(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Bas
         true_labels = [labels[row] for row in known.order(answers, len(labels))]
         measures = _of_labels(answers, true_labels, known.place)
         baseline = _of_one_class(true_labels)
-    return measures, baseline, answers.n_rows, lambda numbers: _drawn(answers.n_rows, numbers)
+    n = answers.n_rows
+    return measures, baseline, n, lambda rng: rng.integers(n, size=n)
 
 
 def _of_targets(true: Floats, predicted: Floats) -> dict[str, Measure]:
     """R2 and RMSE of predicted targets."""
-    squares = (true - predicted) ** 2
-
-    def r2(weights: Floats) -> float:
-        around = weights @ (true - weights @ true / weights.sum()) ** 2
-        return float(1.0 - weights @ squares / around) if around > 0 else np.nan
-
-    return {"R2": r2, "RMSE": lambda weights: float(np.sqrt(weights @ squares / weights.sum()))}
+    return {
+        "R2": lambda rows: r2_score(true[rows], predicted[rows]),
+        "RMSE": lambda rows: root_mean_squared_error(true[rows], predicted[rows]),
+    }
 
 
 def _of_one_class(true: Sequence[str]) -> _Baseline:
@@ -472,7 +477,7 @@ def _of_one_class(true: Sequence[str]) -> _Baseline:
 
 
 def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> dict[str, Measure]:
-    """Accuracy and balanced accuracy; of class shares also log-loss and ROC AUC."""
+    """Accuracy and balanced accuracy; of class shares also log-loss and ROC AUC, of one class against all others."""
     proba, classes = answers.proba, list(answers.classes)
     predicted = [classes[k] for k in proba.argmax(axis=1)] if proba is not None else list(answers.predicted or ())
     if not set(true) & {*predicted, *classes}:
@@ -480,17 +485,14 @@ def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> dict[str, 
         true, predicted, classes = ([_plain(label) for label in labels] for labels in (true, predicted, classes))
     if not set(true) & {*predicted, *classes}:
         raise InputError(f"{place}: labels of the classes that are predicted were expected, {found}")
-    names, codes = np.unique(np.array(true), return_inverse=True)
-    is_right = np.array([one == other for one, other in zip(true, predicted, strict=True)], np.float64)
-
-    def balanced(weights: Floats) -> float:
-        of_class = np.bincount(codes, weights, len(names))
-        right = np.bincount(codes, weights * is_right, len(names))
-        return float(np.mean(right[of_class > 0] / of_class[of_class > 0]))
-
+    names = [*classes, *sorted({*true, *predicted} - set(classes))]
+    number = {name: code for code, name in enumerate(names)}
+    codes, guesses = (np.array([number[label] for label in labels]) for labels in (true, predicted))
     measures: dict[str, Measure] = {
-        "accuracy": lambda weights: float(weights @ is_right / weights.sum()),
-        "balanced accuracy": balanced,
+        "accuracy": lambda rows: accuracy_score(codes[rows], guesses[rows]),
+        "balanced accuracy": lambda rows: recall_score(
+            codes[rows], guesses[rows], labels=np.unique(codes[rows]), average="macro"
+        ),
     }
     if proba is None:
         return measures
@@ -498,45 +500,15 @@ def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> dict[str, 
         left_out = "so log-loss and ROC AUC are left out; drop its rows"
         warn_caller(f"{place}: {quoted(strange[0])} is no class of the forest, {left_out}")
         return measures
-    return measures | _of_shares(proba, np.array([classes.index(name) for name in names])[codes])
-
-
-def _of_shares(proba: Floats, codes: Ints) -> dict[str, Measure]:
-    """Log-loss and ROC AUC of class shares, shape (n, n_classes); of more than two classes the mean of one by one."""
-    least = np.finfo(np.float64).eps
-    losses = -np.log(np.clip(proba[np.arange(len(codes)), codes], least, 1.0))
-    of_class = [weighted_auc(proba[:, k], codes == k) for k in ([1] if proba.shape[1] == 2 else range(proba.shape[1]))]
-    return {
-        "log-loss": lambda weights: float(weights @ losses / weights.sum()),
-        "ROC AUC": lambda weights: float(np.mean([area(weights) for area in of_class])),
+    shares = proba / proba.sum(axis=1, keepdims=True)
+    judged = [1] if len(classes) == 2 else range(len(classes))
+    return measures | {
+        "log-loss": lambda rows: log_loss(codes[rows], shares[rows], labels=range(len(classes))),
+        "ROC AUC": lambda rows: np.mean([roc_auc_score(codes[rows] == k, shares[rows, k]) for k in judged]),
     }
 
 
-def weighted_auc(scores: Floats, positive: NDArray[np.bool_]) -> Measure:
-    """Area under the ROC curve as a function of weights; NaN if one kind weighs nothing.
-
-    It is the weighted share of pairs, a positive and a negative one, in which the positive one scores higher, a tie
-    counting one half.
-
-    Examples
-    --------
-    >>> area = weighted_auc(np.array([0.1, 0.4, 0.4, 0.8]), np.array([False, True, False, True]))
-    >>> area(np.ones(4)), area(np.array([1.0, 2.0, 1.0, 0.0]))
-    (0.875, 0.75)
-    """
-    values, group = np.unique(scores, return_inverse=True)
-
-    def area(weights: Floats) -> float:
-        of_positive = np.bincount(group, weights * positive, len(values))
-        of_negative = np.bincount(group, weights * ~positive, len(values))
-        pairs = of_positive.sum() * of_negative.sum()
-        below = np.cumsum(of_negative) - of_negative / 2
-        return float(of_positive @ below / pairs) if pairs > 0 else np.nan
-
-    return area
-
-
-def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Weigh]:
+def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Resample]:
     """ROC AUC of distances of pairs, which are similar if of one label; a pair of a point with itself is left out.
 
     Where the distance of each pair is known, it is judged as in `_of_measured`.
@@ -556,18 +528,15 @@ def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Ba
     left, right = numbers.reshape(2, -1)
     apart = left != right
     left, right = left[apart], right[apart]
-    area = weighted_auc(-answers.as_numbers()[apart], labels[left] == labels[right])
-    if np.isnan(area(np.ones(len(left)))):
+    similar, distance = labels[left] == labels[right], answers.as_numbers()[apart]
+    if similar.all() or not similar.any():
         raise InputError(f"{known.place}: similar and dissimilar pairs were expected, found pairs of one kind")
-
-    def weights(numbers: np.random.Generator | None) -> Floats:
-        times = _drawn(len(labels), numbers)
-        return times[left] * times[right]
-
-    return {"ROC AUC": area}, _Baseline("the same distance", {"ROC AUC": 0.5}), len(left), weights
+    measures = {"ROC AUC": lambda rows: roc_auc_score(similar[rows], -distance[rows])}
+    baseline = _Baseline("the same distance", {"ROC AUC": 0.5})
+    return measures, baseline, len(left), _pairs_of_drawn_points(left, right, len(labels))
 
 
-def _of_measured(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Weigh]:
+def _of_measured(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Resample]:
     """Rank correlation, R2 and RMSE of distances of pairs that were measured; the others are left out, and told."""
     asked, measured = _measured_distances(answers, known)
     rows = [row for row, pair in enumerate(asked) if pair in measured and pair[0] != pair[1]]
@@ -585,14 +554,22 @@ def _of_measured(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], 
     predicted = answers.as_numbers()[rows]
     names, points = np.unique(np.array([asked[row] for row in rows]), return_inverse=True)
     left, right = points.reshape(-1, 2).T
-
-    def weights(numbers: np.random.Generator | None) -> Floats:
-        times = _drawn(len(names), numbers)
-        return times[left] * times[right]
-
-    measures = {"Spearman": weighted_spearman(predicted, true), **_of_targets(true, predicted)}
+    measures = {
+        "Spearman": lambda rows: spearmanr(predicted[rows], true[rows]).statistic,
+        **_of_targets(true, predicted),
+    }
     baseline = _Baseline("the mean distance", {"Spearman": 0.0, "R2": 0.0, "RMSE": float(true.std())})
-    return measures, baseline, len(rows), weights
+    return measures, baseline, len(rows), _pairs_of_drawn_points(left, right, len(names))
+
+
+def _pairs_of_drawn_points(left: Ints, right: Ints, n_points: int) -> Resample:
+    """Resample points; a pair occurs as often as the product of how often its points were drawn."""
+
+    def draw(rng: np.random.Generator) -> Ints:
+        times = np.bincount(rng.integers(n_points, size=n_points), minlength=n_points)
+        return np.repeat(np.arange(len(left)), times[left] * times[right])
+
+    return draw
 
 
 def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], dict[_Pair, float]]:
@@ -625,29 +602,3 @@ def _pairs_in_order(names: Sequence[str]) -> list[_Pair]:
     """Pairs, of which the first names come first and then the second ones; the names of each pair in order."""
     half = len(names) // 2
     return [tuple(sorted(pair)) for pair in zip(names[:half], names[half:], strict=True)]
-
-
-def weighted_spearman(one: Floats, other: Floats) -> Measure:
-    """Spearman's rank correlation as a function of weights; NaN if one side is constant.
-
-    It is Pearson's correlation of the ranks, of which a value has the weight of all smaller ones and half of its own.
-
-    Examples
-    --------
-    >>> correlation = weighted_spearman(np.array([0.1, 0.4, 0.2, 0.8]), np.array([1.0, 2.0, 3.0, 9.0]))
-    >>> round(correlation(np.ones(4)), 6), round(correlation(np.array([1.0, 1.0, 0.0, 5.0])), 6)
-    (0.8, 1.0)
-    """
-    grouped = [np.unique(values, return_inverse=True)[1] for values in (one, other)]
-
-    def correlation(weights: Floats) -> float:
-        deviations = []
-        for group in grouped:
-            of_value = np.bincount(group, weights)
-            ranks = (np.cumsum(of_value) - of_value / 2)[group]
-            deviations.append(ranks - weights @ ranks / weights.sum())
-        first, second = deviations
-        scale = np.sqrt((weights @ first**2) * (weights @ second**2))
-        return float(weights @ (first * second) / scale) if scale > 0 else np.nan
-
-    return correlation

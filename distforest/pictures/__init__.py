@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distforest.pictures.distance_displays import (
         DistancesDisplay,
-        GeodesicPrecisionDisplay,
         MapDisplay,
         OutlierScoresDisplay,
         ProximityDisplay,
@@ -29,7 +28,6 @@ __all__ = [
     "BudgetDisplay",
     "DistancesDisplay",
     "ExplanationDisplay",
-    "GeodesicPrecisionDisplay",
     "ImportancesDisplay",
     "MapDisplay",
     "OutlierScoresDisplay",
@@ -44,11 +42,7 @@ _HOME = {
         ("BudgetDisplay", "ExplanationDisplay", "ImportancesDisplay", "ROCDisplay", "TuningDisplay"), "forest_displays"
     ),
     **dict.fromkeys(
-        (
-            *("DistancesDisplay", "GeodesicPrecisionDisplay", "MapDisplay", "OutlierScoresDisplay"),
-            "ProximityDisplay",
-        ),
-        "distance_displays",
+        ("DistancesDisplay", "MapDisplay", "OutlierScoresDisplay", "ProximityDisplay"), "distance_displays"
     ),
     "TreeDisplay": "tree_display",
 }

@@ -6,6 +6,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from sklearn.metrics import roc_curve
 
 from distforest.arguments import check_finite, numbers
 from distforest.errors import InputError
@@ -83,16 +84,14 @@ def operating_points(similar: ArrayLike, distance: ArrayLike, at: Sequence[float
     if len(is_similar) != len(far) or is_similar.all() or not is_similar.any():
         raise InputError("similar and distance must be of one length, with pairs of both kinds")
     check_finite(far, "distance")
-    found: dict[float, OperatingPoint] = {}
-    values, place = np.unique(far, return_inverse=True)
-    rates = [np.cumsum(np.bincount(place[own], minlength=len(values))) / own.sum() for own in (~is_similar, is_similar)]
+    fprs, tprs, scores = roc_curve(is_similar, -far, drop_intermediate=False)
+    found: dict[int, OperatingPoint] = {}
     for rate in at:
         if not 0.0 <= rate <= 1.0:
             raise InputError(f"at: rates from 0 to 1 were expected, found {rate!r}")
-        within = int(np.searchsorted(rates[0], rate, side="right"))
-        if within:
-            fpr, tpr, threshold = (float(own[within - 1]) for own in (*rates, values))
-            found.setdefault(threshold, OperatingPoint(fpr, tpr, threshold))
+        last = int(np.searchsorted(fprs, rate, side="right")) - 1
+        if last:  # at 0 no pair is called similar
+            found.setdefault(last, OperatingPoint(float(fprs[last]), float(tprs[last]), float(-scores[last])))
     return list(found.values())
 
 

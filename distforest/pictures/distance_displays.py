@@ -1,4 +1,4 @@
-"""Displays of a distance: within and between classes, as a map, by clusters, against a known manifold; of outliers."""
+"""Displays of a distance: within and between classes, as a map, by clusters; of outliers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from distforest.amounts import counted
-from distforest.arguments import check_finite, numbers, whole
+from distforest.arguments import check_finite, numbers
 from distforest.errors import InputError
 from distforest.estimators.outliers import SimForestOutlier
-from distforest.evaluation.geodesics import geodesic_precision
 from distforest.pictures.closeness import check_forest, closeness
 from distforest.pictures.clusters import clustered
 from distforest.pictures.display import Display
-from distforest.pictures.pictured import Classes, Clusters, Precisions, RowMap, check_drawn
+from distforest.pictures.pictured import Classes, Clusters, RowMap, check_drawn
 from distforest.pictures.plotting import BINS, BLUE, GREY, ORANGE, add_bar, draw_map, draw_spread, principal_coordinates
 from distforest.sources.arrays import are_targets
 from distforest.sources.doubts import told_of_amounts
@@ -23,8 +22,6 @@ from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
@@ -206,81 +203,6 @@ class ProximityDisplay(Display):
         rows, n_clusters = counted(len(drawn.order), "row"), counted(len(drawn.sizes), "cluster")
         axes.set(xticks=[], yticks=[], xlabel=f"{rows} in {n_clusters}")
         axes.set_title(drawn.title)
-
-
-class GeodesicPrecisionDisplay(Display):
-    """How many of the nearest rows are nearest on a known manifold too, by their number.
-
-    Parameters
-    ----------
-    precisions : Precisions
-        The precision at each number of neighbours.
-
-    Examples
-    --------
-    >>> from distforest import URerF
-    >>> from distforest.evaluation.manifolds import manifold_helix
-    >>> data = manifold_helix(100, random_state=0)
-    >>> forest = URerF(20, random_state=0).fit(data.X)
-    >>> display = GeodesicPrecisionDisplay.from_estimator(forest, data.X, data.geodesic(), ks=[5, 20])
-    >>> display.precisions.ks.tolist(), display.precisions.chance.round(2).tolist()
-    ([5.0, 20.0], [0.05, 0.2])
-    """
-
-    size = (6.0, 4.0)
-
-    def __init__(self, precisions: Precisions) -> None:
-        check_drawn(precisions, Precisions)
-        self.precisions = precisions
-
-    @classmethod
-    def from_estimator(
-        cls, forest: Any, X: Any, geodesic: ArrayLike, *, ks: Sequence[int] | None = None, ax: Axes | None = None
-    ) -> Self:
-        """Draw the geodesic precision of a forest.
-
-        Parameters
-        ----------
-        forest
-            A fitted estimator.
-        X
-            Rows, as `distance` takes them; None: the training rows.
-        geodesic
-            Their distances on the manifold, shape (n, n).
-        ks
-            Numbers of neighbours; None: some up to half of all.
-        ax
-            As of `plot`.
-
-        Raises
-        ------
-        InputError
-            The matrices are not square and of one shape, or a number of neighbours is out of range.
-        """
-        return cls.from_predictions(closeness(forest, X), geodesic, ks=ks, ax=ax)
-
-    @classmethod
-    def from_predictions(
-        cls, proximity: ArrayLike, geodesic: ArrayLike, *, ks: Sequence[int] | None = None, ax: Axes | None = None
-    ) -> Self:
-        """Draw the precision of given proximities, shape (n, n); arguments and errors as of `from_estimator`."""
-        near, n = numbers(proximity, "proximity", 2), len(np.asarray(geodesic))
-        asked = [whole("ks", k, 1) for k in ks] if ks is not None else [k for k in KS if 2 * k <= n]
-        if not asked:
-            raise InputError(f"ks: one number or more was expected, found none for {counted(n, 'point')}")
-        found = [geodesic_precision(near, geodesic, k) for k in sorted(asked)]
-        return cls(Precisions(np.array(sorted(asked)), np.array(found), n)).plot(ax)
-
-    def _draw(self, axes: Axes, is_given: bool) -> None:  # noqa: ARG002
-        drawn = self.precisions
-        axes.plot(drawn.ks, drawn.precision, "o-", color=BLUE, linewidth=2, label="forest")
-        axes.plot(drawn.ks, drawn.chance, color=GREY, linestyle="--", linewidth=1.5, label="chance")
-        axes.set_xscale("log")
-        axes.set_xticks(drawn.ks, [f"{k:g}" for k in drawn.ks])
-        axes.minorticks_off()
-        axes.set(xlabel="neighbours, k", ylabel="geodesic precision at k", ylim=(0.0, 1.02))
-        axes.set_title(drawn.title)
-        axes.spines[["top", "right"]].set_visible(False)
 
 
 class OutlierScoresDisplay(Display):

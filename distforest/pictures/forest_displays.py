@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from matplotlib.ticker import StrMethodFormatter
 from sklearn.base import clone
+from sklearn.metrics import roc_curve
 
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.grids import ScoredGrid
-from distforest.evaluation.roc import ROC, roc_curve
+from distforest.evaluation.roc import ROC
 from distforest.pictures.closeness import check_forest
 from distforest.pictures.curves import OperatingPoint, draw_curves, draw_points, operating_points
 from distforest.pictures.display import Display
@@ -297,8 +298,8 @@ class ROCDisplay(Display):
             The arrays are not of one length, or all pairs are of one kind.
         """
         points = operating_points(similar, distance, at)
-        curve = roc_curve(-np.asarray(distance, np.float64), np.asarray(similar) != 0)
-        return cls([curve], points, log=log, title=title, name="distance").plot(ax)
+        fpr, tpr, _ = roc_curve(np.asarray(similar) != 0, -np.asarray(distance, np.float64), drop_intermediate=False)
+        return cls([ROC(fpr, tpr)], points, log=log, title=title, name="distance").plot(ax)
 
     def _draw(self, axes: Axes, is_given: bool) -> None:  # noqa: ARG002
         draw_curves(axes, self.curves, self.log, self.title, self.name)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.metrics import roc_auc_score, roc_curve
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.evaluation.roc import roc_curve
+from distforest.evaluation.roc import ROC
 from distforest.forest import scoring
 from distforest.forest.leaf_kinds import KeepsVotes
 from distforest.forest.pairs import pair_scores
@@ -22,7 +23,6 @@ from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from distforest.evaluation.roc import ROC
     from distforest.forest.forest import Forest
     from distforest.sources.source import Floats, Ints
 
@@ -107,7 +107,11 @@ def out_of_bag_roc(forest: Forest, truth: Truth) -> ROC:
     left, right = judged_pairs(forest.n_training)
     *_, (total, count) = _pair_distances(forest, left, right)
     known = count > 0
-    return roc_curve(-total[known] / count[known], truth.distances(left[known], right[known]) == 0.0)
+    similar = truth.distances(left[known], right[known]) == 0.0
+    if similar.all() or not similar.any():
+        raise InputError("truth: pairs of one label and of two labels were expected, found pairs of one kind")
+    fpr, tpr, _ = roc_curve(similar, -total[known] / count[known])
+    return ROC(fpr, tpr)
 
 
 def judged_pairs(n_rows: int) -> tuple[Ints, Ints]:
@@ -218,7 +222,7 @@ def _judge_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tu
 
 def _area_above(distances: Floats, similar: np.ndarray) -> float:
     """Area above the ROC curve of distances; that of chance where all pairs are of one kind."""
-    return 1.0 - roc_curve(-distances, similar).auc if 0 < similar.sum() < len(similar) else 0.5
+    return float(1.0 - roc_auc_score(similar, -distances)) if 0 < similar.sum() < len(similar) else 0.5
 
 
 def _root_mean_square(values: np.ndarray) -> float:

@@ -136,44 +136,6 @@ class RowMap:
 
 
 @dataclass(frozen=True)
-class Precisions:
-    """The geodesic precision of a distance at several numbers of neighbours.
-
-    Attributes
-    ----------
-    ks : ndarray of shape (n_ks,)
-        Numbers of neighbours, ascending.
-    precision : ndarray of shape (n_ks,)
-        Share of the k nearest points that are among the k nearest on the manifold.
-    n_points : int
-        Number of points; by chance k / (n_points - 1) of them are.
-    title : str
-        Title of the picture.
-
-    Raises
-    ------
-    InputError
-        There is no k, there is not one precision for each, or a number is not finite.
-    """
-
-    ks: np.ndarray
-    precision: np.ndarray
-    n_points: int
-    title: str = "Geodesic precision"
-
-    def __post_init__(self) -> None:
-        ks = _row("ks", self.ks)
-        _set_fields(self, ks=ks, precision=_row("precision", self.precision, len(ks), "k"))
-        whole("n_points", self.n_points, 2)
-
-    @property
-    def chance(self) -> Floats:
-        """The precision of neighbours that are drawn at random, shape (n_ks,)."""
-        chance: Floats = self.ks / (self.n_points - 1.0)
-        return chance
-
-
-@dataclass(frozen=True)
 class Clusters:
     """Proximities of rows, and the clusters into which the rows fall.
 

@@ -17,10 +17,10 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
+from sklearn.metrics import auc, average_precision_score, precision_recall_curve, roc_curve
 
 from distforest.arguments import check_finite, numbers, whole
 from distforest.errors import InputError
-from distforest.evaluation.metrics import average_precision, roc_auc
 from distforest.pictures.pictured import Classes, Links, RowMap, Weights, check_drawn
 
 if TYPE_CHECKING:
@@ -282,20 +282,19 @@ def _mark(axes: Axes, held_out: NDArray[np.bool_]) -> None:
 
 
 def _draw_roc(axes: Axes, linked: np.ndarray, score: np.ndarray) -> None:
-    hits, alarms = _counts(linked, score)
-    axes.plot(alarms / alarms[-1], hits / hits[-1], color=BLUE, linewidth=2)
+    fpr, tpr, _ = roc_curve(linked, score, drop_intermediate=False)
+    axes.plot(fpr, tpr, color=BLUE, linewidth=2)
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="chance")
-    axes.set_title(f"ROC: area {roc_auc(linked, score):.3f}")
+    axes.set_title(f"ROC: area {auc(fpr, tpr):.3f}")
     on_unit_square(axes, "false positive rate", "true positive rate")
     axes.legend(loc="lower right", frameon=False)
 
 
 def _draw_precision(axes: Axes, linked: np.ndarray, score: np.ndarray) -> None:
-    hits, alarms = _counts(linked, score)
-    precision = hits[1:] / (hits[1:] + alarms[1:])
-    axes.step(hits[1:] / hits[-1], precision, where="pre", color=BLUE, linewidth=2)
+    precision, recall, _ = precision_recall_curve(linked, score)
+    axes.step(recall, precision, where="post", color=BLUE, linewidth=2)
     axes.axhline(linked.mean(), color=GREY, linestyle="--", linewidth=1, label="chance: the share of links")
-    axes.set_title(f"Precision and recall: area {average_precision(linked, score):.3f}")
+    axes.set_title(f"Precision and recall: area {average_precision_score(linked, score):.3f}")
     on_unit_square(axes, "recall", "precision")
     axes.legend(loc="upper right", frameon=False)
 
@@ -306,14 +305,6 @@ def on_unit_square(axes: Axes, x: str, y: str) -> None:
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _counts(positive: np.ndarray, score: np.ndarray) -> tuple[Floats, Floats]:
-    """Count positives and negatives at or above each distinct score, from the highest; both counts begin with 0."""
-    order = np.argsort(-score, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
-    hits = np.cumsum(positive[order].astype(np.float64))[last]
-    return np.append(0.0, hits), np.append(0.0, last + 1.0 - hits)
 
 
 def _seriated(distance: np.ndarray) -> NDArray[np.intp]:

@@ -14,10 +14,12 @@ and who is near whom along them.
 import numpy as np
 
 from distforest import URerF
-from distforest.evaluation.manifolds import manifold_helix
 
-data = manifold_helix(400, noise_dimensions=50, random_state=0)
-forest = URerF(random_state=0).fit(data.X)
+rng = np.random.default_rng(0)
+along = rng.permutation(np.linspace(2 * np.pi, 9 * np.pi, 400))
+helix = np.column_stack([along * np.cos(along), along * np.sin(along), along])
+X = np.hstack([helix, rng.normal(scale=70**0.5, size=(400, 50))])
+forest = URerF(random_state=0).fit(X)
 
 # %%
 # What the screen has found: how likely each feature is to be drawn.
@@ -39,7 +41,7 @@ plt.show()
 # The proximity of all pairs, in the order along the helix: high along the diagonal, where
 # points are neighbours.
 
-order = np.argsort(data.latent[:, 0])
+order = np.argsort(along)
 figure, axes = plt.subplots(figsize=(4.6, 4), layout="constrained")
 image = axes.imshow(forest.proximity()[np.ix_(order, order)], cmap="cividis", vmax=0.5)
 axes.set(xlabel="along the helix", ylabel="along the helix", xticks=[], yticks=[])

@@ -13,10 +13,11 @@ pairs are let through.
 
 import numpy as np
 from sklearn.datasets import load_wine
+from sklearn.metrics import roc_curve
 from sklearn.model_selection import train_test_split
 
 from distforest import TreeRank
-from distforest.evaluation.roc import roc_curve
+from distforest.evaluation.roc import ROC
 
 X, y = load_wine(return_X_y=True)
 X, new, y, new_y = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
@@ -25,8 +26,9 @@ forest = TreeRank(44, n_pairs=2000, leafrank_depth=3, max_features="sqrt", rando
 )
 left, right = np.triu_indices(len(new), 1)
 similar = new_y[left] == new_y[right]
-curve = roc_curve(forest.pair_score(new[left], new[right]), similar)
-far = roc_curve(-np.linalg.norm((new[left] - new[right]) / X.std(axis=0), axis=1), similar)
+curve = ROC(*roc_curve(similar, forest.pair_score(new[left], new[right]))[:2])
+apart = np.linalg.norm((new[left] - new[right]) / X.std(axis=0), axis=1)
+far = ROC(*roc_curve(similar, -apart)[:2])
 
 # %%
 # The same curves on both scales.

@@ -93,7 +93,7 @@ def test_help_imports_nothing_heavy():
 def test_help_names_every_door():
     code, out, _ = run("--help")
     assert code == 0
-    doors = ("evaluate", "fit", "ingest", "inspect", "quickstart", "score", "simulate", "verify")
+    doors = ("evaluate", "fit", "ingest", "inspect", "quickstart", "score", "verify")
     assert all(f"\n  {door} " in out for door in doors)
 
 
@@ -697,7 +697,6 @@ def commands_onto(home, tmp_path, output):
     (tmp_path / "a.csv").write_text("a\n1\n")
     return {
         "ingest": ("ingest", tmp_path / "a.csv", output),
-        "simulate": ("simulate", "line", "--output", output),
         "score": ("score", home / "forest.zarr", home / "data.zarr/X", output, "--threads-here", 1),
         "fit": ("fit", home / "spec.toml", "--set", "seed=4", "--workers", 1, "--set", f"output={output}"),
     }
@@ -845,7 +844,6 @@ def test_a_group_is_not_given_the_name_of_a_file(home, tmp_path, name):
     for command in (
         ("score", home / "forest.zarr", home / "data.zarr/X", output),
         ("ingest", home / "spec.toml", output, "--format", "csv"),
-        ("simulate", "line", "--output", output),
     ):
         code, out, err = run(*command)
         assert (code, out) == (2, "")

@@ -1,4 +1,4 @@
-"""URerF on the command line, as a user meets it: simulate, validate, fit, inspect, score, evaluate."""
+"""URerF on the command line, as a user meets it: validate, fit, inspect, score."""
 
 import json
 import subprocess
@@ -11,6 +11,7 @@ from distributed import LocalCluster
 from distforest import URerF, load
 from distforest.sources.arrays import open_array, write_array
 from tests.service.command_line import run
+from tests.simulated import helix
 
 SPEC = """\
 format = 1
@@ -32,10 +33,9 @@ NAMES = [f"n{k}" for k in range(7)]
 def home(tmp_path_factory):
     """A folder with a helix in noise, its spec, and forests by three kinds of weights."""
     home = tmp_path_factory.mktemp("home")
-    asked = ("helix", "--output", home / "helix.zarr", "--n", 160, "--noise-dimensions", 4, "--seed", 1)
-    assert run("simulate", *asked)[0] == 0
     (home / "spec.toml").write_text(SPEC.format(folder=home))
-    X = np.asarray(open_array(f"{home}/helix.zarr/X")[...])
+    X = helix(160, 4, random_state=1).X
+    write_array(f"{home}/helix.zarr", "X", X.shape, X.dtype, [X])
     write_array(f"{home}/named.zarr", "X", X.shape, X.dtype, [X], attributes={"feature_names": NAMES})
     for name, weights in (("screened", "dependence"), ("given", [3, 0, 1, 0, 0, 0, 0]), ("alike", None)):
         URerF(5, min_samples_split=25, feature_weights=weights, random_state=0).fit(X).save(home / f"{name}.zarr")
@@ -63,16 +63,6 @@ def test_a_user_s_way(home):
     near = np.asarray(open_array(f"{home}/near.zarr/proximity")[...])
     assert np.array_equal(near, near.T)
     np.testing.assert_allclose(near, load(forest).proximity(), rtol=1e-6)
-    assert (
-        run("score", forest, rows, home / "k.zarr", *ways, "neighbors", "--without-self", "--n-neighbors", 20)[0] == 0
-    )
-    precision = []
-    for answer in (forest, home / "near.zarr", home / "k.zarr"):
-        code, out, _ = run("evaluate", answer, home / "helix.zarr", "-k", 20, "--json")
-        assert code == 0
-        precision.append(json.loads(out)["scores"][0]["precision"])
-    assert precision[0] == pytest.approx(precision[1], abs=1e-6)
-    assert min(precision) > 0.5
     code, _, err = run("score", forest, rows, home / "p.zarr", *ways, "predict")
     assert (code, "ground truth" in err) == (2, True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -13,15 +14,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from distforest.evaluation.trials import simulate
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service.certificates import make
 from distforest.service.registry import ENDS, Registry
+from distforest.sources.arrays import write_array
 from tests.deploy.containers import ROOT, Host, from_image, read, restarts
 from tests.programs import program
+from tests.simulated import helix
 
 FILE, TLS = ROOT / "docker-compose.yml", ROOT / "deploy" / "compose.tls.yml"
 JOB = """
@@ -134,8 +136,8 @@ def host(tmp_path: Path) -> Iterator[Host]:
     """An engine with the compose file, a job in its folder of jobs, and the job's input in its volume."""
     jobs = tmp_path / "jobs"
     host = Host(read(FILE, DISTFOREST_JOBS=str(jobs)), tmp_path / "volumes")
-    helix = host.outside("client", 0, "/data/helix.zarr")
-    simulate("helix", helix, {"n": 300, "random_state": 0}, overwrite=False)
+    X = helix(300).X
+    write_array(host.outside("client", 0, "/data/helix.zarr"), "X", X.shape, X.dtype, [X])
     (jobs / "helix.toml").write_text(host.outside("client", 0, JOB))
     yield host
     host.down()
@@ -192,9 +194,8 @@ def test_a_job_over_tls_whose_data_and_forest_lie_in_the_store(tmp_path: Path) -
     try:
         host.up("store")
         host.until("the store answers", lambda: host.run("bucket").returncode == 0)
-        made = host.run(
-            "client", "distforest", "simulate", "helix", "--output", "s3://distforest/helix.zarr", "--n=300"
-        )
+        shutil.copy(FILE.parent / "deploy" / "jobs" / "helix.py", jobs)
+        made = host.run("client", "python", "/jobs/helix.py", "s3://distforest/helix.zarr")
         assert made.returncode == 0, made.stderr
         (jobs / "helix.toml").write_text(JOB.replace("/data/", "s3://distforest/").replace("= 500", "= 20"))
         host.up("scheduler")

@@ -15,15 +15,16 @@ import psutil
 import pytest
 
 from distforest.errors import NotFoundError
-from distforest.evaluation.trials import simulate
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service.registry import Registry
+from distforest.sources.arrays import write_array
 from tests.deploy.containers import PATIENCE, ROOT, until
 from tests.deploy.slurm import SRUN, missing, slurm
 from tests.programs import PATH, program
+from tests.simulated import helix
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +46,8 @@ batch = 1
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    simulate("helix", str(tmp_path / "helix.zarr"), {"n": 300, "random_state": 0}, overwrite=False)
+    X = helix(300).X
+    write_array(f"{tmp_path}/helix.zarr", "X", X.shape, X.dtype, [X])
     (tmp_path / "helix.toml").write_text(JOB.format(folder=tmp_path))
     return tmp_path / "helix.toml"
 

@@ -16,8 +16,8 @@ from sklearn.base import clone
 
 from distforest import SMERF, Distances, Embedding, Labels, SimForestClassifier, Targets, URerF, load
 from distforest.errors import DistforestWarning, InputError
-from distforest.estimators.urerf import PAPER
 from tests.messages import naming
+from tests.samples import PAPER_RULE
 
 N = 240
 RNG = np.random.default_rng(0)
@@ -226,7 +226,7 @@ RULES: dict[str, dict[str, Any]] = {
     "best": {"criterion": "fast_bic", "splitter": "best", "n_witnesses": 0},
     "means": {"criterion": "two_means", "splitter": "best", "relative": False},
     "mixture": {"criterion": "mclust_bic", "splitter": "best"},
-    "paper": PAPER,
+    "paper": PAPER_RULE,
 }
 GROUP = RNG.integers(0, 3, 900)
 OF_GROUP = pd.DataFrame(

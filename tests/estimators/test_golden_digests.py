@@ -14,7 +14,7 @@ import pytest
 
 from distforest import RFD, SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, TreeRank, URerF
 from distforest.growth.methods import GROWTH
-from tests.samples import PAPER
+from tests.samples import PAPER, PAPER_RULE
 
 N, P = 80, 6
 X = (((np.arange(N * P) * 2654435761 % 2**32) >> 16) % 101).reshape(N, P) / 8.0 - 4.0  # Knuth's multiplicative hash
@@ -25,6 +25,7 @@ SIMILARITIES = X @ X.T
 HOLES = np.where((np.arange(N)[:, None] * np.arange(N)) % 7 == 1, np.nan, SIMILARITIES)
 GAPS = np.where((np.arange(N)[:, None] * np.arange(1, X.shape[1] + 1)) % 5 == 1, np.nan, X)
 
+TWO_MEANS: dict[str, Any] = {"n_estimators": 4, "criterion": "two_means", "min_samples_split": 8, "random_state": 1}
 RANKS: dict[str, Any] = {"n_pairs": 600, "leafrank_depth": 5, "max_features": None}
 """Small trees that try all columns."""
 
@@ -52,7 +53,7 @@ FITTED: dict[str, Callable[[], Any]] = {
         X, TARGETS
     ),
     "screened": lambda: URerF(4, min_samples_split=8, random_state=1).fit(X),
-    "two means": lambda: URerF.paper(4, criterion="two_means", min_samples_split=8, random_state=1).fit(X),
+    "two means": lambda: URerF(**{**PAPER_RULE, **TWO_MEANS}).fit(X),
     "pairs": lambda: RFD(4, n_constraints=200, random_state=1).fit(X, LABELS),
     "ranks": lambda: TreeRank(2, **RANKS, random_state=1).fit(X, LABELS),
     "squares": lambda: TreeRank(2, **RANKS, region="square", random_state=1).fit(X, LABELS),

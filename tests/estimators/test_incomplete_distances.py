@@ -13,7 +13,6 @@ from scipy.stats import spearmanr
 from distforest import SMERF, Distances, Graph, ObservedDistances, load
 from distforest.command_line.reports import inspected
 from distforest.errors import DistforestWarning, InputError
-from distforest.evaluation.simulate import smerf_radial
 from distforest.forest import scoring
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers
 from distforest.forest.roots import unobserved_of_manifest
@@ -24,8 +23,9 @@ from distforest.pictures.out_of_bag import error_curve
 from distforest.sources.truth import Truth
 from tests.jobs.iris_jobs import run
 from tests.messages import naming
+from tests.simulated import radial
 
-DATA = smerf_radial(70, p=5, random_state=0)
+DATA = radial(70, p=5, random_state=0)
 X = DATA.X
 HELD_OUT = np.triu(np.random.default_rng(0).random(DATA.Z.shape) < 0.3, 1)
 Z = np.where(HELD_OUT | HELD_OUT.T, np.nan, DATA.Z)
@@ -110,7 +110,7 @@ def test_pairs_that_were_held_out_are_estimated_from_the_others() -> None:
 
 
 def test_new_rows_are_told_nearly_as_well_as_with_all_distances() -> None:
-    new = smerf_radial(60, p=5, random_state=1)
+    new = radial(60, p=5, random_state=1)
     of_pairs = np.triu_indices(60, 1)
     complete, without = (
         spearmanr(smerf_of(z, n_estimators=60).distance(new.X)[of_pairs], new.Z[of_pairs])[0] for z in (DATA.Z, Z)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
 
 from distforest import RFD, SMERF, TreeRank, URerF, load
 from distforest.errors import InputError
 from distforest.estimators.pair_columns import Cosine, Euclidean, Links, PlugIn, SharedLeaves, Whitened
-from distforest.evaluation.roc import roc_curve
 from distforest.sources.factors import Labels
 from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 from tests.messages import naming
@@ -148,7 +148,7 @@ def area_of_nearest_pairs(seed: int, **forest: Any) -> float:
     shares = PlugIn(100, forest=forest, random_state=seed).fit_transform(points, labels)
     distances = np.linalg.norm(points[:, None] - points, axis=2)
     nearest = np.where(np.eye(len(points)) > 0, np.inf, distances).argmin(axis=1)
-    return roc_curve((shares * shares[nearest]).sum(axis=1), labels == labels[nearest]).auc
+    return float(roc_auc_score(labels == labels[nearest], (shares * shares[nearest]).sum(axis=1)))
 
 
 def test_pairs_of_shares_know_less_where_a_tree_draws_few_points() -> None:

@@ -40,6 +40,7 @@ from distforest.stores.folder import Folder
 from tests.estimators.rows import DISTANCES, POINTS, X
 from tests.estimators.told import told_by
 from tests.messages import naming
+from tests.samples import PAPER_RULE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +78,7 @@ BOTH = {"distance", "prediction"}
         (SMERF(**FEW, max_samples=5), POINTS, RARE, set(), [("1 of 40", "labels", "'a'", "max_samples")]),
         (SMERF(**FEW, feature_weights=[1.0, 0, 0]), POINTS * [0, 1, 1], HALVES, BOTH, [("features", "weight")]),
         (URerF(**FEW), POINTS, None, {"distance", "0"}, [("32 rows", "min_samples_split=50")]),
-        (URerF.paper(**FEW), POINTS, None, {"distance", "0"}, [("40 rows", "min_samples_split=100")]),
+        (URerF(**{**PAPER_RULE, **FEW}), POINTS, None, {"distance", "0"}, [("40 rows", "min_samples_split=100")]),
         (URerF(**FEW, min_samples_split=2), ONES, None, {"distance", "0"}, [("features",)]),
         (RFD(**FEW), ONES, HALVES, {"distance"}, [("features",)]),
         (RFD(**FEW, min_samples_leaf=10**6), POINTS, HALVES, {"distance"}, [("pairs", "min_samples_leaf=1000000")]),

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.metrics import roc_auc_score
 
 from distforest import SMERF, Distances, Embedding, Graph, Labels, Targets, URerF, tune
 from distforest.errors import DistforestWarning, InputError
-from distforest.evaluation.metrics import roc_auc
 from distforest.evaluation.sides import ScoredSides
 from tests.messages import naming
 from tests.reference.naive_one_sided import one_sided, without
@@ -102,7 +102,7 @@ def test_own_links_are_chosen_where_nodes_have_habits_of_their_own() -> None:
     assert (compared.scoring, compared.n_pairs) == ("roc_auc", 100 * 99)
     truth = linked[new, known].ravel()
     areas = {
-        sides: roc_auc(truth, -forest.training_distance(features[new], graph, sides=sides).ravel())
+        sides: roc_auc_score(truth, -forest.training_distance(features[new], graph, sides=sides).ravel())
         for sides in ("one", "two", "auto")
     }
     assert areas["auto"] == areas["one"] > areas["two"] + 0.05
@@ -184,7 +184,7 @@ def test_the_distance_of_a_node_to_itself_is_chosen_with_the_parameters() -> Non
     left, right = np.triu_indices(N, 1)
     estimate = found.best_estimator_.oob_distance(left, right)
     known = ~np.isnan(estimate)
-    assert found.best_score_ == pytest.approx(roc_auc(LINKS[left, right][known], -estimate[known]))
+    assert found.best_score_ == pytest.approx(roc_auc_score(LINKS[left, right][known], -estimate[known]))
     both = tune(SMERF(10, random_state=0), {"diagonal": [0.5, 0.0], "min_samples_split": [2, 8]}, X, y)
     assert (len(both.cv_results_["params"]), both.n_fits_ <= 3) == (4, True)
     with pytest.raises(InputError, match=naming("grid:", "'diagonal'", "Graph")):

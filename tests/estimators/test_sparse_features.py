@@ -16,6 +16,7 @@ import distforest
 from distforest import RFD, SMERF, Distances, Embedding, Labels, SimForestClassifier, Targets, TreeRank, URerF
 from distforest.errors import DistforestWarning, InputError
 from tests.messages import naming
+from tests.samples import PAPER_RULE
 from tests.sources.test_sparse import CONTAINERS
 from tests.sources.test_sparse_features import words
 
@@ -97,7 +98,7 @@ def test_any_matrix_leads_to_the_digest_of_the_dense_one(
 
 @pytest.mark.parametrize("criterion", ["fast_bic", "equal_bic", "two_means", "mclust_bic"])
 def test_urerf_grows_the_same_over_sparse_features(criterion: str) -> None:
-    forest = URerF.paper(4, criterion=criterion, random_state=1, **PAPER)
+    forest = URerF(4, random_state=1, **{**PAPER_RULE, "criterion": criterion, **PAPER})
     dense, sparse = clone(forest).fit(X), clone(forest).fit(scipy.sparse.coo_array(X))
     assert sparse.digest_ == dense.digest_
     np.testing.assert_array_equal(sparse.proximity(scipy.sparse.csr_array(QUERIES)), dense.proximity(QUERIES))

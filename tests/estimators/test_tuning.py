@@ -19,11 +19,11 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from distforest import SMERF, Graph, URerF, tune
 from distforest.errors import DistforestWarning, InputError
 from distforest.evaluation import grids
-from distforest.evaluation.simulate import smerf_radial
 from distforest.forest.scoring import out_of_bag_distance
 from tests.messages import naming
+from tests.simulated import radial
 
-DATA = smerf_radial(60, p=6, random_state=0)
+DATA = radial(60, p=6, random_state=0)
 LABELS = (DATA.y > np.median(DATA.y)).astype(int)
 GRID = {"max_features": [1, 6], "min_samples_split": [2, 4, 16], "max_depth": [None, 3]}
 

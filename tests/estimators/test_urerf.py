@@ -19,11 +19,10 @@ from sklearn.metrics import roc_auc_score
 from distforest import SMERF, URerF, load
 from distforest.errors import DistforestWarning, InputError
 from distforest.estimators import forest_estimator
-from distforest.evaluation.manifolds import manifold_helix
-from distforest.evaluation.metrics import geodesic_precision
 from distforest.jobs import screening
 from distforest.sources.arrays import ArraySource, write_array
 from tests.messages import naming
+from tests.simulated import helix, shared_neighbors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -182,11 +181,9 @@ def test_a_lone_bimodal_column_among_noise_is_not_left_out() -> None:
 
 @pytest.mark.parametrize("sentinel", [1e2, -9999.0, 1e6])
 def test_sentinels_in_one_entry_of_a_hundred_cost_little(sentinel: float) -> None:
-    helix = manifold_helix(400, 5, random_state=0)
-    dirty = np.where(np.random.default_rng(1).random(helix.X.shape) < 0.01, np.float32(sentinel), helix.X)
-    clean, found = (
-        geodesic_precision(URerF(60, random_state=0).fit(X).proximity(), helix.geodesic(), 40) for X in (helix.X, dirty)
-    )
+    points, along = helix(400, 5)
+    dirty = np.where(np.random.default_rng(1).random(points.shape) < 0.01, np.float32(sentinel), points)
+    clean, found = (shared_neighbors(URerF(60, random_state=0).fit(X).proximity(), along, 40) for X in (points, dirty))
     assert found > clean - 0.06
 
 
@@ -316,22 +313,6 @@ def test_weights_of_a_taught_forest_are_loaded_too(tmp_path: Path) -> None:
     assert isinstance(loaded, SMERF)
     assert np.array_equal(loaded.feature_weights, GIVEN)
     assert clone(loaded).fit(X, CODES).digest_ == forest.digest_
-
-
-def test_the_rule_of_the_paper_is_at_hand() -> None:
-    forest = URerF.paper(6, min_samples_split=12, random_state=1).fit(X)
-    assert isinstance(forest, URerF)
-    assert forest.get_params() == {
-        **URerF(6, **PAPER).get_params(),
-        "max_features": "sqrt",
-        "feature_combinations": 0.05,
-        "min_samples_split": 12,
-        "random_state": 1,
-    }
-    assert forest.dependence_ is None
-    assert set(np.abs(forest.forest_.table.weights).tolist()) == {1.0}
-    assert forest.forest_.in_bag.max() > 1  # drawn with replacement
-    assert URerF.paper().min_samples_split == 100
 
 
 def test_an_array_of_weights_is_shown() -> None:

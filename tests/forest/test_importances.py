@@ -10,12 +10,12 @@ import scipy.sparse
 
 from distforest import SMERF, Targets, URerF
 from distforest.errors import DistforestWarning, InputError
-from distforest.evaluation.simulate import smerf_radial
 from distforest.forest.table import route
 from tests.messages import naming
 from tests.reference.naive_importances import gain_errors, permutation_importances
+from tests.simulated import radial
 
-DATA = smerf_radial(60, p=5, random_state=0)
+DATA = radial(60, p=5, random_state=0)
 FEATURES = DATA.X
 LABELS = (DATA.y > np.median(DATA.y)).astype(int)
 HOLES = np.where(np.random.default_rng(0).random(DATA.Z.shape) < 0.3, np.nan, DATA.Z)
@@ -59,7 +59,7 @@ def test_pairs_weigh_the_product_of_the_weights_of_their_rows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_the_two_features_that_matter_are_the_largest(seed: int) -> None:
-    data = smerf_radial(320, random_state=seed)
+    data = radial(320, random_state=seed)
     params: dict[str, Any] = {"max_features": None, "feature_combinations": 2.0, "random_state": seed}
     forest = SMERF(50, **params).fit(data.X, data.Z)
     for found in (forest.gain_importances(), forest.permutation_importances(data.X, data.Z)):

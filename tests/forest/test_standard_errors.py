@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from distforest import SMERF, load
 from distforest.errors import InputError
-from distforest.evaluation.simulate import smerf_radial
 from distforest.forest import standard_errors
 from distforest.forest.scoring import apply
 from distforest.forest.standard_errors import TreeDraws, tree_distances
@@ -24,8 +23,9 @@ from distforest.sources.arrays import open_array, write_array
 from tests import samples
 from tests.messages import naming
 from tests.reference import naive_standard_errors as naive
+from tests.simulated import radial
 
-DATA = smerf_radial(40, p=4, random_state=0)
+DATA = radial(40, p=4, random_state=0)
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from distforest import SMERF, Embedding, Targets
-from distforest.evaluation.simulate import smerf_radial
 from distforest.forest import scoring
 from distforest.forest.stopped_trees import EarlyStop, stopped_distances
 from distforest.sources.truth import Truth
 from tests.reference.naive_stopped import out_of_bag_distances
+from tests.simulated import radial
 
-DATA = smerf_radial(30, p=3, random_state=0)
+DATA = radial(30, p=3, random_state=0)
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "class_counts": ((DATA.y > np.median(DATA.y)).astype(int), {}),
     "means": (Targets(DATA.y), {"feature_combinations": 2.0}),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
 
 from distforest import (
     RFD,
@@ -24,10 +25,10 @@ from distforest import (
     URerF,
 )
 from distforest.errors import DistforestWarning
-from distforest.evaluation.manifolds import manifold_helix
-from distforest.evaluation.metrics import geodesic_precision, roc_auc
 from tests.invariances.taught import OF_DISTANCES, SIMFORESTS, Data, partitions
 from tests.messages import naming
+from tests.samples import PAPER_RULE
+from tests.simulated import helix, shared_neighbors
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +65,7 @@ DIRT = {"1e3": far(1e3), "1e4": far(1e4), "1e6": far(1e6), "-1e5": far(-1e5), "s
 def alike(forest: Any) -> float:
     """The area under the curve by which a distance of new points tells who has the same label."""
     same = LABELS[NEW, None] == LABELS[NEW]
-    return roc_auc(same[UPPER], -forest.distance(POINTS[NEW])[UPPER])
+    return roc_auc_score(same[UPPER], -forest.distance(POINTS[NEW])[UPPER])
 
 
 def order_kept(forest: Any) -> float:
@@ -221,18 +222,17 @@ def test_distances_whose_squares_no_float32_holds_lead_to_the_same_leaves(method
 
 # --- nothing taught ---------------------------------------------------------------------------------------
 
-HELIX = manifold_helix(300, 5, random_state=0)
+HELIX = helix(300, 5)
 UNTAUGHT: dict[str, Callable[[], URerF]] = {
     "default": lambda: URerF(40, random_state=0),
     "unscreened": lambda: URerF(40, feature_weights=None, random_state=0),
-    "paper": lambda: URerF.paper(40, feature_combinations=1.0, random_state=0),
+    "paper": lambda: URerF(40, **{**PAPER_RULE, "feature_combinations": 1.0}, random_state=0),
 }
 
 
 def unwound(forest: URerF, X: np.ndarray, usual: np.ndarray) -> float:
-    """The geodesic precision of 30 neighbours among the usual rows."""
-    both = np.ix_(usual, usual)
-    return float(geodesic_precision(forest.fit(X).proximity()[both], HELIX.geodesic()[both], 30))
+    """The share of 30 neighbours that are so along the helix, among the usual rows."""
+    return shared_neighbors(forest.fit(X).proximity()[np.ix_(usual, usual)], HELIX.along[usual], 30)
 
 
 @pytest.mark.parametrize("dirt", DIRT)
@@ -253,6 +253,6 @@ def test_outliers_are_found_beside_one_that_is_farther(similarity: str, size: fl
 
     def found(X: np.ndarray) -> float:
         scores = SimForestOutlier(similarity, random_state=0).fit(X).score_samples(X)
-        return roc_auc(strange[1:], -scores[1:])
+        return roc_auc_score(strange[1:], -scores[1:])
 
     assert found(far(size)(X)) > found(X) - LOSS

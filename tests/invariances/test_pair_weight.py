@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from distforest import RFD, TreeRank
 from distforest.errors import DistforestWarning, InputError
-from distforest.evaluation.roc import roc_curve
 from distforest.forest.estimates import Pruning
 from distforest.growth.pairs.pair_weights import DRAWN_TWICE, FINEST_BESIDE, in_tree, integers_of_pairs
 from distforest.growth.sample_weights import COARSEST, MOST_OF_TREE, Draws, SampleWeights
@@ -149,18 +148,6 @@ def test_scores_of_pairs_count_weights() -> None:
     assert one == pytest.approx(forest.score_pairs(POINTS, *repeated_pairs(weights)), abs=1e-12)
     with pytest.raises(InputError, match=naming("score:", SIMILAR.sum(), 0)):
         forest.score_pairs(POINTS, PAIRS, SIMILAR, SIMILAR)
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 3)), min_size=2, max_size=9))
-def test_a_curve_of_weighted_pairs_is_that_of_repeated_ones(given_pairs: list[tuple[int, bool, int]]) -> None:
-    scores, similar, weights = (np.array(part) for part in zip(*given_pairs, strict=True))
-    repeats = np.repeat(similar, weights)
-    if not 0 < repeats.sum() < len(repeats):
-        with pytest.raises(InputError):
-            roc_curve(scores, similar, weights)
-        return
-    found, expected = roc_curve(scores, similar, weights), roc_curve(np.repeat(scores, weights), repeats)
-    np.testing.assert_allclose([found.fpr, found.tpr], [expected.fpr, expected.tpr], rtol=1e-12)
 
 
 def test_trees_are_added_to_a_forest_of_the_same_weights_alone() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from distforest import SMERF, Lazy, load
 from distforest.errors import InputError, JobError, SpecError
-from distforest.evaluation.simulate import smerf_radial
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.any_spec import addresses_of, functions_of, spec_from_dict
 from distforest.jobs.on_dask import OnDask
@@ -20,9 +19,10 @@ from distforest.jobs.train import Fitted
 from distforest.sources.arrays import write_array
 from tests.jobs.iris_jobs import checked_run, write_arrays
 from tests.messages import naming
+from tests.simulated import radial
 
 N = 60
-DATA = smerf_radial(N, p=4, random_state=0)
+DATA = radial(N, p=4, random_state=0)
 X, Z = DATA.X, DATA.Z
 ASKED: list[tuple[int, int]] = []
 FAULTS: list[str] = []

@@ -290,7 +290,6 @@ def test_what_a_killed_writing_leaves_goes_with_the_next_one(home: Home, sealed_
     write_array(f"{home.data}/q.zarr", "X", samples.features().shape, np.dtype(np.float32), [samples.features()])
     commands = (
         ("ingest", home.own / "a.npz", home.own / "a.zarr"),
-        ("simulate", "line", "--n", 9, "--output", home.own / "a.zarr"),
         ("score", sealed_of("labels"), f"{home.data}/q.zarr/X", home.own / "a.zarr", "--threads-here", 1),
     )
     for command in commands:

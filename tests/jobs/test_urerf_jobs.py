@@ -11,7 +11,6 @@ import pytest
 
 from distforest import URerF, load
 from distforest.errors import InputError, SpecError
-from distforest.evaluation.manifolds import manifold_helix
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import screening
@@ -25,10 +24,11 @@ from distforest.sources.arrays import write_array
 from tests.jobs.faults import Faults, faulty, growths
 from tests.jobs.iris_jobs import run
 from tests.messages import naming
+from tests.simulated import helix
 
 N_TREES, N_ROWS, N_FEATURES = 24, 150, 12
 WEIGHTS = np.arange(N_FEATURES, dtype=np.float64)
-X = manifold_helix(N_ROWS, noise_dimensions=N_FEATURES - 3, random_state=0).X
+X = helix(N_ROWS, N_FEATURES - 3).X
 
 
 @pytest.fixture(scope="module")

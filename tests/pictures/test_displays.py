@@ -19,8 +19,6 @@ from distforest import (
     tune,
 )
 from distforest.errors import InputError
-from distforest.evaluation.geodesics import geodesic_precision
-from distforest.evaluation.manifolds import manifold_helix
 from distforest.forest.forest import Forest
 from distforest.pictures.curves import operating_points
 from distforest.sources.arrays import write_array
@@ -227,17 +225,6 @@ def test_proximities_are_drawn_by_cluster(forests, wines):
         assert overlapping(display.figure_) == []
 
 
-def test_geodesic_precision_is_the_metric_at_each_k():
-    data = manifold_helix(60, random_state=0)
-    forest = URerF(10, min_samples_split=9, random_state=0).fit(data.X)
-    display = displays.GeodesicPrecisionDisplay.from_estimator(forest, None, data.geodesic())
-    assert display.precisions.ks.tolist() == [1, 2, 5, 10, 20]
-    expected = [geodesic_precision(forest.proximity(), data.geodesic(), k) for k in (1, 2, 5, 10, 20)]
-    assert display.precisions.precision.tolist() == expected
-    assert display.precisions.chance.tolist() == [k / 59 for k in (1, 2, 5, 10, 20)]
-    assert overlapping(display.figure_) == []
-
-
 def row_goes_left(cut, row):
     """Whether a row goes left by what the words say, read as a person would."""
     said, _, threshold = cut.partition(" ≤ ")
@@ -339,10 +326,6 @@ def test_a_display_is_drawn_again_elsewhere(forests, wines):
             ("n_clusters:", 89, 90),
         ),
         (lambda f, X: displays.ProximityDisplay.from_predictions(X), ("proximity",)),
-        (
-            lambda f, X: displays.GeodesicPrecisionDisplay.from_predictions([[1.0]], [[0.0]]),
-            ("ks:", "1 point"),
-        ),
         (lambda f, X: displays.ImportancesDisplay.from_estimator(f["similar"]), ("dense",)),
         (lambda f, X: displays.TreeDisplay.from_estimator(f["labels"], 10), ("tree:", "0..9", 10)),
         (lambda f, X: displays.TreeDisplay.from_estimator(f["labels"], depth=7), ("depth:", 6, 7)),

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from distforest.errors import ArtifactError, ConflictError, InputError, JobError
-from distforest.evaluation.trials import simulate
 from distforest.forest.sealed import artifact
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs import merge
@@ -369,7 +368,6 @@ def test_a_bucket_that_is_missing_is_told_at_the_door(store: ObjectStore, data: 
     for write in (
         lambda: trained({**data.spec("nowhere"), "output": output}, f"{data.place}/nowhere"),
         lambda: score(Question(data.forest, data.queries(), "distance"), output, Here(1)),
-        lambda: simulate("line", output, {"n": 5}),
     ):
         with pytest.raises(InputError, match=f"{output}: .*bucket"):
             write()

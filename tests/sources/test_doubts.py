@@ -35,7 +35,6 @@ from distforest import (
 )
 from distforest.errors import DistforestWarning
 from distforest.estimators.pair_columns import PlugIn, SharedLeaves
-from distforest.evaluation import simulate
 from distforest.jobs.staging import stage_inputs
 from distforest.sources import doubts
 from distforest.sources.arrays import write_array
@@ -54,6 +53,7 @@ from distforest.sources.schema import Schema
 from distforest.sources.scratch import ScratchFolder
 from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_store import write_sparse
+from tests import simulated
 from tests.messages import naming
 from tests.sources.helpers import job_spec, warned
 
@@ -342,7 +342,7 @@ def test_distances_as_people_have_them_are_read_in_silence(name: str) -> None:
     assert told_of_truth(((Z + Z.T) / 2).astype(np.float32)) == ""
 
 
-@pytest.mark.parametrize("make", [simulate.smerf_bilinear, simulate.smerf_radial, simulate.smerf_regression])
+@pytest.mark.parametrize("make", [simulated.bilinear, simulated.radial, simulated.regression])
 def test_the_papers_distances_are_learned_in_silence(make: Any) -> None:
     data = make(60, random_state=0)
     SMERF(**FOREST).fit(data.X, data.Z)

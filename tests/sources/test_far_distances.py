@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
-from distforest.evaluation import simulate
 from distforest.sources.distance_doubts import MOST_COMPARED, told_of_far_distances
+from tests import simulated
 from tests.messages import naming
 
 RNG = np.random.default_rng(0)
@@ -36,7 +36,7 @@ def test_real_distances_are_not_told(load: object, measure: str) -> None:
         assert told_of_far_distances(cdist(rows, rows, measure).astype(np.float32)) == ""
 
 
-@pytest.mark.parametrize("made", [simulate.smerf_regression, simulate.smerf_bilinear, simulate.smerf_radial])
+@pytest.mark.parametrize("made", [simulated.regression, simulated.bilinear, simulated.radial])
 @pytest.mark.parametrize("n", [10, 40, 320])
 def test_distances_of_the_paper_are_not_told(made: object, n: int) -> None:
     assert told_of_far_distances(made(n, random_state=0).Z.astype(np.float32)) == ""  # type: ignore[operator]

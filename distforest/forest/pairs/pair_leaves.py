@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,36 +38,6 @@ DEEPEST_CELL = 50
 
 AGGREGATIONS = ("mean", "median")
 """How the ranks that the trees give are combined."""
-
-
-class PairLeafTable(Protocol):
-    """The answers of a forest's nodes for pairs."""
-
-    @property
-    def kind(self) -> str:
-        """Name of the table's kind."""
-
-    @property
-    def parts(self) -> Floats:
-        """Numerator that each node adds to the answer, shape (N,)."""
-
-    @property
-    def wholes(self) -> Floats | None:
-        """Denominator that each node adds to the answer, shape (N,); None: 1."""
-
-    @property
-    def median(self) -> bool:
-        """Whether the answer is the median over the trees."""
-
-    @property
-    def dissimilar(self) -> bool:
-        """Whether the answer is how dissimilar a pair is, and not how similar."""
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The table's arrays by name, without those of the node table."""
-
-    def check(self) -> None:
-        """Refuse arrays that do not match the node table; raises ArtifactError."""
 
 
 def _check_counts(table: NodeTable, counts: np.ndarray) -> None:

@@ -21,6 +21,7 @@ to give a forest such a table, and what is lost on it?
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from scipy.stats import mode
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
 from sklearn.impute import KNNImputer, SimpleImputer
@@ -30,7 +31,6 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from distforest import RFD, SMERF, SimForestClassifier
 from distforest.errors import InputError
-from distforest.evaluation.metrics import knn_accuracy
 
 WORDS = {
     "alcohol": ["light", "medium", "strong"],
@@ -147,22 +147,18 @@ def accuracy(share):
     found = []
     for train, test in StratifiedKFold(4, shuffle=True, random_state=0).split(table, grower):
         y, truth = grower[train], grower[test]
-        row = {
-            "intact table": knn_accuracy(
-                by_rfd(table.iloc[train], table.iloc[test], y), y, truth, [5]
-            )[0]
+        distances = {
+            "intact table": by_rfd(table.iloc[train], table.iloc[test], y),
+            "as it is, RFD": by_rfd(own.iloc[train], own.iloc[test], y),
+            "as it is, SMERF": by_smerf(own.iloc[train], own.iloc[test], y),
         }
-        row["as it is, RFD"] = knn_accuracy(
-            by_rfd(own.iloc[train], own.iloc[test], y), y, truth, [5]
-        )[0]
-        row["as it is, SMERF"] = knn_accuracy(
-            by_smerf(own.iloc[train], own.iloc[test], y), y, truth, [5]
-        )[0]
         for name, way in WAYS.items():
             known = way.fit_transform(own.iloc[train])
-            row[name] = knn_accuracy(
-                by_rfd(known, way.transform(own.iloc[test]), y), y, truth, [5]
-            )[0]
+            distances[name] = by_rfd(known, way.transform(own.iloc[test]), y)
+        row = {}
+        for name, apart in distances.items():
+            votes = y[np.argsort(apart, axis=1)[:, :5]]
+            row[name] = np.mean(mode(votes, axis=1).mode == truth)
         spread = own.iloc[train][numbers].max() - own.iloc[train][numbers].min()
         forest = SimForestClassifier(n_estimators=100, on_missing="surrogate", random_state=0)
         forest.fit(gower(own.iloc[train], own.iloc[train], spread), y)

@@ -22,10 +22,11 @@ import pandas as pd
 from scipy.ndimage import shift
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.metrics import roc_curve
 
 from distforest import RFD, TreeRank
 from distforest.estimators.pair_columns import Cosine
-from distforest.evaluation.roc import roc_curve
+from distforest.evaluation.roc import ROC
 
 images = load_digits().images
 rng = np.random.default_rng(0)
@@ -112,7 +113,7 @@ scores = {
     "Euclid": -np.linalg.norm(archive[there][:, None] - incoming[new], axis=2).ravel(),
 }
 COLOURS = dict(zip(scores, ("#0072B2", "#D55E00", "#8A8A8A")))
-curves = {name: roc_curve(score, same) for name, score in scores.items()}
+curves = {name: ROC(*roc_curve(same, score)[:2]) for name, score in scores.items()}
 figure, axes = plt.subplots(figsize=(5.5, 3.5), layout="constrained")
 rates = np.geomspace(1e-6, 1, 300)
 for name, curve in curves.items():

@@ -24,9 +24,9 @@ from importlib import resources
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from distforest import SMERF, Graph
-from distforest.evaluation.metrics import average_precision, roc_auc
 
 FULL = "--full" in sys.argv[1:]
 DRAWS, TREES = (200, 500) if FULL else (20, 200)
@@ -78,8 +78,8 @@ for draw in range(DRAWS):
     }
     for name, score in scores.items():
         found[draw, name, "hits among three"] = introductions(score, truth)
-        found[draw, name, "AUC-ROC"] = roc_auc(truth.ravel(), score.ravel())
-        found[draw, name, "AUC-PR"] = average_precision(truth.ravel(), score.ravel())
+        found[draw, name, "AUC-ROC"] = roc_auc_score(truth.ravel(), score.ravel())
+        found[draw, name, "AUC-PR"] = average_precision_score(truth.ravel(), score.ravel())
     found[draw, "chance", "hits among three"] = found[draw, "chance", "AUC-PR"] = truth.mean()
     found[draw, "chance", "AUC-ROC"] = 0.5
 table = pd.Series(found).groupby(level=[1, 2]).mean().unstack()

@@ -30,9 +30,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_curve
 
 from distforest import RFD, TreeRank
-from distforest.evaluation.roc import roc_curve
+from distforest.evaluation.roc import ROC
 
 LISTS = """Anna Berta Clara Dora Emma Frida Greta Hanna Ida Johanna Karl Leo Max Nils Otto Paul
 Adler Becker Conrad Ebert Fischer Hoffmann Hofmann Jansen Jensen Maier Meyer Peters Petersen
@@ -190,7 +191,10 @@ figure, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
 rates = np.geomspace(1e-4, 1, 300)
 for name, own in scores.items():
     axes.semilogx(
-        rates, roc_curve(own[new], same[new]).at(rates), color=COLOURS[name], label=name
+        rates,
+        ROC(*roc_curve(same[new], own[new])[:2]).at(rates),
+        color=COLOURS[name],
+        label=name,
     )
 axes.set(xlabel="false positive rate among candidates", ylabel="true pairs found")
 axes.legend(frameon=False)

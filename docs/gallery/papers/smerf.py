@@ -26,10 +26,14 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from distforest import SMERF, Distances, Graph, Targets
-from distforest.evaluation.metrics import average_precision, mean_spearman, roc_auc
-from distforest.evaluation.simulate import smerf_bilinear, smerf_radial, smerf_regression
+
+ROOT = Path(sys.argv[0]).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from measures import mean_spearman
+from simulations import smerf_bilinear, smerf_radial, smerf_regression
 
 FULL = "--full" in sys.argv[1:]
 SIZES, N_TEST, REPEATS, TREES = (
@@ -173,7 +177,10 @@ for place, share in enumerate(SHARES):
             1 - forest.distance(lawyers[new])[left, right],
         )
         if truth.any():
-            found[:, place, split] = roc_auc(truth, score), average_precision(truth, score)
+            found[:, place, split] = (
+                roc_auc_score(truth, score),
+                average_precision_score(truth, score),
+            )
 
 chance = linked.sum() / (len(linked) * (len(linked) - 1))
 figure, panels = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
@@ -228,7 +235,6 @@ plt.show()
 # how different two of them are in whom they *speak to*. For a third of the neurons, kept
 # back, that is to be predicted from whom they listen to.
 
-ROOT = Path(sys.argv[0]).resolve().parents[3]
 with np.load(ROOT / "benchmarks" / "data" / "drosophila_right.npz") as file:
     synapses = np.log1p(file["A"].astype(float))
 order = np.random.default_rng(0).permutation(len(synapses))

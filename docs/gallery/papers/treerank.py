@@ -27,19 +27,25 @@ TreeRank learns the curve.
 
 import sys
 import warnings
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.metrics import roc_curve
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from distforest import TreeRank
 from distforest.estimators.pair_columns import PlugIn
-from distforest.evaluation.ranking_truth import treerank_truth
-from distforest.evaluation.roc import ROC, d1, d_infinity, roc_curve
+from distforest.evaluation.roc import ROC
+
+ROOT = Path(sys.argv[0]).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from measures import d1, d_infinity
+from simulations import treerank_truth
 
 FULL = "--full" in sys.argv[1:]
 RUNS, N_TEST, TREES, N_PAIRS = (100, 100_000, 44, 100_000) if FULL else (20, 20_000, 11, 20_000)
@@ -115,7 +121,7 @@ def learned_curve(train, test, forest):
     forest.fit_pairs(
         np.vstack([train.left, train.right]), np.arange(2 * m).reshape(2, m).T, train.similar
     )
-    return roc_curve(forest.pair_score(test.left, test.right), test.similar)
+    return ROC(*roc_curve(test.similar, forest.pair_score(test.left, test.right))[:2])
 
 
 found, example = {}, {}
@@ -196,7 +202,7 @@ scores = {
     "Euclid": -np.linalg.norm(new[left] - new[right], axis=1),
 }
 COLOURS = dict(zip(scores, ("#56B4E9", "#0072B2", "#D55E00", "#8A8A8A")))
-curves = {name: roc_curve(own, similar) for name, own in scores.items()}
+curves = {name: ROC(*roc_curve(similar, own)[:2]) for name, own in scores.items()}
 
 figure, (whole, first) = plt.subplots(1, 2, figsize=(8.5, 3.5), layout="constrained")
 rates = np.geomspace(1e-4, 1, 300)

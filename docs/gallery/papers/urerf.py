@@ -31,25 +31,16 @@ from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.neighbors import kneighbors_graph
 
 from distforest import URerF
-from distforest.evaluation.geodesics import proximity_hits
-from distforest.evaluation.manifolds import (
-    manifold_helix,
-    manifold_line,
-    manifold_mixture,
-    manifold_sphere,
-)
-from distforest.evaluation.metrics import component_precision_recall
+
+ROOT = Path(sys.argv[0]).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from measures import component_precision_recall, proximity_hits
+from simulations import MANIFOLDS, PAPER_RULE, manifold_helix, manifold_mixture
 
 FULL = "--full" in sys.argv[1:]
 N, K, NOISES, SEEDS = (
     (1000, 50, (0, 2, 5, 10, 100, 1000), 3) if FULL else (1000, 50, (0, 10, 100), 1)
 )
-SHAPES = {
-    "line": manifold_line,
-    "helix": manifold_helix,
-    "sphere": manifold_sphere,
-    "mixture": manifold_mixture,
-}
 COLOURS = {
     "URerF": "#0072B2",
     "the paper's rule": "#009E73",
@@ -59,7 +50,7 @@ COLOURS = {
 }
 
 figure = plt.figure(figsize=(9, 2.6), layout="constrained")
-for place, (shape, manifold) in enumerate(SHAPES.items()):
+for place, (shape, manifold) in enumerate(MANIFOLDS.items()):
     data = manifold(N, random_state=0)
     axes = figure.add_subplot(1, 4, place + 1, projection="3d")
     axes.scatter(*data.X.T, c=data.latent[:, 0], s=4, cmap="viridis")
@@ -72,8 +63,8 @@ plt.show()
 #
 # Geodesic precision: of a point's K most proximate others, the share that is among its K
 # nearest along the shape. "URerF" is our default, the same for all shapes; "the paper's rule"
-# is ``URerF.paper()`` with single features, as its sums of p/20 features fall to chance in
-# much noise.
+# is Fast-BIC at its best splits with single features, as its sums of p/20 features fall to
+# chance in much noise.
 
 
 def isomap(X):
@@ -90,14 +81,16 @@ def random_trees(X):
 METHODS = {
     "URerF": lambda X, seed: URerF(random_state=seed).fit(X).distance(),
     "the paper's rule": lambda X, seed: (
-        URerF.paper(random_state=seed, feature_combinations=1.0).fit(X).distance()
+        URerF(**{**PAPER_RULE, "feature_combinations": 1.0}, random_state=seed)
+        .fit(X)
+        .distance()
     ),
     "Isomap": lambda X, _: isomap(X),
     "random trees": lambda X, _: random_trees(X),
     "Euclid": lambda X, _: cdist(X, X),
 }
 found = {}
-for shape, manifold in SHAPES.items():
+for shape, manifold in MANIFOLDS.items():
     for noise in NOISES:
         for seed in range(SEEDS):
             data = manifold(N, noise_dimensions=noise, random_state=seed)
@@ -109,7 +102,7 @@ for shape, manifold in SHAPES.items():
 precision = pd.Series(found).groupby(level=[0, 1, 2]).mean()
 
 figure, panels = plt.subplots(1, 4, figsize=(10, 3), sharey=True, layout="constrained")
-for axes, shape in zip(panels, SHAPES):
+for axes, shape in zip(panels, MANIFOLDS):
     for name, colour in COLOURS.items():
         axes.plot(
             range(len(NOISES)),
@@ -139,7 +132,7 @@ plt.show()
 # chance performance for any of the settings", while "all previous state of the art algorithms
 # degrade to chance levels".
 
-table = precision.unstack(1).xs(NOISES[-1], level=1)[list(METHODS)].loc[list(SHAPES)]
+table = precision.unstack(1).xs(NOISES[-1], level=1)[list(METHODS)].loc[list(MANIFOLDS)]
 chance = pd.Series(K / (N - 1), table.index)
 sizes = manifold_mixture(N, random_state=0).relevant(K).sum(axis=1)
 chance["mixture"] = sizes.mean() / (N - 1)  # here all others of a component are relevant
@@ -168,9 +161,8 @@ KS = np.linspace(K, 5 * K, 5).astype(int)
 figure, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
 for criterion, colour in (("two_means", "#009E73"), ("fast_bic", "#D55E00")):
     for combined, line in ((1.0, "-"), (2.0, "--")):
-        forest = URerF.paper(
-            criterion=criterion, feature_combinations=combined, random_state=0
-        ).fit(data.X)
+        own = {"criterion": criterion, "feature_combinations": combined, "random_state": 0}
+        forest = URerF(**{**PAPER_RULE, **own}).fit(data.X)
         near = forest.proximity()
         recalls = [proximity_hits(near, data.relevant(K), int(k)).recall for k in KS]
         axes.plot(
@@ -217,7 +209,6 @@ pd.DataFrame(
 # for whom it listens to (an adjacency spectral embedding). Are the nearest neurons of the
 # same type?
 
-ROOT = Path(sys.argv[0]).resolve().parents[3]
 with np.load(ROOT / "benchmarks" / "data" / "drosophila_right.npz") as file:
     speaks, kind = (file["A"] > 0).astype(float), file["y"]
 speaks += np.diag((speaks.sum(axis=0) + speaks.sum(axis=1)) / (2 * (len(kind) - 1)))

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import roc_curve
 
 from distforest.errors import InputError
-from distforest.evaluation.roc import roc_curve
 from distforest.forest.frontier import Frontier
 from distforest.forest.pairs.pair_leaves import DEEPEST_CELL
 from distforest.forest.pairs.pair_scores import walked
@@ -100,9 +100,8 @@ def test_the_area_under_a_tree_is_its_gains_and_that_of_its_scores(
     expected, curve = asked.expected(sample), trees.curve(0)
     knots = ref.knots(expected)
     scores = np.repeat(trees.ranks.parts[walked(Walks(trees.table), 0, pairs)], weights)
-    of_scores = roc_curve(scores, np.repeat(codes == 0, weights))
-    assert curve.fpr.tolist() == of_scores.fpr.tolist()
-    assert curve.tpr.tolist() == of_scores.tpr.tolist()
+    fpr, tpr, _ = roc_curve(np.repeat(codes == 0, weights), scores, drop_intermediate=False)
+    assert (curve.fpr.tolist(), curve.tpr.tolist()) == (fpr.tolist(), tpr.tolist())
     by_trapezia = float(np.sum(np.diff(curve.fpr) * (curve.tpr[1:] + curve.tpr[:-1])) / 2)
     for area in (ref.area(knots), ref.area_by_gains(expected), ref.area_by_pairs(trees.cells(0) * -1, codes, weights)):
         assert curve.auc == pytest.approx(float(area), abs=1e-12)
