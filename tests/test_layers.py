@@ -19,6 +19,7 @@ GROUND = {"errors", "amounts", "jit", "kernel_cache", "arguments", "sides", "htm
 BELOW: dict[str, set[str]] = {
     "stores": set(),
     "sources": {"stores"},
+    "checks": {"sources"},
     "forest": {"stores", "sources"},
     "growth": {"sources", "forest"},
     "evaluation": {"stores", "sources", "forest"},

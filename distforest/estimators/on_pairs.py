@@ -24,17 +24,14 @@ from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
-from distforest.growth.pairs.methods import check_n_points, pair_columns, told_of_rare_kind
+from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
 from distforest.sources.collections import computed
-from distforest.sources.data_frames import told_of_row_numbers, told_of_row_order
-from distforest.sources.doubts import Sample, told_of_amounts
-from distforest.sources.exchanged_links import told_of_exchanged
+from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.files.bounds import quoted
-from distforest.sources.files.named_order import told_of_addresses
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
@@ -42,8 +39,6 @@ from distforest.sources.point_pairs import (
     check_pairs,
     check_points,
     named,
-    told_of_unpaired,
-    warning_of_contradictions,
 )
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse_features import read_sparse_features
@@ -109,11 +104,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
         self._name_categories()
-        of_amounts = np.array(truth.classes)[truth.values]  # classes with names are none
-        columns = points[:, : self.n_features_in_] if isinstance(points, np.ndarray) else np.empty((len(labels), 0))
-        if warning := told_of_amounts(of_amounts, columns, self._schema()):
-            cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
-            warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
         return self
 
     @property
@@ -167,18 +157,11 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         given = computed(X, pairs, similar, sample_weight, pair_weight)
         X, pairs, similar, sample_weight, pair_weight = given
         self._warn_of_order(X, sample_weight=sample_weight)
-        _warn_of_order_of_pairs(X, pairs, similar, pair_weight)
+        _warn_of_order_of_pairs(pairs, similar, pair_weight)
         points = self._training_points(X)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
-        _warn_of_row_numbers(X, numbers)
         counts = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         present = slice(None) if counts is None else counts > 0.0
-        if warning := warning_of_contradictions(numbers[present], codes[present]):
-            warn_caller(f"pairs: {warning}; drop what is wrong, or leave it as noise")
-        if warning := told_of_exchanged(numbers[present], codes[present]):
-            warn_caller(f"similar: {warning}")
-        if counts is None and (warning := told_of_rare_kind(params, codes)):
-            warn_caller(f"similar: {warning}")
         truth = Truth(TruthKind.LINKS, codes)
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
         of_pairs = None if counts is None else integers_of_pairs(counts, weights)
@@ -275,9 +258,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         """
         X, pairs, similar, pair_weight = computed(X, pairs, similar, pair_weight)
         points = self._points(X)
-        _warn_of_order_of_pairs(X, pairs, similar, pair_weight)
+        _warn_of_order_of_pairs(pairs, similar, pair_weight)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
-        _warn_of_row_numbers(X, numbers)
         weights = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         if weights is not None:
             present = weights > 0.0
@@ -403,16 +385,12 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             return self._sparse_points(rows)
         points = self._read_features(rows)
         check_n_points(len(points))
-        if told := told_of_unpaired(self._schema(), self._n_categories()):
-            warn_caller(f"X: {told}")
         return points
 
     def _sparse_points(self, rows: scipy.sparse.spmatrix) -> SparseFeatures:
         """Read training points of which most values are 0; raises InputError if they do not go with a parameter."""
         check_sparse(self._params())
-        sample = Sample()
-        points = read_sparse_features(rows, sample)
-        self._warn_of_rounding(sample)
+        points = read_sparse_features(rows)
         check_n_points(points.shape[0])
         return points
 
@@ -472,24 +450,10 @@ def _one_a_point(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _warn_of_row_numbers(X: PointsLike, numbers: Int32s) -> None:
-    """Warn of row numbers that may be meant as names of the rows of a data frame."""
-    if warning := told_of_row_numbers(X, numbers):
-        warn_caller(f"pairs: {warning}")
-
-
 def _warn_of_order_of_pairs(
-    X: PointsLike, pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None
+    pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None
 ) -> None:
-    """Warn of what is given for each pair if its rows are named as those of the pairs, but in another order.
-
-    Pairs that number the rows of ``X`` by their names may do so in another order, too.
-    """
-    told = [told_of_row_order(pairs, similar, "similar", "pairs")]
-    told.append(
-        told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
-        or told_of_row_order(similar, pair_weight, "pair_weight", "similar")
-    )
-    told += [told_of_addresses(X, pairs), told_of_addresses(pairs, similar), told_of_addresses(pairs, pair_weight)]
-    for warning in filter(None, told):
-        warn_caller(warning)
+    """Warn of what is given for each pair if its rows are named as those of the pairs, but in another order."""
+    for name, values in (("similar", similar), ("pair_weight", pair_weight)):
+        if warning := told_of_row_order(pairs, values, name, "pairs"):
+            warn_caller(f"DF005 {warning}")

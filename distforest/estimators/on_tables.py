@@ -35,8 +35,6 @@ class OnTables(ForestEstimator):
             self._check_other_names(rows, reset)
         self._validated(rows, reset, skip_check_array=True)
         if reset:
-            for told in table.doubts(schema):
-                warn_caller(f"X: {told}")
             self._set_schema(schema if hasattr(self, "feature_names_in_") else schema.without_names())
         matrix, unseen = table.encoded(schema)
         if told := told_of_unseen(unseen):

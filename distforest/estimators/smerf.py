@@ -192,13 +192,12 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         X, y, sample_weight = computed(X, y, sample_weight)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         if warning := told_of_order(_matrix_of(y), "y"):
-            warn_caller(warning)
+            warn_caller(f"DF005 {warning}")
         features = self._training_features(X)
         weights = self._read_weights(sample_weight, features.shape[0])
         self.__dict__.pop("n_evaluations_", None)  # of an earlier fit
         asked = self._asked(y, X, features, params, weights) if isinstance(y, Lazy) else None
         truth = asked.truth() if asked else Truth.of(y)
-        self._warn_of_far_values(truth)
         self._grow_on(features, truth, params, weights)
         if asked is not None:
             self.n_evaluations_ = asked.n_evaluations

@@ -424,18 +424,17 @@ class Forest(PickledWithoutCaches):
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
-        sees = signs if isinstance(rows, Dense) and rows.of_distances else None
         matrix: np.ndarray | SparseSource | SparseFeatures
         if is_sparse(queries) and isinstance(rows, Several):
             raise InputError("several similarities are read from dense rows, found a sparse matrix; give X.toarray()")
         if isinstance(rows, Several):
-            matrix = rows.read(queries if _is_array(queries) else np.asarray(queries), signs)
+            matrix = rows.read(queries if _is_array(queries) else np.asarray(queries))
         elif is_sparse(queries):
             is_of_features = isinstance(rows, Features)
-            matrix = read_sparse_features(queries) if is_of_features else read_sparse(queries, reading, sees)
+            matrix = read_sparse_features(queries) if is_of_features else read_sparse(queries, reading)
         else:
             given = queries if _is_array(queries) else np.asarray(queries)
-            matrix = read(given, reading, onlooker=sees, borrows=True)
+            matrix = read(given, reading, borrows=True)
         expected = rows.n_features
         if matrix.shape[1] != expected:
             raise InputError(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from distforest.sources.given import ChunkedArray
-    from distforest.sources.readings import Onlooker, Reading
+    from distforest.sources.readings import Reading
     from distforest.sources.scratch import ScratchFolder
     from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -115,13 +115,13 @@ def parted(n_rows: int, n_parts: int, chunk_rows: int) -> tuple[int, ...]:
 
 
 def survey_rows(
-    address: str, reading: Reading, n_parts: int, rows: Ints, onlooker: Onlooker | None = None
+    address: str, reading: Reading, n_parts: int, rows: Ints
 ) -> SurveyedRows:
     """Read a Zarr array of features once, and keep some of its rows.
 
     Parameters
     ----------
-    address, reading, onlooker
+    address, reading
         As for `distforest.sources.staging.stage`.
     n_parts
         Number of parts, at most one for each row.
@@ -144,8 +144,6 @@ def survey_rows(
         for number, digest in enumerate(of_parts):
             for first, given in ahead(_blocks(stored, first_rows[number], first_rows[number + 1]), "distforest-read"):
                 block = np.ascontiguousarray(reading.block(given, first))
-                if onlooker:
-                    onlooker.see(given, first)
                 whole.update(block.data)
                 digest.update(block.data)
                 is_missing = np.isnan(block)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from distforest.sources.arrays import Matrix
-    from distforest.sources.readings import Onlooker
     from distforest.sources.source import Float32s, Floats
 
 
@@ -241,19 +240,17 @@ class Several:
         measures = (one.weighted(features, weights) if isinstance(one, Kernel) else one for one in self.measures)
         return replace(self, measures=tuple(measures))
 
-    def read(self, queries: Matrix, onlooker: Onlooker | None = None) -> np.ndarray:
+    def read(self, queries: Matrix) -> np.ndarray:
         """Read queries of shape (n, n_features), each measure as it is read; raises InputError for refused values.
 
-        An ``onlooker`` sees distances. Queries of another shape are read by the first measure, so that whoever compares
+        Queries of another shape are read by the first measure, so that whoever compares
         the shapes can tell.
         """
         if self.is_built_in or queries.shape[1:] != (self.n_features,):
             return read(queries, self.reading)
         n, values, parts = self.n_objects, np.asarray(queries[:]), []
         for place, measure in enumerate(self.measures):
-            sees = isinstance(measure, Dense) and measure.of_distances
-            block = values[:, n * place : n * (place + 1)]
-            parts.append(read(block, measure.reading, onlooker=onlooker if sees else None))
+            parts.append(read(values[:, n * place : n * (place + 1)], measure.reading))
         return np.concatenate(parts, axis=1)
 
     def source(self, matrix: np.ndarray, objects: Float32s | None) -> ArraySource | SideBySide:

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.amounts import counted
-from distforest.errors import InputError, warn_caller
+from distforest.errors import InputError
 from distforest.sources.arrays import are_targets
 from distforest.sources.data_frames import with_plain_numbers
-from distforest.sources.distance_doubts import told_of_given
-from distforest.sources.doubts import told_of_amounts, told_of_classes, told_of_equal_amounts, told_of_spellings
 from distforest.sources.factors import (
     ABSOLUTE,
     COSINE,
@@ -190,9 +188,6 @@ class Truth:
             _check_square(tuple(matrix.shape))
         distances, reading = read_level(matrix, reading)
         known = known_entries(distances, reading)
-        if learned is None:
-            for told in told_of_given(distances, reading, known.n_unobserved):
-                warn_caller(f"{reading.name}: {told}")
         return cls(TruthKind.DISTANCES, distances, None, known.largest, reading.offset, known.n_unobserved)
 
     @classmethod
@@ -231,13 +226,9 @@ class Truth:
         if kind == TruthKind.LABELS:
             codes, classes = encoded(values)
             named = named_classes(classes, names)
-            for told in filter(None, (told_of_spellings(named, "labels"), told_of_classes(named, codes))):
-                warn_caller(told)
             return cls(kind, codes, named)
         refuse_names(names, kind.noun)
         vectors = finite_vectors(values, kind.noun)
-        if told := told_of_equal_amounts(np.asarray(unmasked(values)), vectors, kind.noun):
-            warn_caller(told)
         return cls(kind, directions_of(vectors) if kind == TruthKind.DIRECTIONS else vectors)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
@@ -341,9 +332,6 @@ def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels 
     _check_readable(vector)
     if vector.dtype.kind == "f" and (finite_vectors(vector, "the values of y") % 1.0).any():
         return Targets(vector)
-    if doubt := told_of_amounts(vector):
-        cure = "give Targets(y) if they are amounts, Labels(y) if they are classes"
-        warn_caller(f"{doubt} are read as labels, any two of which are equally far apart; {cure}")
     return Labels(vector)
 
 
