@@ -99,13 +99,12 @@ class Given:
     ) -> Given:
         """What a fit was given, as it has been read: rows of a kind, and the kind, values and classes of the truth."""
         kind, values, classes = truth
-        is_matrix = isinstance(rows, Dense) and isinstance(matrix, (np.ndarray, SparseSource))
         is_square = kind == TruthKind.DISTANCES and values.ndim == 2 and values.shape[0] == values.shape[1]
         return cls(
             features=matrix[:, : rows.n_features] if isinstance(matrix, np.ndarray) and not is_given(rows) else None,
             names=names,
             similarity=rows.kind if isinstance(rows, Kernel) else "",
-            similarities=matrix if is_matrix else None,
+            similarities=matrix if isinstance(rows, Dense) and isinstance(matrix, (np.ndarray, SparseSource)) else None,
             of_distances=isinstance(rows, Dense) and rows.of_distances,
             distances=values if is_square else None,
             labels=np.array(classes)[values] if kind == TruthKind.LABELS and classes is not None else None,

@@ -21,13 +21,11 @@ from distforest.estimators.on_tables import OnTables
 from distforest.estimators.pair_columns import Columns, Links, PairColumn, column_of, seeded
 from distforest.evaluation.roc import roc_curve
 from distforest.forest.explanations import Explanation, explain_pairs
-from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
-from distforest.sources.arrays import ArraySource
 from distforest.sources.collections import computed
 from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.factors import Labels, encoded, names_of_classes
@@ -231,7 +229,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             ``X`` or ``y`` cannot be used, or all pairs are of one kind.
         """
         X, y = computed(X, y)
-        self._warn_of_order(X, y=y)
         points = self._points(X)
         codes, _ = encoded(column_or_1d(in_memory(opened_array(y)), warn=True))
         n = points.shape[0]
@@ -258,7 +255,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         """
         X, pairs, similar, pair_weight = computed(X, pairs, similar, pair_weight)
         points = self._points(X)
-        _warn_of_order_of_pairs(pairs, similar, pair_weight)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
         weights = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         if weights is not None:
@@ -409,11 +405,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         points = read(rows, FEATURES)
         columns = pair_scores.columns_of(self.forest_)
         check_points(points, columns if points.shape[1] == columns.width else None)
-        source = ArraySource.of(points)
-        if len(empty := rows_without_values(source)):
-            warn_caller(f"X: {told_of_rows_without_values(len(empty), len(points), int(empty[0]), 'value')}")
-        self._warn_of_unlearned(points)
-        self._warn_of_far_queries(source)
         if self.columns_.fitted:
             points = self.columns_.extended(points)
             check_points(points, columns)
@@ -450,9 +441,7 @@ def _one_a_point(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _warn_of_order_of_pairs(
-    pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None
-) -> None:
+def _warn_of_order_of_pairs(pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None) -> None:
     """Warn of what is given for each pair if its rows are named as those of the pairs, but in another order."""
     for name, values in (("similar", similar), ("pair_weight", pair_weight)):
         if warning := told_of_row_order(pairs, values, name, "pairs"):

@@ -215,7 +215,7 @@ class OnSimilarities(OnRows):
         if not isinstance(rows, Several) or rows.is_built_in:
             return super()._source(X)
         matrices = (self._rows(matrix, reset=False) for matrix in matrices_of(X, len(rows.measures)))
-        return self._read_source(side_by_side(np.asarray(matrix[:]) for matrix in matrices))
+        return self.forest_.source(side_by_side(np.asarray(matrix[:]) for matrix in matrices))
 
     def _restore(self, forest: Forest) -> None:
         super()._restore(forest)
@@ -480,7 +480,6 @@ class _SimForest(OnSimilarities):
         if is_dask_array(X):
             return computed(self.predict(X), y, sample_weight)
         X, y, sample_weight = computed(X, y, sample_weight)
-        self._warn_of_order(X, y=y, sample_weight=sample_weight)
         return self.predict(X), y, sample_weight
 
     def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth, weights: Floats | None) -> None:
@@ -588,11 +587,6 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
             Rows as for `predict`.
         y, sample_weight
             What is true of each row, and how much it counts, shape (n,) both.
-
-        Warns
-        -----
-        DistforestWarning
-            The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
         """
         from sklearn.metrics import accuracy_score  # noqa: PLC0415  (a tenth of a second that a fit does without)
 
@@ -667,11 +661,6 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
             Rows as for `predict`.
         y, sample_weight
             What is true of each row, and how much it counts, shape (n,) both.
-
-        Warns
-        -----
-        DistforestWarning
-            The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
         """
         predicted, true, weights = self._predicted(X, y, sample_weight)
         return r_squared(true, predicted, weights)

@@ -534,7 +534,6 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             All pairs are equally far apart, as rows of one class are, so that the score says nothing.
         """
         X, y, sample_weight = computed(X, y, sample_weight)
-        self._warn_of_order(X, y=y, sample_weight=sample_weight)
         nodes = self._nodes(X)
         truth = scoring.truth_as_learned(self.forest_, y)
         if len(truth.values) != nodes.shape[1]:

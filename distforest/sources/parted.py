@@ -114,9 +114,7 @@ def parted(n_rows: int, n_parts: int, chunk_rows: int) -> tuple[int, ...]:
     return 0, *((row if step == 1 else round(row / step) * step) for row in inner), n_rows
 
 
-def survey_rows(
-    address: str, reading: Reading, n_parts: int, rows: Ints
-) -> SurveyedRows:
+def survey_rows(address: str, reading: Reading, n_parts: int, rows: Ints) -> SurveyedRows:
     """Read a Zarr array of features once, and keep some of its rows.
 
     Parameters

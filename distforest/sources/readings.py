@@ -239,9 +239,7 @@ def read(
     return out
 
 
-def read_level(
-    values: Matrix, reading: Reading, out: np.ndarray | None = None
-) -> tuple[np.ndarray, Reading]:
+def read_level(values: Matrix, reading: Reading, out: np.ndarray | None = None) -> tuple[np.ndarray, Reading]:
     """`read` a matrix, and subtract a common offset from distances that float32 could not tell apart with it.
 
     If the range of all distances, including the distances of rows to themselves, is less than `ALIKE_SHARE` of the
@@ -291,9 +289,7 @@ def _fill(values: Matrix, reading: Reading, out: np.ndarray) -> None:
         release_pages(out)
 
 
-def checked_blocks(
-    values: Matrix, reading: Reading
-) -> Iterator[tuple[int, np.ndarray]]:
+def checked_blocks(values: Matrix, reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
     """The first row of each block of rows, and its values, checked and converted by `Reading.block`.
 
     The next block of an array on disk is read while this one is in use. Raises InputError as `read`.

@@ -43,7 +43,6 @@ class Features:
     kind: ClassVar[str] = "features"
     reading: ClassVar[Reading] = FEATURES
     column: ClassVar[str] = "feature"
-    value: ClassVar[str] = "value"
 
     @property
     def n_features(self) -> int:
@@ -83,7 +82,6 @@ class Dense:
     measure: str = "similarity"
     kind: ClassVar[str] = "dense"
     column: ClassVar[str] = "training object"
-    value: ClassVar[str] = "observed similarity"
 
     @classmethod
     def of(cls, shape: tuple[int, ...], measure: str) -> Dense:
@@ -151,7 +149,6 @@ class Kernel:
     gamma: float
     reading: ClassVar[Reading] = FEATURES
     column: ClassVar[str] = "feature"
-    value: ClassVar[str] = "value"
 
     @classmethod
     def of(cls, kind: str, features: np.ndarray, gamma: float | None) -> Kernel:
@@ -230,11 +227,6 @@ class Several:
         """What a column of a query stands for."""
         return "feature" if self.is_built_in else "training object and measure"
 
-    @property
-    def value(self) -> str:
-        """What an entry of a query is."""
-        return self.measures[0].value
-
     def weighted(self, features: np.ndarray, weights: Floats) -> Several:
         """The same kind, each built-in measure as `Kernel.weighted` makes it."""
         measures = (one.weighted(features, weights) if isinstance(one, Kernel) else one for one in self.measures)
@@ -243,8 +235,7 @@ class Several:
     def read(self, queries: Matrix) -> np.ndarray:
         """Read queries of shape (n, n_features), each measure as it is read; raises InputError for refused values.
 
-        Queries of another shape are read by the first measure, so that whoever compares
-        the shapes can tell.
+        Queries of another shape are read by the first measure, so that whoever compares the shapes can tell.
         """
         if self.is_built_in or queries.shape[1:] != (self.n_features,):
             return read(queries, self.reading)

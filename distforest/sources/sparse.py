@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import scipy
 
-from distforest.amounts import are, counted
-from distforest.errors import InputError, warn_caller
+from distforest.errors import InputError
 from distforest.jit import kernel
 from distforest.sources.arrays import held_in
 from distforest.sources.readings import Reading, check_shape
@@ -19,7 +18,6 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections, Similar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
 
     SparseMatrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
 
@@ -185,15 +183,6 @@ def canonical_csr(values: SparseMatrix) -> scipy.sparse.csr_array:
         matrix = matrix.copy()  # the user's matrix must not change
         matrix.sum_duplicates()
     return matrix
-
-
-def warn_of_zeros(values: SparseMatrix) -> None:
-    """Warn of zeros that blocks have added or diagonals have dropped: only a stored zero is an observation."""
-    cure = "give the entries that were observed, such as scipy.sparse.coo_array((data, (rows, columns)))"
-    if values.format == "bsr" and (filled := int(np.count_nonzero(values.data == 0))):
-        warn_caller(f"{counted(filled, 'zero')} of the blocks (BSR) {are(filled)} taken as observed; {cure}")
-    if values.format == "dia" and (lost := int(values.nnz - scipy.sparse.csr_array(values).nnz)):
-        warn_caller(f"{counted(lost, 'zero')} of the diagonals (DIA) {are(lost)} taken as not observed; {cure}")
 
 
 def with_own_distances(values: SparseMatrix) -> scipy.sparse.csr_array:

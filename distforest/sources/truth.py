@@ -161,12 +161,6 @@ class Truth:
         ------
         InputError
             The values are refused, the matrix is not square, or no distance of two rows was observed.
-
-        Warns
-        -----
-        DistforestWarning
-            Without ``learned``: whole numbers may be amounts, or distances may not be distances; see
-            `distforest.sources.doubts` and `distforest.sources.distance_doubts`.
         """
         relation = _recognised(opened_array(given), learned)
         if isinstance(relation, (Labels, Targets, Embedding)):
@@ -312,8 +306,7 @@ def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels 
         Shape (n,).
     learned
         The kind of truth that a forest has learned, as which the vector is read. Without it, or if it is distances,
-        fractional numbers are targets and all other values are labels; a warning says so if there are so many
-        different whole numbers that they may be amounts.
+        fractional numbers are targets and all other values are labels.
 
     Raises
     ------

@@ -288,10 +288,6 @@ class LazySource:
         self._charge(len(values))
         self.pairs.put(codes, self._reading.block(values[None, :], 0)[0])
 
-    def _pair(self, code: int) -> str:
-        a, b = self.objects.names(*divmod(np.array([code]), self.pairs.naming.n_objects))[0]
-        return f"pair ({a}, {b})"
-
     def _representable(self, codes: Ints, answer: FunctionAnswer) -> tuple[Floats, str | None]:
         """The values before the first that is too large for a similarity or a distance; and the error, if any."""
         largest = self._reading.largest
