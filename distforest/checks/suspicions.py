@@ -13,7 +13,7 @@ from distforest.sources.source import spaced
 from distforest.sources.sparse import SparseSource
 
 if TYPE_CHECKING:
-    from distforest.checks.table import Given
+    from distforest.checks.given import Given
     from distforest.sources.source import Floats, Ints
 
 FEWEST_ROWS = 8

@@ -11,26 +11,24 @@ that Python's own filters switch it off:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from distforest.checks import suspicions
+from distforest.checks.given import Given
 from distforest.errors import warn_caller
-from distforest.sources.point_pairs import SIMILAR
-from distforest.sources.row_kinds import Dense, Kernel, is_given
-from distforest.sources.sparse import SparseSource
-from distforest.sources.truth import TruthKind
+from distforest.sources.data_frames import told_of_row_order
+from distforest.sources.given import in_memory, is_data_frame, unmasked
+from distforest.sources.opening import opened_rows
+from distforest.sources.point_pairs import check_pairs
+from distforest.sources.readings import FEATURES, read
+from distforest.sources.row_kinds import Dense, Features, Kernel
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from distforest.sources.arrays import Matrix
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.source import Int32s
 
 
 class Finding(NamedTuple):
@@ -49,68 +47,6 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.code} {self.text}"
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a fit was given, as far as checks look at it; None is what it was not given.
-
-    Attributes
-    ----------
-    raw
-        Features before they become float32, shape (n, n_features), in memory or on disk.
-    features
-        Shape (n, n_features); NaN is missing.
-    names
-        The names of the features; empty if they have none.
-    similarity
-        The built-in similarity that is computed from the features; "" without one.
-    similarities
-        Given similarities, shape (n, n), NaN if unobserved, or their observed entries.
-    of_distances
-        Whether these are -d^2/2 of given distances d.
-    distances
-        The distances that the forest learns, shape (n, n).
-    labels
-        The label of each row, shape (n,).
-    pairs, similar
-        Row numbers of given pairs, shape (m, 2), and whether the rows of each are similar, shape (m,).
-    """
-
-    raw: Matrix | None = None
-    features: np.ndarray | None = None
-    names: Sequence[str] = ()
-    similarity: str = ""
-    similarities: np.ndarray | SparseSource | None = None
-    of_distances: bool = False
-    distances: np.ndarray | None = None
-    labels: np.ndarray | None = None
-    pairs: Int32s | None = None
-    similar: NDArray[np.bool_] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        rows: RowKind,
-        matrix: object,
-        truth: tuple[TruthKind, np.ndarray, Sequence[object] | None],
-        pairs: Int32s | None = None,
-        names: Sequence[str] = (),
-    ) -> Given:
-        """What a fit was given, as it has been read: rows of a kind, and the kind, values and classes of the truth."""
-        kind, values, classes = truth
-        is_square = kind == TruthKind.DISTANCES and values.ndim == 2 and values.shape[0] == values.shape[1]
-        return cls(
-            features=matrix[:, : rows.n_features] if isinstance(matrix, np.ndarray) and not is_given(rows) else None,
-            names=names,
-            similarity=rows.kind if isinstance(rows, Kernel) else "",
-            similarities=matrix if isinstance(rows, Dense) and isinstance(matrix, (np.ndarray, SparseSource)) else None,
-            of_distances=isinstance(rows, Dense) and rows.of_distances,
-            distances=values if is_square else None,
-            labels=np.array(classes)[values] if kind == TruthKind.LABELS and classes is not None else None,
-            pairs=pairs,
-            similar=values == SIMILAR if kind == TruthKind.LINKS else None,
-        )
 
 
 class Check(NamedTuple):
@@ -201,3 +137,65 @@ def warn_of(given: Given) -> None:
     """Warn of each finding at the line of the caller."""
     for finding in findings(given):
         warn_caller(str(finding))
+
+
+def check(
+    X: object,
+    y: object = None,
+    *,
+    similarity: str = "",
+    kind: str = "similarity",
+    pairs: object = None,
+    similar: object = None,
+) -> list[Finding]:
+    """Look for data that can be used, but may not mean what they should, as `fit` does; nothing grows.
+
+    Parameters
+    ----------
+    X
+        Features, shape (n, n_features), or for ``similarity="precomputed"`` a square matrix: array-like, data frame, of
+        which columns of numbers are looked at, Zarr array, or the address of one.
+    y
+        What the forest would learn, as `SMERF` takes it; None: nothing.
+    similarity
+        ``"precomputed"``, a built-in similarity as of `SimForestClassifier`, or ``""`` for a forest over features.
+    kind
+        Whether a precomputed matrix holds ``"similarity"`` or ``"distance"``.
+    pairs, similar
+        As for `RFD.fit_pairs`.
+
+    Returns
+    -------
+    list of Finding
+        In the order of their codes; empty if there is nothing to suspect.
+
+    Raises
+    ------
+    InputError
+        ``X`` or ``y`` cannot be used at all.
+
+    Examples
+    --------
+    >>> distances = np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0)))
+    >>> print(*check(distances, similarity="precomputed"))
+    DF002 similarities: most objects are less similar to themselves than to any other object; if these are distances,
+    say kind='distance'
+    """
+    given: Any = X if is_data_frame(X) else unmasked(in_memory(opened_rows(X)))
+    names = tuple(map(str, given.select_dtypes("number").columns)) if hasattr(given, "select_dtypes") else ()
+    values = np.asarray(given.select_dtypes("number") if names else given)
+    rows: RowKind
+    if similarity == "precomputed":
+        rows = Dense.of(values.shape, kind)
+        matrix = read(values, rows.reading)
+    else:
+        matrix = read(values, FEATURES)
+        rows = Kernel.of(similarity, matrix, None) if similarity else Features(values.shape[1])
+    truth = Truth(TruthKind.NOTHING, np.empty((len(values), 0))) if y is None else Truth.of(y)
+    if pairs is not None:
+        truth = Truth.of_vector(TruthKind.LINKS, similar)
+    numbers = None if pairs is None else check_pairs(np.asarray(pairs), len(values))
+    looked_at = Given.of(rows, matrix, (truth.kind, truth.values, truth.classes), numbers, names)
+    found = findings(looked_at if similarity == "precomputed" else replace(looked_at, raw=values))
+    order = told_of_row_order(X, y, "y")
+    return sorted([*found, *([Finding("DF005", order)] if order else [])])

@@ -19,7 +19,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.amounts import counted
-from distforest.checks.table import Given, warn_of
+from distforest.checks.given import Given
+from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import token_of
 from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike

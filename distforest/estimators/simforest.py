@@ -394,7 +394,6 @@ class _SimForest(OnSimilarities):
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         training, truth = self._read_training(X), self._truth(y)
         weights = self._read_weights(sample_weight, len(truth.values))
-        self._warn_of_far_values(truth)
         self._grow_from_similarities(training, truth, params, weights)
         if self.verbose and (chosen := ChosenCut.of(self.forest_.provenance)):
             print_to_stderr(chosen.told())

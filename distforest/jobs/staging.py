@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.checks.table import Given, warn_of
+from distforest.checks.given import Given
+from distforest.checks.table import warn_of
 from distforest.errors import warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.draws.column_weights import ColumnWeights
