@@ -428,14 +428,22 @@ class Schema:
         return None if recoding.changes_nothing else recoding
 
     def told_of_unseen(self, found: Schema, recoding: Reordering) -> str:
-        """A warning of found categories that this schema does not list, by the `reordering` of ``found``; or empty."""
+        """Return a warning of found categories that this schema does not list, empty without any.
+
+        ``recoding`` is the `reordering` of the found columns.
+        """
         both = zip(self.columns, (found.columns[k] for k in recoding.positions), strict=True)
-        unseen = {
-            own.name: more
+        unseen = [
+            (own.name, more)
             for own, other in both
             if own.kind == ColumnKind.CATEGORY and (more := set(other.categories) - set(own.categories))
-        }
-        return _told_of_unseen(unseen)
+        ]
+        if not unseen:
+            return ""
+        name, more = unseen[0]
+        which = f"column {name!r} has {counted(len(more), 'category', 'categories')} that the forest has not seen"
+        others = f", and so have {counted(len(unseen) - 1, 'other column')}" if len(unseen) > 1 else ""
+        return f"{which} ({min(more)[:80]!r}){others}; they count as missing"
 
     def reordering(self, found: Schema, where: str) -> Reordering:
         """How rows with the schema ``found`` become rows of this one, by the names of the columns.
@@ -513,16 +521,6 @@ def _told_of_spelling(missing: str, names: Sequence[str]) -> str:
     plain = {name.strip().lower(): name for name in names}
     near = difflib.get_close_matches(missing.strip().lower(), plain, n=1, cutoff=0.8)
     return f"; {plain[near[0]]!r} may be {missing!r} in another spelling" if near else ""
-
-
-def _told_of_unseen(unseen: Mapping[str, set[str]]) -> str:
-    """A warning of categories that a forest has not seen, by column; empty without any."""
-    if not unseen:
-        return ""
-    name, more = next(iter(unseen.items()))
-    which = f"column {name!r} has {counted(len(more), 'category', 'categories')} that the forest has not seen"
-    others = f", and so have {counted(len(unseen) - 1, 'other column')}" if len(unseen) > 1 else ""
-    return f"{which} ({min(more)[:80]!r}){others}; they count as missing"
 
 
 def _check_strings(key: str, values: list[object], expected: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from distforest.sources.fading_similarities import told_of_fading
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.ensemble import IsolationForest
@@ -21,7 +22,6 @@ from distforest.estimators import outliers
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.sources.arrays import ArraySource, write_array
-from distforest.sources.fading_similarities import told_of_fading
 from tests import samples
 from tests.estimators.rows import observed
 from tests.forest.sealed.damage import manifest_of, refusal, reseal, rewrite, with_value
@@ -167,8 +167,7 @@ def test_equal_objects_are_all_usual() -> None:
 def test_a_row_of_which_nothing_is_observed_stays_at_the_root_and_is_usual() -> None:
     S = POINTS @ POINTS.T
     forest = SimForestOutlier(random_state=0).fit(S)
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 0 of 1")):
-        assert forest.score_samples(np.full((1, len(S)), np.nan)).tolist() == [-0.5]
+    assert forest.score_samples(np.full((1, len(S)), np.nan)).tolist() == [-0.5]
 
 
 def test_what_a_sparse_matrix_does_not_store_is_unobserved() -> None:
