@@ -115,7 +115,10 @@ CHECKS: dict[str, Check] = {
         "trees read float32, and cannot tell these values apart",
         suspicions.rounded_columns,
     ),
-    "DF012": Check("a forest has learned nothing", "most trees have no split, so that their answers are all the same"),
+    "DF012": Check(
+        "a forest has learned little or nothing",
+        "trees have no split, or most rows stay at their roots, or few trees vote, so that many answers are the same",
+    ),
 }
 """All checks by their codes."""
 

@@ -461,7 +461,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             warnings = self._grown_with_warnings(data, params, seed, watch, earlier)
         self.forest_ = replace(self.forest_, provenance={**self.forest_.provenance, "data_sha256": sha256.result()})
         for warning in filter(None, warnings):
-            warn_caller(f"DF012 {warning}")
+            warn_caller(warning)
 
     @contextmanager
     def _told_progress(self) -> Iterator[Watch | None]:

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
 
 _SIMILARITY = (replace(SIMILARITY[0], words=("precomputed", *KERNELS)), *SIMILARITY[1:])
-MOST_ODD = 0.4
-"""The share of the training rows above which outliers are more than anybody expects."""
-
-FEWEST = 50
-"""Trees and rows with fewer of which it may be chance how many rows are outliers."""
-
 USUAL_SCORE = -0.5
 """The score of a row whose path to a leaf is as long as that of most rows."""
 

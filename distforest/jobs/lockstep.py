@@ -214,7 +214,7 @@ def fit_lazily(
     of_trees = of_trees or told_of_few_trees(bound, lazies, forest.n_trees)
     for warning in (of_trees, stayed.told(bound.meaning.leaf)):
         if warning:
-            warn_caller(f"DF012 {warning}")
+            warn_caller(warning)
     return forest
 
 

@@ -6,7 +6,6 @@ category, whatever the library and the dtype of a later table. None, NaN and the
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -31,32 +30,6 @@ if TYPE_CHECKING:
 
 FROM_DTYPE = "from_dtype"
 """The word for the columns whose dtype says that they hold categories, or whose values are strings."""
-
-FEW_ROWS = 20
-"""Rows of a table whose words are not doubted."""
-
-DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./-]\d\d?[./-]\d{4}")
-"""A word that is a date."""
-
-DECIMAL = re.compile(r"[-+]?\d*(,\d+)?")
-"""A word that is a number with a decimal comma, or a whole one; those with a decimal point are read as numbers."""
-
-THOUSANDS = re.compile(r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?")
-"""A word that is a number with or without commas between thousands."""
-
-NUMBER_AS_WORD = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-"""A word that is a number with a decimal point, or a whole one."""
-
-WORDS_OF_NOTHING = frozenset(
-    {"", "?", "-", "--", ".", "*", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "missing", "unknown"}
-)
-"""Words that mark missing values, in small letters."""
-
-AMOUNT = re.compile(r"[<>≤≥~]=?\s*[-+]?\d\S*|[-+]?\d[\d.,]*(\s+\S+|%)")
-"""A word that holds an amount: with a bound such as `>80`, or a unit such as `12 kg`."""
-
-NUMBERS_OF_A_WORD = 10
-"""Different numbers of a column for each other word, at least, with which it is taken for a column of numbers."""
 
 MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 """Types of values that are missing, beside NaN."""

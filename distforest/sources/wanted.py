@@ -44,8 +44,6 @@ class Wanted(NamedTuple):
         The built-in similarities through which features are read; none if splits read features.
     numbers_for
         What reads all features as numbers, and so takes no categories; "" if nothing does.
-    if_amounts
-        What to write instead if labels are amounts.
     """
 
     place: str
@@ -56,4 +54,3 @@ class Wanted(NamedTuple):
     may_be_sparse: bool = False
     kernels: tuple[WantedKernel, ...] = ()
     numbers_for: str = ""
-    if_amounts: str = ""

@@ -40,9 +40,6 @@ SAME = 2.0**-44
 PART = 8
 """Values are not few if they are one of so many, or at least so many."""
 
-FEW_TARGETS, NEARLY_ALL = 0.02, 0.95
-"""Largest share of targets that are few (one always is), and least share of all squared differences that matters."""
-
 ODD = np.uint64(0x9E3779B97F4A7C15)
 """The factor with which `far_keys` mixes: 2^64 over the golden ratio (Knuth's multiplicative hash)."""
 

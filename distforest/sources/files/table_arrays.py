@@ -62,9 +62,6 @@ FEWEST_TO_COUNT = 10
 MAX_CLASSES = 1 << 16
 """The most classes; more different strings in a label column are no classes."""
 
-WHOLE_IN_FLOAT32 = float(2**24)
-"""Whole numbers beyond are not all float32 numbers."""
-
 
 @dataclass(frozen=True)
 class PlannedArray:
