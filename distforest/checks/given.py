@@ -44,6 +44,8 @@ class Given:
         The distances that the forest learns, shape (n, n).
     labels
         The label of each row, shape (n,).
+    weights
+        The weights of rows, shape (n,); None if all count alike.
     pairs, similar
         Row numbers of given pairs, shape (m, 2), and whether the rows of each are similar, shape (m,).
     """
@@ -56,6 +58,7 @@ class Given:
     of_distances: bool = False
     distances: np.ndarray | None = None
     labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
     pairs: Int32s | None = None
     similar: NDArray[np.bool_] | None = None
 
@@ -67,6 +70,7 @@ class Given:
         truth: tuple[TruthKind, np.ndarray, Sequence[object] | None],
         pairs: Int32s | None = None,
         names: Sequence[str] = (),
+        weights: np.ndarray | None = None,
     ) -> Given:
         """What a fit was given, as it has been read: rows of a kind, and the kind, values and classes of the truth."""
         kind, values, classes = truth
@@ -79,6 +83,7 @@ class Given:
             of_distances=isinstance(rows, Dense) and rows.of_distances,
             distances=values if is_square else None,
             labels=np.array(classes)[values] if kind == TruthKind.LABELS and classes is not None else None,
+            weights=weights,
             pairs=pairs,
             similar=values == SIMILAR if kind == TruthKind.LINKS else None,
         )

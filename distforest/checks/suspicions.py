@@ -190,12 +190,12 @@ def contradictory_pairs(given: Given) -> str:
 
 
 def unobserved_rows(given: Given) -> str:
-    """Suspect rows of a square matrix of which no value is observed but on the diagonal."""
+    """Suspect rows of a square matrix, of a weight above 0, of which no value is observed but on the diagonal."""
     for matrix in (given.similarities, given.distances):
         if matrix is None or matrix.shape[0] != matrix.shape[1]:
             continue
         n_observed = _n_observed(matrix)
-        alone = np.flatnonzero(n_observed == 0)
+        alone = np.flatnonzero((n_observed == 0) & (given.weights is None or given.weights > 0))
         if 0 < len(alone) < len(n_observed):
             rows = f"{counted(len(alone), 'row')} of {len(n_observed):,}"
             found = f"{rows} without an observed pair with any other row, the first of them row {alone[0]}"

@@ -454,7 +454,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         is compared are the data as they were read for this fit, also if their owner changes them later.
         """
         truth = (data.truth_kind, data.truth, data.classes)
-        warn_of(Given.of(data.rows, data.matrix, truth, data.pairs, self._names()))
+        weights = None if data.sample_weights is None else data.sample_weights.integers
+        warn_of(Given.of(data.rows, data.matrix, truth, data.pairs, self._names(), weights))
         with ThreadPoolExecutor(1) as beside, self._told_progress() as watch:
             sha256 = beside.submit(data.digest)
             earlier = self._earlier(sha256)

@@ -443,6 +443,10 @@ def _one_a_point(labels: np.ndarray) -> np.ndarray:
 
 def _warn_of_order_of_pairs(pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None) -> None:
     """Warn of what is given for each pair if its rows are named as those of the pairs, but in another order."""
-    for name, values in (("similar", similar), ("pair_weight", pair_weight)):
-        if warning := told_of_row_order(pairs, values, name, "pairs"):
-            warn_caller(f"DF005 {warning}")
+    told = (
+        told_of_row_order(pairs, similar, "similar", "pairs"),
+        told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
+        or told_of_row_order(similar, pair_weight, "pair_weight", "similar"),
+    )
+    for warning in filter(None, told):
+        warn_caller(f"DF005 {warning}")

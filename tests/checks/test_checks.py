@@ -13,7 +13,8 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
 from distforest import RFD, SMERF, Distances, Labels, SimForestClassifier, Targets, check
-from distforest.checks.table import CHECKS, Finding
+from distforest.checks.given import Given
+from distforest.checks.table import CHECKS, Finding, findings
 from distforest.errors import DistforestWarning
 from tests.messages import naming
 
@@ -108,6 +109,13 @@ def test_nothing_is_suspected_of_real_data(name: str) -> None:
     holes = np.where(np.random.default_rng(0).random(near.shape) < 0.3, np.nan, near)
     kinds += check(holes, **PRECOMPUTED)
     assert kinds == []
+
+
+def test_rows_of_weight_0_need_no_observed_pair() -> None:
+    weights = (np.arange(len(X)) != 5).astype(float)
+    found = findings(Given(distances=alone(Z), weights=weights))
+    assert [finding.code for finding in found] == []
+    assert [finding.code for finding in findings(Given(distances=alone(Z), weights=1.0 - weights))] == ["DF010"]
 
 
 @pytest.mark.filterwarnings("ignore:DF01:distforest.errors.DistforestWarning")

@@ -242,6 +242,7 @@ def test_sparse_queries_that_are_refused() -> None:
         linear.forest_.source(scipy.sparse.csr_array(POINTS))
 
 
+@pytest.mark.filterwarnings("ignore:DF002")
 @pytest.mark.parametrize(
     ("rows", "truth", "named"),
     [
@@ -466,18 +467,6 @@ def test_what_came_later_is_told_where_it_is_asked_for() -> None:
     assert asked.forest_.meaning.params == {**plain.forest_.meaning.params, "n_landmarks": 9}
 
 
-def test_zeros_that_blocks_add_and_diagonals_drop_are_told() -> None:
-    near = np.abs(np.subtract.outer(np.arange(150), np.arange(150))) < 40
-    S = np.where(near, 1 + X @ X.T, 0)
-    forest = SimForestClassifier(n_estimators=3, random_state=0)
-    forest.fit(scipy.sparse.dia_array(S), Y)
-    with pytest.warns(DistforestWarning, match=naming(330, "BSR")):
-        forest.fit(scipy.sparse.bsr_array(S, blocksize=(2, 2)), Y)
-    S[3, 3] = 0
-    with pytest.warns(DistforestWarning, match=naming(1, "DIA")):
-        forest.fit(scipy.sparse.dia_array(S), Y)
-
-
 @pytest.mark.parametrize("kind", [SimForestClassifier, SimForestRegressor])
 def test_a_bare_function_is_refused_with_the_way_to_give_it(kind: type[SimForestClassifier]) -> None:
     with pytest.raises(InputError, match=naming("similarity", "Lazy(pairwise(f))")):
@@ -489,5 +478,5 @@ def test_a_matrix_that_is_stored_in_one_direction_is_told(kind: str) -> None:
     apart = np.linalg.norm(X[:, None] - X, axis=2)
     whole = scipy.sparse.csr_array(apart if kind == "distance" else 1 / (1 + apart))
     forest = SimForestClassifier(kind=kind, n_estimators=3, random_state=0)
-    assert len(told_by(lambda: forest.fit(scipy.sparse.triu(whole), Y), "one direction", "S + S.T")) == 1
+    assert len(told_by(lambda: forest.fit(scipy.sparse.triu(whole), Y), "DF003", "S + S.T")) == 1
     assert told_by(lambda: forest.fit(whole, Y), "S.T") == []
