@@ -147,9 +147,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         Warns
         -----
         DistforestWarning
-            A pair is both similar and dissimilar; it counts on both sides. Similar and dissimilar pairs seem to be
-            exchanged, or, of RFD, one kind is rare. Or row numbers may be meant as names, as the index of ``X`` has the
-            same integers at other places.
+            A check has found something, such as a pair that is both similar and dissimilar; it counts on both sides.
         """
         params, seed = self._checked_params(similar), self._seed()
         given = computed(X, pairs, similar, sample_weight, pair_weight)

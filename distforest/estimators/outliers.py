@@ -116,9 +116,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         Warns
         -----
         DistforestWarning
-            Given similarities look like distances; most trees have no split, or most objects stay at roots for lack of
-            similarities; the similarity fades, so that the objects furthest from all others count as usual; or with
-            ``contamination="auto"`` two in five training rows or more are outliers.
+            A check has found something, or the forest has learned little: see the page on checks.
         """
         params = self._checked_params(())
         X, sample_weight = computed(X, sample_weight)

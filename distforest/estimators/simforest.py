@@ -385,9 +385,7 @@ class _SimForest(OnSimilarities):
         Warns
         -----
         DistforestWarning
-            Given similarities look like distances; a few targets lie far from all others; most trees have no split, or
-            most objects stay at roots for lack of similarities; or ``oob_score_`` is no better than the largest class,
-            or the mean.
+            A check has found something, or the forest has learned little: see the page on checks.
         """
         params = self._checked_params(y)
         X, y, sample_weight = computed(X, y, sample_weight)
@@ -454,7 +452,7 @@ class _SimForest(OnSimilarities):
         values = column_or_1d(in_memory(opened), warn=True)
         truth = Truth.of(Targets(values) if self._relation is Targets else Labels(values, names_of_classes(opened)))
         if self._relation is Labels:
-            with warnings.catch_warnings():  # `_warn_of_amounts` warns of many labels, once X is known
+            with warnings.catch_warnings():  # a check looks at many labels, once X is known
                 warnings.simplefilter("ignore", UserWarning)
                 check_classification_targets(values)
             classes = np.unique(values)

@@ -185,8 +185,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Warns
         -----
         DistforestWarning
-            There are so many different whole numbers that they may be amounts rather than labels; a few targets lie
-            far from all others; or ``oob_score_`` is not above 0.
+            A check has found something, or the forest has learned little: see the page on checks.
         """
         params = self._checked_params(y)
         X, y, sample_weight = computed(X, y, sample_weight)

@@ -1,4 +1,4 @@
-"""What a spec wants: which arrays, at which addresses, how each is read, and what is said of it if in doubt."""
+"""What a spec wants: which arrays, at which addresses, and how each is read."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class MapDisplay(Display):
             Rows, as `distance` takes them; None: the training rows.
         y
             Labels of the rows, or amounts, by which they are coloured, or the address of an array of them; None: all
-            alike. Whole numbers are amounts if `fit` would doubt that they are labels.
+            alike. Fractional numbers are amounts, and so are targets that say so.
         ax
             As of `plot`.
 

@@ -1,4 +1,4 @@
-"""The inputs that a job wants: what each is for, where it lies, how it is read, and what is said of it if in doubt."""
+"""The inputs that a job wants: what each is for, where it lies, and how it is read."""
 
 from __future__ import annotations
 
