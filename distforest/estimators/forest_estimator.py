@@ -56,6 +56,7 @@ from distforest.sources.data_frames import (
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
 from distforest.sources.files.ids import refuse_text_as_bytes
+from distforest.sources.files.named_order import told_of_addresses
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
@@ -411,7 +412,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Warn of values for each row, by their names, whose rows are named as those of ``X``, but in another order."""
         for name, values in by_row.items():
             held = getattr(values, "adjacency", values)
-            if warning := told_of_row_order(X, held, name):
+            if warning := told_of_row_order(X, held, name) or told_of_addresses(X, values):
                 warn_caller(f"DF005 {warning}")
 
     @staticmethod

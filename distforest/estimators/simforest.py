@@ -61,11 +61,12 @@ from distforest.sources.factors import (
     refuse_names,
 )
 from distforest.sources.files.bounds import quoted
+from distforest.sources.files.named_order import told_of_square_order
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import Objects, items_of
-from distforest.sources.opening import opened_array
+from distforest.sources.opening import address_of, opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
 from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
@@ -199,8 +200,10 @@ class OnSimilarities(OnRows):
     def _only_matrix(self, X: RowsLike, similarity: str, reset: bool = True) -> TrainingMatrix:
         """Read the training matrix of one similarity."""
         _refuse_other_kinds(X)
-        if similarity == PRECOMPUTED and (warning := told_of_order(X, "X")):
-            warn_caller(f"DF005 {warning}")
+        if similarity == PRECOMPUTED:
+            address = address_of(X)
+            if warning := told_of_order(X, "X") or (address and told_of_square_order(address)):
+                warn_caller(f"DF005 {warning}")
         return self._training_matrix(self._rows(X, reset=reset), similarity)
 
     def _dense(self, values: np.ndarray | SparseSource) -> np.ndarray:

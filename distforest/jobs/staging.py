@@ -143,14 +143,15 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
 
 
 def _check_values(rows: RowKind, arrays: StagedArrays, place: StagingPlace) -> None:
-    """Refuse feature weights of no use, and run the checks on what was staged."""
+    """Refuse feature weights of no use, and run the checks on what was staged, but not on objects of a function."""
     if arrays.feature_weights:
         ColumnWeights.of(arrays.feature_weights.open(place.scratch))
-    truth, schema, matrix = arrays.truth, arrays.matrix.schema, arrays.matrix.staged
+    truth, schema = arrays.truth, arrays.matrix.schema
+    is_elsewhere = arrays.matrix.surveyed is not None or (isinstance(rows, Dense) and not arrays.measures)
     warn_of(
         Given.of(
             rows,
-            None if arrays.matrix.surveyed or isinstance(matrix, StagedSparse) else matrix.open(place.scratch),
+            None if is_elsewhere else arrays.matrix.staged.open(place.scratch),
             (truth.kind, truth.staged.open(place.scratch), truth.classes),
             None if arrays.pairs is None else arrays.pairs.open(place.scratch),
             () if schema is None else schema.names,

@@ -9,7 +9,9 @@ import numpy as np
 
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ids import arrays_in, names_beside, text_of
+from distforest.sources.opening import address_of
 from distforest.sources.schema import NAMES
+from distforest.sources.truth import GivenTruth
 from distforest.stores.groups import attributes_of
 
 if TYPE_CHECKING:
@@ -17,6 +19,18 @@ if TYPE_CHECKING:
 
 NAMED_ROWS = "named"
 """The attribute of pairs that says by which names they number rows."""
+
+
+def told_of_addresses(X: object, values: object) -> str:
+    """Where rows at the addresses of ``X`` and ``values`` have the same names in another order; else "".
+
+    ``values`` may number the rows of ``X`` by their names, and its own columns may be in another order than its rows.
+    """
+    rows, other = address_of(X), values.address if isinstance(values, GivenTruth) else address_of(values)
+    if other is None:
+        return ""
+    of_both = "" if rows is None else told_of_named_order([rows, other]) or told_of_named_pairs(other, [rows])
+    return of_both or told_of_square_order(other)
 
 
 def told_of_named_order(addresses: Sequence[str]) -> str:
