@@ -45,7 +45,7 @@ class Given:
     labels
         The label of each row, shape (n,).
     weights
-        The weights of rows, shape (n,); None if all count alike.
+        How much each row counts, shape (n,), or each given pair, shape (m,); None if all count alike.
     pairs, similar
         Row numbers of given pairs, shape (m, 2), and whether the rows of each are similar, shape (m,).
     """

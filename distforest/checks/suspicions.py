@@ -176,12 +176,13 @@ def drowning_column(given: Given) -> str:
 
 
 def contradictory_pairs(given: Given) -> str:
-    """Suspect pairs of rows that are given both as similar and as dissimilar."""
+    """Suspect pairs of rows, of a weight above 0, that are given both as similar and as dissimilar."""
     if given.pairs is None or given.similar is None or not len(given.pairs):
         return ""
     low, high = given.pairs.min(axis=1).astype(np.int64), given.pairs.max(axis=1)
     numbers = low * (int(high.max()) + 1) + high
-    both = np.intersect1d(numbers[given.similar], numbers[~given.similar])
+    counts = np.ones(len(numbers), np.bool_) if given.weights is None else given.weights > 0
+    both = np.intersect1d(numbers[given.similar & counts], numbers[~given.similar & counts])
     if not len(both):
         return ""
     first = int(np.isin(numbers, both).argmax())

@@ -455,8 +455,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         is compared are the data as they were read for this fit, also if their owner changes them later.
         """
         truth = (data.truth_kind, data.truth, data.classes)
-        weights = None if data.sample_weights is None else data.sample_weights.integers
-        warn_of(Given.of(data.rows, data.matrix, truth, data.pairs, self._names(), weights))
+        weights = data.sample_weights if data.pairs is None else data.pair_weights
+        counted = None if weights is None else weights.integers
+        warn_of(Given.of(data.rows, data.matrix, truth, data.pairs, self._names(), counted))
         with ThreadPoolExecutor(1) as beside, self._told_progress() as watch:
             sha256 = beside.submit(data.digest)
             earlier = self._earlier(sha256)

@@ -155,7 +155,7 @@ def _check_values(rows: RowKind, arrays: StagedArrays, place: StagingPlace) -> N
             (truth.kind, truth.staged.open(place.scratch), truth.classes),
             None if arrays.pairs is None else arrays.pairs.open(place.scratch),
             () if schema is None else schema.names,
-            arrays.sample_weight,
+            arrays.sample_weight if arrays.pairs is None else arrays.pair_weight,
         )
     )
 
