@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from distforest.checks.table import check
     from distforest.estimators.loading import load
     from distforest.estimators.merging import merge
     from distforest.estimators.outliers import SimForestOutlier
@@ -38,6 +39,7 @@ __all__ = [
     "Targets",
     "TreeRank",
     "URerF",
+    "check",
     "load",
     "merge",
     "pairwise",
@@ -47,6 +49,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "check": "distforest.checks.table",
     "load": "distforest.estimators.loading",
     "merge": "distforest.estimators.merging",
     "read_ids": "distforest.sources.files.ids",

@@ -85,7 +85,7 @@ def forest_outcome(task: Task, budget: int | None, trees: int, **params: Any) ->
     similarity = dataclasses.replace(task.similarity, function=counted, budget=budget)
     forest = SimForestClassifier(similarity, n_estimators=trees, n_pairs=1, random_state=0, **params)
     with warnings.catch_warnings():  # that a small budget pays for few trees is what is shown here
-        warnings.filterwarnings("ignore", "the budget of .* pairs was spent on")
+        warnings.filterwarnings("ignore", "DF012 the budget of .* pairs was spent on")
         forest.fit(task.train, task.y_train)
     accuracy = float(forest.score(task.test, task.y_test))
     trees, paid = forest.forest_.n_trees, forest.n_evaluations_

@@ -116,7 +116,7 @@ def asked_by_itself(task: Task) -> tuple[SimForestClassifier, int]:
     lazy = []
     for measure in MEASURES:
         read = measure.read(task.series)
-        lazy.append(Lazy(pairwise(measure.distance(read.shape[1])), read, kind="distance", asks_again=False))
+        lazy.append(Lazy(pairwise(measure.distance(read.shape[1])), read, kind="distance"))
     own: dict[str, Any] = {"bootstrap": False, "min_samples_leaf": 1, "cut": "zero"}
     forest = SimForestClassifier(lazy, random_state=0, **own)
     known = np.flatnonzero(task.is_known)

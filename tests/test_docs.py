@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from distforest.checks.table import CHECKS
 from distforest.command_line.exits import CODES, STATE_CODES
 from distforest.growth.methods import METHODS
 from distforest.kernel_cache import FOLDER
@@ -145,6 +146,11 @@ def test_the_variables_are_those_that_are_read() -> None:
     told = set(re.findall(r"^\| `(\w+)`", PAGES["reference/environment.md"], re.MULTILINE))
     options = {option.envvar for option in dask_setup.params if isinstance(option, click.Option)}
     assert told == {*options, "DISTFOREST_SCRATCH", FOLDER, SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT}
+
+
+def test_the_checks_are_those_that_run() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \| .+ \|$", PAGES["reference/checks.md"], re.MULTILINE)
+    assert rows == [(code, known.suspects, known.reason) for code, known in CHECKS.items()]
 
 
 def test_every_method_has_a_page() -> None:

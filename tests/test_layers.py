@@ -19,6 +19,7 @@ GROUND = {"errors", "amounts", "jit", "kernel_cache", "arguments", "sides", "htm
 BELOW: dict[str, set[str]] = {
     "stores": set(),
     "sources": {"stores"},
+    "checks": {"sources"},
     "forest": {"stores", "sources"},
     "growth": {"sources", "forest"},
     "evaluation": {"stores", "sources", "forest"},
@@ -34,11 +35,7 @@ ESTIMATORS = (
     *("forest_estimator", "on_features", "on_pairs", "on_rows", "on_tables"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "tuning", "urerf"),
 )
-<<<<<<< HEAD
-COMMANDS = {
-    f"command_line.{name}"
-    for name in ("cli", "certificates", "doctor", "forest_report", "schema", "sealed_forests", "service", "trials")
-}
+COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "doctor", "sealed_forests", "service")}
 WITH_A_SCHEDULER = (
     "calls",
     "checkup",
@@ -51,10 +48,6 @@ WITH_A_SCHEDULER = (
     "watching",
     "whereabouts",
 )
-=======
-COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "doctor", "sealed_forests", "service")}
-WITH_A_SCHEDULER = ("calls", "doctor", "jobs", "leading", "page", "serving", "watching", "whereabouts")
->>>>>>> out
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
@@ -97,12 +90,8 @@ LATE = {
     "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
     "command_line.spec_files": {"distforest.sources.files."},  # pyarrow is slow, and most specs are no tables
     # slow, and a fit in threads does without
-<<<<<<< HEAD
     "estimators.by_blocks": {"dask"},
-=======
-    "estimators.by_blocks": {"dask", "dask.array"},
     "evaluation.grids": {"scipy.stats", "sklearn.metrics"},  # slow, and a spec of a grid is read without
->>>>>>> out
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
     "estimators.simforest": {"sklearn.metrics"},
     "forest.onnx_model": {"onnx"},  # an extra

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from itertools import compress
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -20,18 +19,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.amounts import counted
+from distforest.checks.given import Given
+from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import token_of
 from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
-from distforest.forest.column_ranges import ColumnRanges
 from distforest.forest.estimates import Estimates
 from distforest.forest.exports import export_forest
-from distforest.forest.missing import told_of_unlearned
 from distforest.forest.roots import Roots, Stayed
 from distforest.forest.sealed.artifact import open_forest, save
 from distforest.forest.table import n_roots_of
 from distforest.growth.cuts.class_weights import key_of
-from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.methods import check_together, problem, weights_of_rows
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.passes import Passes
@@ -57,24 +55,14 @@ from distforest.sources.data_frames import (
     with_zero_fills,
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
-from distforest.sources.doubts import Sample, told_of_rounding
-from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
 from distforest.sources.files.ids import refuse_text_as_bytes
 from distforest.sources.files.named_order import told_of_addresses
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
-from distforest.sources.lost_digits import told_of_lost_digits
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
-from distforest.sources.other_names import (
-    check_order_of_names,
-    entry_of_names,
-    names_of_entry,
-    other_names,
-    told_of_other_names,
-)
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST
-from distforest.sources.sparse import SparseSource, warn_of_zeros
+from distforest.sources.sparse import SparseSource
 from distforest.sources.truth import Truth, TruthKind
 from distforest.sources.weights import OF_ROWS, Weighed, checked_weights
 from distforest.stores.folder import Folder
@@ -97,10 +85,9 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Watch
     from distforest.jobs.on_dask import OnDask
     from distforest.sources.arrays import Matrix
-    from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.schema import FeatureColumn
-    from distforest.sources.source import Float32s, Floats, Ints, Source
+    from distforest.sources.source import Float32s, Floats, Ints
     from distforest.sources.sparse_features import SparseFeatures
 
 CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
@@ -144,7 +131,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     client: Client | None
     forest_: Forest
-    _other_names: tuple[str, ...] = ()
     _is_of_booleans: bool = False
     _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
@@ -233,7 +219,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """The forest with the estimates of its fit and the columns of ``X``, as it is sealed."""
         check_is_fitted(self)
         estimates = {name: getattr(self, f"{name}_", None) for name in ESTIMATED}
-        provenance = Estimates(**estimates).into(self.forest_.provenance) | entry_of_names(self._other_names)
+        provenance = Estimates(**estimates).into(self.forest_.provenance)
         forest, schema = replace(self.forest_, provenance=provenance), self._schema()
         return forest if schema is None else forest.with_schema(schema.kept())
 
@@ -257,7 +243,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(self, f"{name}_", getattr(estimates, name))
         self.n_features_in_ = forest.n_features
         self._set_schema(forest.schema)
-        self._other_names = names_of_entry(forest.provenance, forest.n_features)
 
     def _set_schema(self, schema: Schema | None) -> None:
         """Set the columns of ``X``; None removes those of an earlier fit."""
@@ -294,8 +279,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _checked_rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check ``X`` as `_rows` does, but for numbers in columns of True and False."""
-        if reset:
-            self._other_names = ()  # those of an earlier fit
         rows = unmasked(opened_rows(X))
         address = os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
         if is_stored(rows):
@@ -311,28 +294,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             dates = learned_dates(rows) if reset else {}
             schema = Schema(tuple(dates.values())) if reset else self._schema()
             rows = rows if schema is None else dates_as_numbers(rows, schema)
-            if schema is not None and not reset and (told := schema.told_of_no_units()):
-                warn_caller(f"X: {told}")
         encoded = self._encoded(rows, reset)
         checked = self._numeric_rows(rows, reset) if encoded is None else encoded
         if dates and (plain := self._schema()) is not None:
             self._set_schema(plain.with_columns(dates))
-        if reset and self._reads_features and checked.dtype.kind == "f":
-            self._warn_of_lost_digits(rows)
         return checked
-
-    def _warn_of_lost_digits(self, rows: object) -> None:
-        """Warn of columns of whole numbers, of a data frame or an array of objects, that lose digits beside others."""
-        if is_data_frame(rows):
-            named = [(f"column {name!r}", column) for name, column in frame_columns(rows)]
-        elif isinstance(rows, np.ndarray) and rows.dtype.kind in "OU":
-            named = [(f"column {place}", column) for place, column in enumerate(rows.T)]
-        else:
-            return
-        schema = self._schema()
-        is_number = [not size for size in schema.n_categories] if schema is not None and schema.n_categories else ()
-        if told := told_of_lost_digits(compress(named, is_number) if is_number else named):
-            warn_caller(told)
 
     def _numeric_rows(self, rows: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check rows in memory that hold only numbers, as scikit-learn checks them."""
@@ -340,10 +306,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if is_data_frame(rows):
             check_number_columns(rows, is_training=reset)
             dtypes = dtypes_of(rows)
-            self._check_other_names(rows, reset)
             rows = with_zero_fills(with_plain_missing(rows, with_digits=True))
-        if is_sparse(rows) and not self._zero_is_absent:
-            warn_of_zeros(rows)
         is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
         accept_sparse = "csr" if is_accepted else False
         checked = self._validated(rows, reset, accept_sparse=accept_sparse, ensure_all_finite=False)
@@ -368,15 +331,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:  # noqa: ARG002  (all are numbers)
         """The numbers of rows of which some columns hold categories; None if all hold numbers."""
         return None
-
-    def _check_other_names(self, frame: DataFrame, reset: bool) -> None:
-        """Refuse columns in another order than in `fit`, if no name is a string: scikit-learn compares only strings."""
-        names = other_names(frame)
-        if reset:
-            self._other_names = names
-        check_order_of_names(self._other_names, names)
-        if told := told_of_other_names(self._other_names, names):
-            warn_caller(f"X: {told}")
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
         """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""
@@ -404,15 +358,15 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return rows
 
     def _read_features(self, rows: Matrix) -> Float32s:
-        """Read the dense training features that `_rows` has checked, shape (n, n_features).
-
-        Warns of columns whose values become equal in float32, and of those that have none.
-        """
-        sample = Sample()
-        features: Float32s = read(rows, FEATURES, onlooker=sample)
-        self._warn_of_rounding(sample)
-        self._warn_of_empty_columns(features)
+        """Read the dense training features that `_rows` has checked, shape (n, n_features)."""
+        warn_of(Given(raw=rows, names=self._names()))
+        features: Float32s = read(rows, FEATURES)
         return features
+
+    def _names(self) -> tuple[str, ...]:
+        """The names of the columns of ``X`` in `fit`; empty if they have none."""
+        schema = self._schema()
+        return () if schema is None else schema.names
 
     def _room(self) -> WorkerRoom:
         """The memory in which trees grow: of this process, or of a worker of the cluster."""
@@ -421,35 +375,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         cluster = self._calls()
         assert cluster is not None  # noqa: S101  (there is a client)
         return WorkerRoom(cluster.memory_limit or unused_bytes(), cluster.threads)
-
-    def _warn_of_rounding(self, sample: Sample) -> None:
-        """Warn of columns whose values become equal in float32, from a sample of the training rows."""
-        if warning := told_of_rounding(sample, self._schema()):
-            warn_caller(warning)
-
-    def _warn_of_empty_columns(self, features: Float32s) -> None:
-        """Warn of columns of the training rows, shape (n, n_features), that have no value in any of them."""
-        if told := told_of_empty_columns(empty_columns(features), self._schema()):
-            warn_caller(f"X: {told}")
-
-    def _warn_of_unlearned(self, queries: np.ndarray) -> None:
-        """Warn of queries, shape (n, n_columns), that lack a value which no training row lacked."""
-        names = self._names_of(queries.shape[1])
-        if told := told_of_unlearned(self.forest_.unlearned(queries), len(queries), names):
-            warn_caller(f"X: {told}")
-
-    def _warn_of_far_queries(self, source: Source) -> None:
-        """Warn of columns in which all queries lie far beyond training, or are coded otherwise, or some hold a mark."""
-        training = self.forest_.ranges
-        if training is None or (found := ColumnRanges.of_source(source)) is None:
-            return
-        if told := training.told(found, source.shape[0], self._names_of(len(found.least))):
-            warn_caller(f"X: {told}")
-
-    def _names_of(self, n_columns: int) -> tuple[str, ...] | None:
-        """The names of the columns of queries; None if they have none, or further columns beside the features."""
-        schema = self._schema()
-        return None if schema is None or len(schema.names) < n_columns else schema.names
 
     def _checked_params(self, truth: object) -> dict[str, Value]:
         """Return the method's parameters as plain values; raises InputError for all bad ones at once, or no truth."""
@@ -460,11 +385,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         params = {row.name: plain.get(row.name, row.default) for row in self._method.parameters}
         check_together(params)  # before features are screened
         return params
-
-    def _warn_of_far_values(self, truth: Truth) -> None:
-        """Warn of a few targets so far from all others that the forest cannot tell the others apart."""
-        if truth.kind.is_of_amounts and (warning := told_of_far(truth.values, truth.kind)):
-            warn_caller(warning)
 
     def _params(self) -> dict[str, Value]:
         """The parameters as the user has set them; subclasses put a word in the place of an array or a function."""
@@ -493,7 +413,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         for name, values in by_row.items():
             held = getattr(values, "adjacency", values)
             if warning := told_of_row_order(X, held, name) or told_of_addresses(X, values):
-                warn_caller(warning)
+                warn_caller(f"DF005 {warning}")
 
     @staticmethod
     def _read_weights(weights: VectorLike | None, n: int, what: Weighed = OF_ROWS) -> Floats | None:
@@ -534,6 +454,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         The digest of the data is worked out beside the growth, which waits for it only if trees are to be added: what
         is compared are the data as they were read for this fit, also if their owner changes them later.
         """
+        truth = (data.truth_kind, data.truth, data.classes)
+        weights = data.sample_weights if data.pairs is None else data.pair_weights
+        counted = None if weights is None else weights.integers
+        warn_of(Given.of(data.rows, data.matrix, truth, data.pairs, self._names(), counted))
         with ThreadPoolExecutor(1) as beside, self._told_progress() as watch:
             sha256 = beside.submit(data.digest)
             earlier = self._earlier(sha256)
@@ -656,9 +580,9 @@ def _warning_of_roots(problem: Bound, forest: Forest) -> str:
 
 
 def _recoding(fitted: Schema, found: Schema, where: str) -> Reordering | None:
-    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns as `told_of`."""
+    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns of categories not seen."""
     recoding = fitted.reordering(found, where)
-    for told in fitted.told_of(found, recoding):
+    if told := fitted.told_of_unseen(found, recoding):
         warn_caller(f"{where}: {told}")
     return None if recoding.changes_nothing else recoding
 
@@ -717,7 +641,7 @@ def have_estimates(count: Ints, things: str) -> NDArray[np.bool_]:
 def warn_of_chance(score: float, largest: float, things: str) -> None:
     """Warn of an out-of-bag accuracy that is no better than ``largest``, that of always answering one class."""
     if score <= largest:
-        found = f"oob_score: {score:.2f} of the {things} are told rightly by trees that did not draw them"
+        found = f"DF012 oob_score: trees classify {score:.2f} of the {things} correctly that they did not draw"
         warn_caller(f"{found}, no more than by answering the largest class always ({largest:.2f})")
 
 
@@ -725,7 +649,8 @@ def warn_of_mean(score: float, of: str = "") -> None:
     """Warn of an out-of-bag coefficient of determination that is no better than that of the mean, 0."""
     if score <= 0.0:
         named = f" of the {of}" if of else ""
-        warn_caller(f"oob_score: R2{named} is {score:.2f} out of bag, no better than always answering the mean (0)")
+        found = f"R2{named} is {score:.2f} out of bag"
+        warn_caller(f"DF012 oob_score: {found}, no better than always answering the mean (0)")
 
 
 def r_squared(true: Floats, predicted: Floats, weights: Floats | None = None) -> float:

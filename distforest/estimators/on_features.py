@@ -8,6 +8,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
+from distforest.checks.given import Given
+from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, SparseLike
 from distforest.estimators.on_rows import OnRows
@@ -16,9 +18,7 @@ from distforest.forest import explanations, importances, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.jobs.passes_chosen import exceeds
-from distforest.sources.copied_columns import told_of_copies
 from distforest.sources.data_frames import told_of_named_weights
-from distforest.sources.doubts import Sample
 from distforest.sources.given import is_stored, unmasked
 from distforest.sources.mapped_rows import features_on_disk
 from distforest.sources.row_kinds import Features
@@ -57,18 +57,11 @@ class OnFeatures(OnTables, OnRows):
         """Read the features of the training rows, shape (n, n_features)."""
         rows = self._rows(X, reset=True)
         if told := told_of_named_weights(self._feature_names(), self.feature_weights):
-            warn_caller(told)
+            warn_caller(f"DF005 {told}")
         if not scipy.sparse.issparse(rows):
-            features = self._features_on_disk(rows) if self._is_too_large(rows) else self._read_features(rows)
-            is_screened = isinstance(self.feature_weights, str)  # by their dependence
-            if is_screened and (told := told_of_copies(features, self._schema())):
-                warn_caller(f"X: {told}")
-            return features
+            return self._features_on_disk(rows) if self._is_too_large(rows) else self._read_features(rows)
         check_sparse(self._params())
-        sample = Sample()
-        sparse = read_sparse_features(rows, sample)
-        self._warn_of_rounding(sample)
-        return sparse
+        return read_sparse_features(rows)
 
     def _is_too_large(self, rows: object) -> bool:
         """Whether rows lie on disk, and not even one tree over them fits into memory."""
@@ -79,11 +72,8 @@ class OnFeatures(OnTables, OnRows):
 
     def _features_on_disk(self, rows: Matrix) -> Float32s:
         """`_read_features` into a file that is mapped."""
-        sample = Sample()
-        features = features_on_disk(rows, OF_HOST.path / "passes", sample)
-        self._warn_of_rounding(sample)
-        self._warn_of_empty_columns(features)
-        return features
+        warn_of(Given(raw=rows, names=self._names()))
+        return features_on_disk(rows, OF_HOST.path / "passes")
 
     def _grow_on(
         self,

@@ -21,17 +21,13 @@ from distforest.estimators.neighbor_graph import FindsNeighbors
 from distforest.estimators.on_tables import OnTables
 from distforest.estimators.pair_columns import Columns, Links, PairColumn, column_of, seeded
 from distforest.forest.explanations import Explanation, explain_pairs
-from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
-from distforest.growth.pairs.methods import check_n_points, pair_columns, told_of_rare_kind
+from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
-from distforest.sources.arrays import ArraySource
 from distforest.sources.collections import computed
-from distforest.sources.data_frames import told_of_row_numbers, told_of_row_order
-from distforest.sources.doubts import Sample, told_of_amounts
-from distforest.sources.exchanged_links import told_of_exchanged
+from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.files.bounds import quoted
 from distforest.sources.files.named_order import told_of_addresses
@@ -42,8 +38,6 @@ from distforest.sources.point_pairs import (
     check_pairs,
     check_points,
     named,
-    told_of_unpaired,
-    warning_of_contradictions,
 )
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse_features import read_sparse_features
@@ -109,11 +103,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
         self._name_categories()
-        of_amounts = np.array(truth.classes)[truth.values]  # classes with names are none
-        columns = points[:, : self.n_features_in_] if isinstance(points, np.ndarray) else np.empty((len(labels), 0))
-        if warning := told_of_amounts(of_amounts, columns, self._schema()):
-            cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
-            warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
         return self
 
     @property
@@ -159,9 +148,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         Warns
         -----
         DistforestWarning
-            A pair is both similar and dissimilar; it counts on both sides. Similar and dissimilar pairs seem to be
-            exchanged, or, of RFD, one kind is rare. Or row numbers may be meant as names, as the index of ``X`` has the
-            same integers at other places.
+            A check has found something, such as a pair that is both similar and dissimilar; it counts on both sides.
         """
         params, seed = self._checked_params(similar), self._seed()
         given = computed(X, pairs, similar, sample_weight, pair_weight)
@@ -170,15 +157,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         _warn_of_order_of_pairs(X, pairs, similar, pair_weight)
         points = self._training_points(X)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
-        _warn_of_row_numbers(X, numbers)
         counts = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         present = slice(None) if counts is None else counts > 0.0
-        if warning := warning_of_contradictions(numbers[present], codes[present]):
-            warn_caller(f"pairs: {warning}; drop what is wrong, or leave it as noise")
-        if warning := told_of_exchanged(numbers[present], codes[present]):
-            warn_caller(f"similar: {warning}")
-        if counts is None and (warning := told_of_rare_kind(params, codes)):
-            warn_caller(f"similar: {warning}")
         truth = Truth(TruthKind.LINKS, codes)
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
         of_pairs = None if counts is None else integers_of_pairs(counts, weights)
@@ -248,7 +228,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             ``X`` or ``y`` cannot be used, or all pairs are of one kind.
         """
         X, y = computed(X, y)
-        self._warn_of_order(X, y=y)
         points = self._points(X)
         codes, _ = encoded(column_or_1d(in_memory(opened_array(y)), warn=True))
         n = points.shape[0]
@@ -275,9 +254,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         """
         X, pairs, similar, pair_weight = computed(X, pairs, similar, pair_weight)
         points = self._points(X)
-        _warn_of_order_of_pairs(X, pairs, similar, pair_weight)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
-        _warn_of_row_numbers(X, numbers)
         weights = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         if weights is not None:
             present = weights > 0.0
@@ -403,16 +380,12 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             return self._sparse_points(rows)
         points = self._read_features(rows)
         check_n_points(len(points))
-        if told := told_of_unpaired(self._schema(), self._n_categories()):
-            warn_caller(f"X: {told}")
         return points
 
     def _sparse_points(self, rows: scipy.sparse.spmatrix) -> SparseFeatures:
         """Read training points of which most values are 0; raises InputError if they do not go with a parameter."""
         check_sparse(self._params())
-        sample = Sample()
-        points = read_sparse_features(rows, sample)
-        self._warn_of_rounding(sample)
+        points = read_sparse_features(rows)
         check_n_points(points.shape[0])
         return points
 
@@ -431,11 +404,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         points = read(rows, FEATURES)
         columns = pair_scores.columns_of(self.forest_)
         check_points(points, columns if points.shape[1] == columns.width else None)
-        source = ArraySource.of(points)
-        if len(empty := rows_without_values(source)):
-            warn_caller(f"X: {told_of_rows_without_values(len(empty), len(points), int(empty[0]), 'value')}")
-        self._warn_of_unlearned(points)
-        self._warn_of_far_queries(source)
         if self.columns_.fitted:
             points = self.columns_.extended(points)
             check_points(points, columns)
@@ -472,12 +440,6 @@ def _one_a_point(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _warn_of_row_numbers(X: PointsLike, numbers: Int32s) -> None:
-    """Warn of row numbers that may be meant as names of the rows of a data frame."""
-    if warning := told_of_row_numbers(X, numbers):
-        warn_caller(f"pairs: {warning}")
-
-
 def _warn_of_order_of_pairs(
     X: PointsLike, pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None
 ) -> None:
@@ -485,11 +447,13 @@ def _warn_of_order_of_pairs(
 
     Pairs that number the rows of ``X`` by their names may do so in another order, too.
     """
-    told = [told_of_row_order(pairs, similar, "similar", "pairs")]
-    told.append(
+    told = (
+        told_of_row_order(pairs, similar, "similar", "pairs"),
         told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
-        or told_of_row_order(similar, pair_weight, "pair_weight", "similar")
+        or told_of_row_order(similar, pair_weight, "pair_weight", "similar"),
+        told_of_addresses(X, pairs),
+        told_of_addresses(pairs, similar),
+        told_of_addresses(pairs, pair_weight),
     )
-    told += [told_of_addresses(X, pairs), told_of_addresses(pairs, similar), told_of_addresses(pairs, pair_weight)]
     for warning in filter(None, told):
-        warn_caller(warning)
+        warn_caller(f"DF005 {warning}")

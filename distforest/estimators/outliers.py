@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from distforest.errors import warn_caller
 from distforest.estimators.by_blocks import by_blocks
 from distforest.estimators.input_types import RowsLike, SeedLike, SimilarityLike, VectorLike
-from distforest.estimators.simforest import SIMILARITY, OnSimilarities, TrainingMatrix
-from distforest.estimators.similarity_lists import similarities_of
+from distforest.estimators.simforest import SIMILARITY, OnSimilarities
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.sources.collections import computed
-from distforest.sources.fading_similarities import told_of_fading
 from distforest.sources.kernels import KERNELS
-from distforest.sources.row_kinds import Dense, Kernel
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -28,12 +24,6 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
 
 _SIMILARITY = (replace(SIMILARITY[0], words=("precomputed", *KERNELS)), *SIMILARITY[1:])
-MOST_ODD = 0.4
-"""The share of the training rows above which outliers are more than anybody expects."""
-
-FEWEST = 50
-"""Trees and rows with fewer of which it may be chance how many rows are outliers."""
-
 USUAL_SCORE = -0.5
 """The score of a row whose path to a leaf is as long as that of most rows."""
 
@@ -126,9 +116,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         Warns
         -----
         DistforestWarning
-            Given similarities look like distances; most trees have no split, or most objects stay at roots for lack of
-            similarities; the similarity fades, so that the objects furthest from all others count as usual; or with
-            ``contamination="auto"`` two in five training rows or more are outliers.
+            A check has found something, or the forest has learned little: see the page on checks.
         """
         params = self._checked_params(())
         X, sample_weight = computed(X, sample_weight)
@@ -138,11 +126,6 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         weights = self._read_weights(sample_weight, n_objects)
         self._grow_from_similarities(training, None, params, weights)
         self._set_offset()
-        few = min(self.forest_.n_trees, self.forest_.n_training) < FEWEST
-        if not (few or self.forest_.leaves is None or self.forest_.has_unrouted):  # paths of all may cost similarities
-            scores = self._scores(self.forest_.training_nodes)
-            self._warn_of_many(scores)
-            self._warn_of_fading(training, scores)
         return self
 
     @by_blocks
@@ -168,34 +151,6 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         if self.contamination != "auto":
             training = self._scores(self.forest_.training_nodes)
             self.offset_ = quantile(training, self.forest_.sample_weight, float(self.contamination))
-
-    def _warn_of_fading(self, training: TrainingMatrix | None, scores: Floats) -> None:
-        """Warn of a dense similarity that fades, so that what is far from all others counts as usual."""
-        if training is None or not isinstance(training.values, np.ndarray):
-            return
-        rows = self.forest_.meaning.rows  # as it was grown: a default gamma follows from the weights, too
-        if not isinstance(rows, (Dense, Kernel)):
-            return
-        if told := told_of_fading(rows.source(training.values, training.values), scores):
-            cure = "the similarity fades; give distances, or a similarity that goes on to fall, such as 'manhattan'"
-            if self.kind == "distance":
-                cure = "the distances end at a largest one; give some that go on to grow"
-            by_gamma = ", or a smaller gamma" if self.similarity == "rbf" else ""
-            warn_caller(f"{self.kind}: {told}: {cure}{by_gamma}")
-
-    def _warn_of_many(self, scores: Floats) -> None:
-        """Warn if -1/2 makes too many training rows outliers."""
-        if self.contamination != "auto":
-            return
-        share = float(np.average(scores < USUAL_SCORE, weights=self.forest_.sample_weight))
-        if share > MOST_ODD:
-            built_in = any(name in KERNELS for name in similarities_of(self.similarity))
-            scaled = ", or scale the features if few of them decide" if built_in else ""
-            warn_caller(
-                f"contamination='auto' calls {100.0 * share:.0f} % of the training rows outliers: most paths are "
-                "shorter than usual, because splits by this similarity fall into the midst of the rows; the order of "
-                f"the scores holds; give contamination the share of outliers that you expect{scaled}"
-            )
 
     def _restore(self, forest: Forest) -> None:
         super()._restore(forest)

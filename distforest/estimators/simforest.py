@@ -51,8 +51,6 @@ from distforest.jobs.lockstep import (
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.sources.collections import computed, is_dask_array
 from distforest.sources.data_frames import told_of_order
-from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_one_side
-from distforest.sources.doubts import told_of_amounts, told_of_columns, told_of_gamma
 from distforest.sources.factors import (
     Distances,
     Graph,
@@ -71,7 +69,6 @@ from distforest.sources.lazy.source import Objects, items_of
 from distforest.sources.opening import address_of, opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
-from distforest.sources.similarity_doubts import told_of_alone, told_of_far_mark, told_of_similarity_doubts
 from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.addresses import naming
@@ -89,7 +86,7 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data, Problem
     from distforest.sources.arrays import Matrix
     from distforest.sources.lazy.identity import Items
-    from distforest.sources.source import Float32s, Floats, Int32s, Source
+    from distforest.sources.source import Floats, Int32s, Source
 
 SUBSETS = "feature_subsets"
 """The word for linear similarities over a few features, drawn anew for every pair of objects."""
@@ -162,51 +159,17 @@ class OnSimilarities(OnRows):
             if self.gamma is not None and not 0 < self.gamma < math.inf:
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
             features, gamma = self._read_features(values), self.gamma if similarity == "rbf" else None
-            self._warn_of_columns(features, similarity)
-            kernel = Kernel.of(similarity, features, gamma)
-            self._warn_of_gamma(kernel, features)
-            return TrainingMatrix(kernel, features)
+            return TrainingMatrix(Kernel.of(similarity, features, gamma), features)
         if similarity == SUBSETS:
             features = self._read_features(values)
             return TrainingMatrix(Features(features.shape[1]), features)
         matrix: np.ndarray | SparseSource
-        if self.kind == "distance":
-            matrix = self._distances(values)
+        reading = DISSIMILARITIES if self.kind == "distance" else SIMILARITIES
+        if not is_sparse(values):
+            matrix = read(values, reading)
         else:
-            matrix = read_sparse(values, SIMILARITIES) if is_sparse(values) else read(values, SIMILARITIES)
-        rows = Dense.of(matrix.shape, self.kind)
-        if warning := told_of_one_side(matrix):
-            warn_caller(f"{self.kind}: {warning}")
-        if warning := told_of_alone(matrix, self.kind):
-            warn_caller(f"X: {warning}")
-        return TrainingMatrix(rows, matrix)
-
-    def _distances(self, values: Matrix | scipy.sparse.spmatrix) -> np.ndarray | SparseSource:
-        """Read distances; warns of negative and far ones, and of objects whose distance to themselves is not 0."""
-        seen = SeenDistances()
-        matrix: np.ndarray | SparseSource
-        if is_sparse(values):
-            stored = with_own_distances(values)
-            matrix = read_sparse(stored, DISSIMILARITIES)
-            seen.see_sparse(stored)
-        else:
-            matrix = read(values, DISSIMILARITIES, onlooker=seen)
-        Dense.of(matrix.shape, self.kind)  # a matrix that is refused needs no warning
-        if warning := seen.told("kind='similarity'"):
-            warn_caller(f"distances: {warning}")
-        if isinstance(matrix, np.ndarray) and (warning := told_of_far_mark(matrix, "distance")):
-            warn_caller(f"distance: {warning}")
-        return matrix
-
-    def _warn_of_columns(self, features: Float32s, similarity: str) -> None:
-        """Warn of a column with so large a scale, or such marks, that a built-in similarity hardly reads the others."""
-        if warning := told_of_columns(features, similarity, self._schema(), self._random_cuts):
-            warn_caller(warning)
-
-    def _warn_of_gamma(self, kernel: Kernel, features: Float32s) -> None:
-        """Warn of a ``gamma`` with which all objects are alike."""
-        if kernel.kind == "rbf" and (warning := told_of_gamma(features, kernel.gamma)):
-            warn_caller(warning)
+            matrix = read_sparse(with_own_distances(values) if self.kind == "distance" else values, reading)
+        return TrainingMatrix(Dense.of(matrix.shape, self.kind), matrix)
 
     def _read_training(self, X: RowsLike) -> TrainingMatrix | None:
         """Read the training matrix; or None for a `Lazy` similarity, of which the training objects are kept."""
@@ -240,7 +203,7 @@ class OnSimilarities(OnRows):
         if similarity == PRECOMPUTED:
             address = address_of(X)
             if warning := told_of_order(X, "X") or (address and told_of_square_order(address)):
-                warn_caller(warning)
+                warn_caller(f"DF005 {warning}")
         return self._training_matrix(self._rows(X, reset=reset), similarity)
 
     def _dense(self, values: np.ndarray | SparseSource) -> np.ndarray:
@@ -255,7 +218,7 @@ class OnSimilarities(OnRows):
         if not isinstance(rows, Several) or rows.is_built_in:
             return super()._source(X)
         matrices = (self._rows(matrix, reset=False) for matrix in matrices_of(X, len(rows.measures)))
-        return self._read_source(side_by_side(np.asarray(matrix[:]) for matrix in matrices))
+        return self.forest_.source(side_by_side(np.asarray(matrix[:]) for matrix in matrices))
 
     def _restore(self, forest: Forest) -> None:
         super()._restore(forest)
@@ -302,17 +265,6 @@ class OnSimilarities(OnRows):
             if sample_weight is not None and is_built_in(rows) and self.gamma is None:
                 rows = rows.weighted(np.asarray(training.values), sample_weight)
             self._grow(rows, training.values, truth, params, sample_weight=sample_weight)
-            self._warn_of_distances(training.values)
-
-    def _warn_of_distances(self, matrix: np.ndarray | SparseSource) -> None:
-        """Warn of given similarities that look like distances: the nearest objects would count as the furthest."""
-        if similarities_of(self.similarity)[0] != PRECOMPUTED or self.kind != "similarity":
-            return
-        for part in np.split(matrix, matrix.shape[1] // len(matrix), axis=1) if isinstance(matrix, np.ndarray) else ():
-            if warning := told_of_distances(part):
-                warn_caller(f"{warning}; if these are distances, give kind='distance'")
-            elif warning := told_of_similarity_doubts(part):
-                warn_caller(f"similarity: {warning}")
 
     def _fit_lazily(self, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None) -> None:
         """Grow the forest from similarities that are evaluated when they are needed."""
@@ -436,18 +388,14 @@ class _SimForest(OnSimilarities):
         Warns
         -----
         DistforestWarning
-            Given similarities look like distances; a few targets lie far from all others; most trees have no split, or
-            most objects stay at roots for lack of similarities; or ``oob_score_`` is no better than the largest class,
-            or the mean.
+            A check has found something, or the forest has learned little: see the page on checks.
         """
         params = self._checked_params(y)
         X, y, sample_weight = computed(X, y, sample_weight)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         training, truth = self._read_training(X), self._truth(y)
         weights = self._read_weights(sample_weight, len(truth.values))
-        self._warn_of_far_values(truth)
         self._grow_from_similarities(training, truth, params, weights)
-        self._warn_of_amounts(training, truth)
         if self.verbose and (chosen := ChosenCut.of(self.forest_.provenance)):
             print_to_stderr(chosen.told())
         if self.oob_score:
@@ -499,16 +447,6 @@ class _SimForest(OnSimilarities):
         """Whether a forest with this meaning is one of this estimator: with classes for labels, without for targets."""
         return super()._opens(meaning) and (cls._relation is Labels) == (meaning.classes is not None)
 
-    def _warn_of_amounts(self, training: TrainingMatrix | None, truth: Truth) -> None:
-        """Warn of labels that may be amounts: whole numbers in the order of a column of the training matrix."""
-        if truth.classes is None:
-            return
-        matrix = training.values if training else None
-        columns = matrix if isinstance(matrix, np.ndarray) else np.empty((len(truth.values), 0))
-        if warning := told_of_amounts(np.array(truth.classes)[truth.values], columns, self._schema()):
-            cure = "if they are amounts, use SimForestRegressor"
-            warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
-
     def _truth(self, y: VectorLike) -> Truth:
         """Read labels or targets, and keep the classes of labels."""
         opened = opened_array(y)
@@ -517,7 +455,7 @@ class _SimForest(OnSimilarities):
         values = column_or_1d(in_memory(opened), warn=True)
         truth = Truth.of(Targets(values) if self._relation is Targets else Labels(values, names_of_classes(opened)))
         if self._relation is Labels:
-            with warnings.catch_warnings():  # `_warn_of_amounts` warns of many labels, once X is known
+            with warnings.catch_warnings():  # a check looks at many labels, once X is known
                 warnings.simplefilter("ignore", UserWarning)
                 check_classification_targets(values)
             classes = np.unique(values)
@@ -542,7 +480,6 @@ class _SimForest(OnSimilarities):
         if is_dask_array(X):
             return computed(self.predict(X), y, sample_weight)
         X, y, sample_weight = computed(X, y, sample_weight)
-        self._warn_of_order(X, y=y, sample_weight=sample_weight)
         return self.predict(X), y, sample_weight
 
     def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth, weights: Floats | None) -> None:
@@ -650,11 +587,6 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
             Rows as for `predict`.
         y, sample_weight
             What is true of each row, and how much it counts, shape (n,) both.
-
-        Warns
-        -----
-        DistforestWarning
-            The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
         """
         from sklearn.metrics import accuracy_score  # noqa: PLC0415  (a tenth of a second that a fit does without)
 
@@ -729,11 +661,6 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
             Rows as for `predict`.
         y, sample_weight
             What is true of each row, and how much it counts, shape (n,) both.
-
-        Warns
-        -----
-        DistforestWarning
-            The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
         """
         predicted, true, weights = self._predicted(X, y, sample_weight)
         return r_squared(true, predicted, weights)

@@ -185,20 +185,18 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Warns
         -----
         DistforestWarning
-            There are so many different whole numbers that they may be amounts rather than labels; a few targets lie
-            far from all others; or ``oob_score_`` is not above 0.
+            A check has found something, or the forest has learned little: see the page on checks.
         """
         params = self._checked_params(y)
         X, y, sample_weight = computed(X, y, sample_weight)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         if warning := told_of_order(_matrix_of(y), "y"):
-            warn_caller(warning)
+            warn_caller(f"DF005 {warning}")
         features = self._training_features(X)
         weights = self._read_weights(sample_weight, features.shape[0])
         self.__dict__.pop("n_evaluations_", None)  # of an earlier fit
         asked = self._asked(y, X, features, params, weights) if isinstance(y, Lazy) else None
         truth = asked.truth() if asked else Truth.of(y)
-        self._warn_of_far_values(truth)
         self._grow_on(features, truth, params, weights)
         if asked is not None:
             self.n_evaluations_ = asked.n_evaluations
@@ -535,7 +533,6 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             All pairs are equally far apart, as rows of one class are, so that the score says nothing.
         """
         X, y, sample_weight = computed(X, y, sample_weight)
-        self._warn_of_order(X, y=y, sample_weight=sample_weight)
         nodes = self._nodes(X)
         truth = scoring.truth_as_learned(self.forest_, y)
         if len(truth.values) != nodes.shape[1]:

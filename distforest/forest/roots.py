@@ -149,22 +149,21 @@ class Stayed:
         return self.n_stayed > MOST_STAY * self.n_routed
 
     def told(self, leaf: LeafKind) -> str:
-        """How many rows stay, the consequence and what to do; "" if they are not too many.
+        """Say how many rows stay (DF012), the consequence and what to do; "" if they are not too many.
 
         Examples
         --------
         >>> from distforest.forest.leaf_kinds import KeepsNothing
         >>> Stayed(940, 1000).told(KeepsNothing("path_lengths"))
-        'objects lack similarities: 94 % of their ways end at the root of a tree, where all have the same score (observe
-        more pairs, and set contamination rather than trust its "auto")'
+        'DF012 objects lack similarities: 94 % of their ways end at the root of a tree, where all have the same score
+        (observe more pairs, and set contamination rather than trust its "auto")'
         >>> Stayed(700, 1000).told(KeepsNothing("path_lengths"))
         ''
         """
         if not self.are_too_many:
             return ""
-        found = (
-            f"objects lack similarities: {100.0 * self.n_stayed / self.n_routed:.2g} % of their ways end at the root"
-        )
+        share = f"{100.0 * self.n_stayed / self.n_routed:.2g} %"
+        found = f"DF012 objects lack similarities: {share} of their ways end at the root"
         if leaf.kind == "path_lengths":
             cure = 'observe more pairs, and set contamination rather than trust its "auto"'
             return f"{found} of a tree, where all have the same score ({cure})"

@@ -12,7 +12,7 @@ import numpy as np
 
 from distforest.forest.roots import Roots
 from distforest.growth.pairs.problem import PairProblem
-from distforest.sources.arrays import diagonal_of, row_blocks
+from distforest.sources.arrays import row_blocks
 from distforest.sources.binned_table import Bins
 from distforest.sources.row_kinds import Features, is_given
 from distforest.sources.sparse import SparseSource
@@ -42,7 +42,7 @@ RAISED = "each split that was tried raises the mean distance inside its sides (c
 
 
 def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
-    """A warning of a forest that has learned nothing: the consequence, the causes, what to do; else "".
+    """Say why a forest has learned nothing (DF012): the consequence, the causes, what to do; else "".
 
     Parameters
     ----------
@@ -57,14 +57,14 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     if not follows:
         return ""
     unknown = RAISED if problem.data.truth_kind == TruthKind.DISTANCES else NO_REASON
-    return f"{follows}: {'; '.join(causes(problem, closed)) or unknown}"
+    return f"DF012 {follows}: {'; '.join(causes(problem, closed)) or unknown}"
 
 
 def causes(problem: Bound, closed: int = 0) -> list[str]:
     """The causes that hold, each with what to do; if none of them suffices, those that may be one."""
     budget = [f"the budget was spent, which closed {closed:,} nodes or trees (raise it)"] if closed else []
     sufficient = [*budget, *_of_rules(problem), *_of_truth(problem.data), *_of_rows(problem.data)]
-    return sufficient or [*_of_lacking(problem.data), *_of_turned(problem.data), *_of_few(problem)]
+    return sufficient or [*_of_lacking(problem.data), *_of_few(problem)]
 
 
 def _of_rules(problem: Bound) -> Iterator[str]:
@@ -162,18 +162,6 @@ def _of_lacking(data: Data) -> Iterator[str]:
     observed = _observed(data)[0] / math.prod(data.matrix.shape)
     if observed < 0.5:
         yield f"{100.0 - 100.0 * observed:.3g} % of the {data.rows.reading.name} are unobserved (observe more of them)"
-
-
-def _of_turned(data: Data) -> Iterator[str]:
-    """Distances of rows to themselves that are larger than the others, so that a cut raises the mean in its sides."""
-    if data.truth_kind != TruthKind.DISTANCES or data.graph is not None:  # links are similarities, read as such
-        return
-    sums = [
-        (np.nansum(block, dtype=np.float64), block.size - np.isnan(block).sum()) for _, block in row_blocks(data.truth)
-    ]
-    if diagonal_of(data.truth).mean(dtype=np.float64) > np.divide(*np.sum(sums, axis=0)):
-        cure = "give 1 - S instead, or an adjacency matrix as a graph"
-        yield f"rows are further from themselves than from others, so these may be similarities ({cure})"
 
 
 def _of_few(problem: Bound) -> Iterator[str]:

@@ -13,7 +13,7 @@ FEW_TREES, ENOUGH_TREES = 10, 20
 
 
 def told_of_few_trees(problem: Bound, lazies: list[Lazy], n_grown: int) -> str:
-    """Say that the budget was spent on few of the trees that were asked for; else "".
+    """Say that the budget was spent on few of the trees that were asked for (DF012); else "".
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def told_of_few_trees(problem: Bound, lazies: list[Lazy], n_grown: int) -> str:
     if n_grown >= FEW_TREES or problem.n_trees < ENOUGH_TREES:
         return ""
     budgets = [lazy.budget for lazy in lazies if lazy.budget is not None]
-    spent = f"the budget of {' and '.join(f'{budget:,}' for budget in budgets)} pairs"
+    spent = f"DF012 the budget of {' and '.join(f'{budget:,}' for budget in budgets)} pairs"
     params = problem.meaning.params
     cure = "give fewer landmarks, or raise it" if params.get("n_landmarks") else "raise it"
     return f"{spent} was spent on {n_grown:,} of {problem.n_trees:,} trees, whose votes are coarse; {cure}"

@@ -34,7 +34,6 @@ from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import untouched
-from distforest.sources.lazy.asked_again import told_of_other_answers
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
 from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import answers_apart
@@ -203,8 +202,6 @@ def fit_lazily(
         chosen = chosen_cut(method, data, params, seed, lambda own: own.forest([grow_in_lockstep(own, sources)[0]]))
         bound = problem(method, data, params if chosen is None else chosen.into(params), seed)
         arrays, costs = grow_in_lockstep(bound, sources, watch)
-        _warn_of_returned(sources)
-        costs = _with_pairs_asked_again(costs, sources)
         origins = [origin_of(own.lazy, own.objects) for own in sources]
         if len(origins) > 1:
             paid = [own.n_evaluations for own in sources]
@@ -238,26 +235,10 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
         bound = inputs.bound(source, files)
         with untouched(files):
             arrays, costs = grow_in_lockstep(bound, lazy_sources(source), watch)
-        _warn_of_returned(lazy_sources(source))
         if few := told_of_few_trees(bound, [own.lazy for own in lazy_sources(source)], len(arrays["tree_size"])):
             warn_caller(few)
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
-
-
-def _warn_of_returned(sources: tuple[LazySource, ...]) -> None:
-    """Warn of what functions have returned: distances below 0, or in place of similarities."""
-    for own in sources:
-        if told := own.told():
-            warn_caller(told)
-
-
-def _with_pairs_asked_again(costs: Costs, sources: tuple[LazySource, ...]) -> Costs:
-    """The costs with those of a few pairs in the other order; warns of functions that then answer otherwise."""
-    before = sum(own.n_evaluations for own in sources)
-    for doubt in filter(None, map(told_of_other_answers, sources)):
-        warn_caller(doubt)
-    return replace(costs, evaluations=costs.evaluations + sum(own.n_evaluations for own in sources) - before)
 
 
 def evaluations_of(problem: Bound) -> int:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.checks.given import Given
+from distforest.checks.table import warn_of
 from distforest.errors import warn_caller
 from distforest.forest.forest import canonical
-from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.draws.column_weights import ColumnWeights
 from distforest.growth.judged_rows import check_by_sums, truth_judged
 from distforest.growth.methods import GROWTH, check_together, over_rows, rows_of_features, weights_of_rows
-from distforest.growth.pairs.methods import told_of_rare_kind
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.rowless import IN_PARTS
 from distforest.growth.sample_weights import SampleWeights
@@ -25,9 +25,7 @@ from distforest.jobs.inputs import Inputs
 from distforest.jobs.spec import LAZY_KIND
 from distforest.jobs.wanted import truth_of, wanted_inputs
 from distforest.sources.binned import edges_of_sample
-from distforest.sources.copied_columns import told_of_copies
 from distforest.sources.parted import StagedParts, present_before
-from distforest.sources.point_pairs import PairColumns, told_of_unpaired
 from distforest.sources.row_kinds import Dense, Several
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
@@ -70,10 +68,11 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
     check_together(spec.params)
     place, (kind, address) = StagingPlace(folder, spec.run.scratch_folder, n_parts), truth_of(spec)
     arrays = stage_arrays(wanted_inputs(spec), kind, place)
-    _check_values(spec, arrays, place)
+    rows = _rows_of(spec, arrays)
+    _check_values(rows, arrays, place)
     similarity = spec.input.relations.get("similarity")
     staged = Inputs(
-        *(spec.method, dict(spec.params), spec.seed, _rows_of(spec, arrays), arrays.matrix.staged, *arrays.truth),
+        *(spec.method, dict(spec.params), spec.seed, rows, arrays.matrix.staged, *arrays.truth),
         scratch=spec.run.scratch_folder,
         addresses=(arrays.matrix.address, address),
         callback=Callback.of_relation(similarity, spec.output) if similarity and similarity.kind == LAZY_KIND else None,
@@ -143,22 +142,22 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
     return staged
 
 
-def _check_values(spec: Spec, arrays: StagedArrays, place: StagingPlace) -> None:
-    """Refuse feature weights of no use, and warn of copies, of targets far from the others, and of a rare kind."""
+def _check_values(rows: RowKind, arrays: StagedArrays, place: StagingPlace) -> None:
+    """Refuse feature weights of no use, and run the checks on what was staged, but not on objects of a function."""
     if arrays.feature_weights:
         ColumnWeights.of(arrays.feature_weights.open(place.scratch))
-    is_screened = spec.params.get("feature_weights") == "dependence" and arrays.feature_weights is None
-    if is_screened and isinstance(arrays.matrix.staged, Staged):
-        with arrays.matrix.staged.watched(place.scratch) as features:
-            copies = told_of_copies(features, arrays.matrix.schema)
-        if copies:
-            warn_caller(f"{arrays.matrix.address}: {copies}")
-    truth = arrays.truth
-    if truth.kind.is_of_amounts and (told := told_of_far(truth.staged.open(place.scratch), truth.kind)):
-        warn_caller(told)
-    unweighted = arrays.pairs is not None and arrays.pair_weight is None
-    if unweighted and (told := told_of_rare_kind(spec.params, truth.staged.open(place.scratch))):
-        warn_caller(f"similar: {told}")
+    truth, schema = arrays.truth, arrays.matrix.schema
+    is_elsewhere = arrays.matrix.surveyed is not None or (isinstance(rows, Dense) and not arrays.measures)
+    warn_of(
+        Given.of(
+            rows,
+            None if is_elsewhere else arrays.matrix.staged.open(place.scratch),
+            (truth.kind, truth.staged.open(place.scratch), truth.classes),
+            None if arrays.pairs is None else arrays.pairs.open(place.scratch),
+            () if schema is None else schema.names,
+            arrays.sample_weight if arrays.pairs is None else arrays.pair_weight,
+        )
+    )
 
 
 def _rows_of(spec: Spec, arrays: StagedArrays) -> RowKind:
@@ -167,10 +166,7 @@ def _rows_of(spec: Spec, arrays: StagedArrays) -> RowKind:
     if similarity is None or similarity.kind == "feature_subsets":
         schema = arrays.matrix.schema
         is_sparse, n_categories = isinstance(arrays.matrix.staged, StagedSparse), schema.n_categories if schema else ()
-        rows = rows_of_features(spec.method, spec.params, shape[1], n_categories, is_sparse)
-        if isinstance(rows, PairColumns) and (told := told_of_unpaired(schema, n_categories)):
-            warn_caller(f"{spec.input.addresses['features']}: {told}")
-        return rows
+        return rows_of_features(spec.method, spec.params, shape[1], n_categories, is_sparse)
     if similarity.parts:
         given = iter(arrays.measures)
         lazily = (Dense(shape[0], part.measure) if part.kind == LAZY_KIND else next(given) for part in similarity.parts)

@@ -433,7 +433,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         costs = manifest["provenance"].get("similarity", {})
         evaluations, closed = (int(costs.get(name, 0)) for name in ("evaluations", "closed"))
         told = Roots.of_manifest(output, manifest).told()
-        warnings = (told,) if told else ()
+        warnings = (f"DF012 {told}",) if told else ()
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
     n_there, wanted = trees_of_same_job(inputs, manifest), inputs.params["n_estimators"]
     is_smaller = n_there is not None and n_there < wanted
@@ -478,5 +478,4 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None, earli
     spans = [np.arange(first, last + 1) for first, last in planned.tasks]
     parts += Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch, before=n_earlier))
     forest = problem.forest(parts)
-    told = problem.data.told_of_features(forest.table.missing_right is not None)
-    return replace(forest, provenance={"versions": dict(VERSIONS), **told, **problem.data.told_of_pair_weights})
+    return replace(forest, provenance={"versions": dict(VERSIONS), **problem.data.told_of_pair_weights})

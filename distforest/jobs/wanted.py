@@ -1,4 +1,4 @@
-"""What a spec wants: which arrays, at which addresses, how each is read, and what is said of it if in doubt."""
+"""What a spec wants: which arrays, at which addresses, and how each is read."""
 
 from __future__ import annotations
 
@@ -49,11 +49,8 @@ def _by_address(spec: Spec, name: str, address: str) -> Wanted:
     if name == "features":
         return Wanted("input.features", address, Role.MATRIX, FEATURES, may_be_sparse=reads in {"features", "points"})
     role = _ROLES.get(name, Role.TRUTH)
-    cure = "cut them into classes, or say of pairs whether they are alike: similar and pairs"
-    if reads != "points":
-        cure = f"name them as targets: targets = {address!r}"
     is_vector = name in {"labels", "similar", "sample_weight", "pair_weight"}
-    return Wanted(f"input.{name}", address, role, AS_IT_IS, is_vector, if_amounts=cure)
+    return Wanted(f"input.{name}", address, role, AS_IT_IS, is_vector)
 
 
 def wanted_of_relation(name: str, relation: Relation) -> Iterator[Wanted]:
@@ -73,7 +70,6 @@ def wanted_of_relation(name: str, relation: Relation) -> Iterator[Wanted]:
             may_be_sparse=(reading.precise and not relation.parts) or part.kind in {"graph", "observed"},
             kernels=kernels,
             numbers_for=f"similarity {part.kind!r}" if kernels else "",
-            if_amounts=f"name them as targets: distances = {{ kind = 'targets', values = {part.address!r} }}",
         )
     if costs := relation.options.get("costs"):
         yield Wanted(f"input.{name}.costs", str(costs), Role.COSTS, AS_IT_IS)

@@ -16,7 +16,6 @@ from distforest.pictures.display import Display
 from distforest.pictures.pictured import Classes, Clusters, RowMap, check_drawn
 from distforest.pictures.plotting import BINS, BLUE, GREY, ORANGE, add_bar, draw_map, draw_spread, principal_coordinates
 from distforest.sources.arrays import are_targets
-from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import named_classes, names_of_classes
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
@@ -117,7 +116,7 @@ class MapDisplay(Display):
             Rows, as `distance` takes them; None: the training rows.
         y
             Labels of the rows, or amounts, by which they are coloured, or the address of an array of them; None: all
-            alike. Whole numbers are amounts if `fit` would doubt that they are labels.
+            alike. Fractional numbers are amounts, and so are targets that say so.
         ax
             As of `plot`.
 
@@ -279,12 +278,12 @@ def _coded(y: Any) -> tuple[np.ndarray, list[str]]:
 def _amounts_or_codes(y: Any) -> tuple[np.ndarray | Floats, list[str]]:
     """Amounts as they are, all else as codes of classes with their names.
 
-    Amounts are fractional numbers, targets that say so, and whole numbers that `fit` would doubt as labels.
+    Amounts are fractional numbers, and targets that say so.
     """
     opened = opened_array(y)
     values = in_memory(opened)
     are_fractional = values.dtype.kind == "f" and bool((values != np.round(values)).any())
     are_named = names_of_classes(opened) is not None
-    if not are_named and (are_fractional or are_targets(opened) or (values.ndim == 1 and told_of_amounts(values))):
+    if not are_named and (are_fractional or are_targets(opened)):
         return values, []
     return _coded(opened)

@@ -325,20 +325,6 @@ def row_blocks(array: Matrix, block_bytes: int | None = None) -> Iterator[tuple[
             release_pages(array)
 
 
-def diagonal_of(matrix: np.ndarray) -> np.ndarray:
-    """The diagonal of a square matrix, shape (n,); of a memory map no more than a block of pages is held.
-
-    Examples
-    --------
-    >>> diagonal_of(np.arange(9.0).reshape(3, 3))
-    array([0., 4., 8.])
-    """
-    found = np.empty(len(matrix), matrix.dtype)
-    for first, block in row_blocks(matrix):
-        found[first : first + len(block)] = block.diagonal(first)
-    return found
-
-
 def create_array(
     group: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], chunk_rows: int
 ) -> ZarrArray:

@@ -6,7 +6,6 @@ category, whatever the library and the dtype of a later table. None, NaN and the
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -18,12 +17,11 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.data_frames import dtypes_of, frame_columns, holds_numbers
-from distforest.sources.doubts import told_of_spellings, told_of_units
 from distforest.sources.given import is_data_frame, is_sparse
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -32,32 +30,6 @@ if TYPE_CHECKING:
 
 FROM_DTYPE = "from_dtype"
 """The word for the columns whose dtype says that they hold categories, or whose values are strings."""
-
-FEW_ROWS = 20
-"""Rows of a table whose words are not doubted."""
-
-DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./-]\d\d?[./-]\d{4}")
-"""A word that is a date."""
-
-DECIMAL = re.compile(r"[-+]?\d*(,\d+)?")
-"""A word that is a number with a decimal comma, or a whole one; those with a decimal point are read as numbers."""
-
-THOUSANDS = re.compile(r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?")
-"""A word that is a number with or without commas between thousands."""
-
-NUMBER_AS_WORD = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-"""A word that is a number with a decimal point, or a whole one."""
-
-WORDS_OF_NOTHING = frozenset(
-    {"", "?", "-", "--", ".", "*", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "missing", "unknown"}
-)
-"""Words that mark missing values, in small letters."""
-
-AMOUNT = re.compile(r"[<>≤≥~]=?\s*[-+]?\d\S*|[-+]?\d[\d.,]*(\s+\S+|%)")
-"""A word that holds an amount: with a bound such as `>80`, or a unit such as `12 kg`."""
-
-NUMBERS_OF_A_WORD = 10
-"""Different numbers of a column for each other word, at least, with which it is taken for a column of numbers."""
 
 MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
 """Types of values that are missing, beside NaN."""
@@ -145,33 +117,6 @@ class CategoryTable:
                 unseen[column.name] = found
         return matrix, unseen
 
-    def doubts(self, schema: Schema) -> Iterator[str]:
-        """What is odd about categories that were learned from these columns: dates, numbers, another in each row."""
-        for column, values in zip(schema.columns, self.columns, strict=True):
-            if not column.categories:
-                continue
-            codes, _ = named_values(values, column.name)
-            if told := told_of_spellings(column.categories, f"column {column.name!r}: categories"):
-                yield told
-            if all(map(DATE.fullmatch, column.categories)):
-                cure = "turn them into dates, such as by pandas.to_datetime"
-                yield f"column {column.name!r} holds dates as words, each a category of its own; {cure}"
-            elif _roles_of_commas(column.categories) and not hasattr(values, "cat"):
-                roles = " or ".join(f"{role}=','" for role in _roles_of_commas(column.categories))
-                cure = f"turn them into numbers, such as by {roles} of pandas.read_csv, or into categoricals"
-                yield f"column {column.name!r} holds numbers with commas, each a category of its own; {cure}"
-            elif (others := _words_among_numbers(column.categories)) and not hasattr(values, "cat"):
-                named = ", ".join(map(repr, others[:3]))
-                found = f"numbers and {counted(len(others), 'other word')} ({named}{', …' if len(others) > 3 else ''})"
-                cure = "put NaN there, such as by pandas.to_numeric(errors='coerce'), or turn it into a categorical"
-                yield f"column {column.name!r} holds {found}, so each number is a category of its own; {cure}"
-            elif (found := told_of_units(column.categories)) and not hasattr(values, "cat"):
-                cure = "take that away, and turn the rest into numbers by pandas.to_numeric, or it into a categorical"
-                yield f"column {column.name!r} {found}; {cure}"
-            elif len(column.categories) == int((codes >= 0).sum()) > FEW_ROWS:
-                cure = "leave it out if it names the rows"
-                yield f"column {column.name!r} has another category in each row; {cure}"
-
     def _from_dtypes(self) -> list[int]:
         """The positions of the columns that hold categories by their dtype or, if it says nothing, by their values."""
         return [place for place, values in enumerate(self.columns) if _is_of_categories(values)]
@@ -202,35 +147,6 @@ class CategoryTable:
             own: NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
             return own
         return np.asarray(values).astype(np.float64)
-
-
-def _roles_of_commas(words: Sequence[str]) -> list[str]:
-    """What commas may be in words that are numbers, some of them with commas, which codes do not have; none: others."""
-    if not any("," in word for word in words):
-        return []
-    forms = {"decimal": DECIMAL, "thousands": THOUSANDS}
-    return [role for role, form in forms.items() if all(map(form.fullmatch, words))]
-
-
-def _words_among_numbers(words: Sequence[str]) -> list[str]:
-    """The words that are no numbers, if they are few beside numbers that are amounts, or mark missing values.
-
-    Numbers are amounts if one of them is not whole, or has a bound or a unit; whole ones may be codes, some of which
-    have a letter.
-
-    Examples
-    --------
-    >>> _words_among_numbers(["?", *map(str, range(48, 230))]), _words_among_numbers(["1a", *map(str, range(30))])
-    (['?'], [])
-    >>> _words_among_numbers([">80", "12 kg", *map(str, range(30))])
-    ['>80', '12 kg']
-    """
-    others = [word for word in words if not NUMBER_AS_WORD.fullmatch(word)]
-    if len(words) - len(others) < NUMBERS_OF_A_WORD * max(1, len(others)):
-        return []
-    are_amounts = any(NUMBER_AS_WORD.fullmatch(word) and not _is_whole(word) for word in words)
-    are_told = (word.strip().lower() in WORDS_OF_NOTHING or AMOUNT.fullmatch(word) for word in others)
-    return others if are_amounts or all(are_told) else []
 
 
 def _type_of_first(values: NDArray[np.object_]) -> str:

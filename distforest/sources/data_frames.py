@@ -241,41 +241,6 @@ def _are_words(names: list[object]) -> bool:
     return isinstance(next(iter(names), None), str)
 
 
-def told_of_row_numbers(X: object, pairs: np.ndarray) -> str:
-    """Where row numbers in ``pairs`` may be meant as names of rows, in a frame of pandas named by integers; else "".
-
-    They may be if each of them names a row and one of these rows is at another place. Rows are counted from 0, whatever
-    their names are.
-
-    Parameters
-    ----------
-    X
-        A data frame of n rows, or anything else.
-    pairs
-        Whole numbers from 0 to n - 1, shape (n_pairs, 2).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> told_of_row_numbers(pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=[0, 2, 1]), np.array([[0, 1]]))
-    'row numbers count from 0, so that 1 is the row named 2, while another one is named 1; if names are meant, give
-    X.index.get_indexer(pairs.ravel()).reshape(-1, 2), otherwise X.reset_index(drop=True)'
-    >>> told_of_row_numbers(pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=[3, 2, 1]), np.array([[0, 1]]))
-    ''
-    """
-    index = np.asarray(X.index) if is_of_pandas(X) and hasattr(X, "index") else np.empty(0)
-    if index.dtype.kind not in "iu" or index.ndim > 1:
-        return ""
-    used = np.unique(pairs)
-    elsewhere = used[index[used] != used]
-    if not len(elsewhere) or not np.isin(used, index).all():
-        return ""
-    first = int(elsewhere[0])
-    row = f"{first} is the row named {index[first]}, while another one is named {first}"
-    cure = "if names are meant, give X.index.get_indexer(pairs.ravel()).reshape(-1, 2)"
-    return f"row numbers count from 0, so that {row}; {cure}, otherwise X.reset_index(drop=True)"
-
-
 def told_of_named_weights(names: Sequence[str], weights: object) -> str:
     """Say that weights of features are named as the features are, but in another order; else "".
 

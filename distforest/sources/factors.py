@@ -374,11 +374,6 @@ class ObservedDistances:
     InputError
         The matrix is dense (give `Distances`, with NaN for what is unobserved), or not square.
 
-    Warns
-    -----
-    DistforestWarning
-        A pair is stored twice, and SciPy adds the two up.
-
     Examples
     --------
     >>> import scipy.sparse

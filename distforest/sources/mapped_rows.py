@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from distforest.sources.arrays import Matrix
-    from distforest.sources.readings import Onlooker
     from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 
@@ -90,7 +89,7 @@ class MappedRows:
         return values
 
 
-def features_on_disk(rows: Matrix, folder: Path, onlooker: Onlooker | None = None) -> Float32s:
+def features_on_disk(rows: Matrix, folder: Path) -> Float32s:
     """Read features into a file without a name in a folder, which is mapped; it goes with the array.
 
     Raises
@@ -104,7 +103,7 @@ def features_on_disk(rows: Matrix, folder: Path, onlooker: Onlooker | None = Non
     n_bytes = 4 * n_rows * n_columns
     with partial_file(folder, b"", n_bytes, "name another folder by $DISTFOREST_SCRATCH, or make room") as path:
         found = np.memmap(path, np.float32, "r+", shape=(n_rows, n_columns))
-        read(rows, FEATURES, found, onlooker)
+        read(rows, FEATURES, found)
     release_pages(found)
     found.flags.writeable = False
     return found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from distforest.sources.given import ChunkedArray
-    from distforest.sources.readings import Onlooker, Reading
+    from distforest.sources.readings import Reading
     from distforest.sources.scratch import ScratchFolder
     from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -86,8 +86,6 @@ class SurveyedRows(NamedTuple):
         What staging the whole array would have returned; there is no file of it.
     first_rows, sha256, lacking
         As in `StagedParts`.
-    empty
-        The columns of which every row lacks the value.
     rows, sample
         Numbers of the rows that were picked, and these rows.
     """
@@ -96,7 +94,6 @@ class SurveyedRows(NamedTuple):
     first_rows: tuple[int, ...]
     sha256: tuple[str, ...]
     lacking: tuple[int, ...]
-    empty: tuple[int, ...]
     rows: Ints
     sample: Float32s
 
@@ -114,14 +111,12 @@ def parted(n_rows: int, n_parts: int, chunk_rows: int) -> tuple[int, ...]:
     return 0, *((row if step == 1 else round(row / step) * step) for row in inner), n_rows
 
 
-def survey_rows(
-    address: str, reading: Reading, n_parts: int, rows: Ints, onlooker: Onlooker | None = None
-) -> SurveyedRows:
+def survey_rows(address: str, reading: Reading, n_parts: int, rows: Ints) -> SurveyedRows:
     """Read a Zarr array of features once, and keep some of its rows.
 
     Parameters
     ----------
-    address, reading, onlooker
+    address, reading
         As for `distforest.sources.staging.stage`.
     n_parts
         Number of parts, at most one for each row.
@@ -140,17 +135,13 @@ def survey_rows(
         first_rows = parted(shape[0], n_parts, stored.chunks[0])
         whole = begun_digest(shape, dtype)
         of_parts = [hashlib.sha256() for _ in range(n_parts)]
-        lacks, is_empty, kept = np.zeros(shape[1], np.bool_), np.ones(shape[1], np.bool_), list[np.ndarray]()
+        lacks, kept = np.zeros(shape[1], np.bool_), list[np.ndarray]()
         for number, digest in enumerate(of_parts):
             for first, given in ahead(_blocks(stored, first_rows[number], first_rows[number + 1]), "distforest-read"):
                 block = np.ascontiguousarray(reading.block(given, first))
-                if onlooker:
-                    onlooker.see(given, first)
                 whole.update(block.data)
                 digest.update(block.data)
-                is_missing = np.isnan(block)
-                lacks |= is_missing.any(axis=0)
-                is_empty &= is_missing.all(axis=0)
+                lacks |= np.isnan(block).any(axis=0)
                 begin, end = np.searchsorted(rows, (first, first + len(block)))
                 kept.append(block[rows[begin:end] - first])
         stored.check_digest()
@@ -158,8 +149,8 @@ def survey_rows(
         raise InputError(f"{address}: {error}") from error
     staged = Staged(address, reading, whole.hexdigest(), shape, dtype.name)
     sha256 = tuple(digest.hexdigest() for digest in of_parts)
-    lacking, empty = (tuple(np.flatnonzero(columns).tolist()) for columns in (lacks, is_empty))
-    return SurveyedRows(staged, first_rows, sha256, lacking, empty, rows, np.concatenate(kept))
+    lacking = tuple(np.flatnonzero(lacks).tolist())
+    return SurveyedRows(staged, first_rows, sha256, lacking, rows, np.concatenate(kept))
 
 
 def codes_of_part(staged: Staged, parts: StagedParts, number: int, bins: Bins) -> tuple[np.ndarray, Float32s | None]:

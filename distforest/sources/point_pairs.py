@@ -37,11 +37,10 @@ from distforest.sources.given import unmasked
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from distforest.sources.schema import Schema
 
 SIMILAR, DISSIMILAR = 0, 1
 """Classes of pairs."""
@@ -417,29 +416,6 @@ def codes_of_links(similar: object) -> NDArray[np.uint8]:
     return np.where(links == 1, SIMILAR, DISSIMILAR).astype(np.uint8)
 
 
-def warning_of_contradictions(pairs: Int32s, codes: NDArray[np.uint8]) -> str:
-    """A warning if some of the pairs, shape (m, 2), are given both as similar and as dissimilar; else an empty string.
-
-    Examples
-    --------
-    >>> warning_of_contradictions(np.array([[0, 1], [2, 3], [3, 2], [0, 1]]), np.array([0, 0, 1, 0], np.uint8))
-    '1 of 2 pairs of points is given both as similar and as dissimilar, first of all 2 and 3, and both count'
-    >>> warning_of_contradictions(np.array([[0, 1], [1, 0]]), np.array([0, 0], np.uint8))
-    ''
-    """
-    low, high = pairs.min(axis=1).astype(np.int64), pairs.max(axis=1)
-    numbers = low * (int(high.max(initial=0)) + 1) + high
-    similar, dissimilar = np.unique(numbers[codes == SIMILAR]), np.unique(numbers[codes == DISSIMILAR])
-    both = np.intersect1d(similar, dissimilar, assume_unique=True)
-    if not len(both):
-        return ""
-    first, n_all = int(np.isin(numbers, both).argmax()), len(similar) + len(dissimilar) - len(both)
-    some = f"{len(both):,} of {n_all:,} pairs of points {'is' if len(both) == 1 else 'are'}"
-    return (
-        f"{some} given both as similar and as dissimilar, first of all {low[first]} and {high[first]}, and both count"
-    )
-
-
 def named(columns: PairColumns, features: Iterable[str], blocks: Iterable[str]) -> list[str]:
     """Names of the columns of a pair, for plots and reports.
 
@@ -455,26 +431,6 @@ def named(columns: PairColumns, features: Iterable[str], blocks: Iterable[str]) 
     words = [("differ({})", "pair({})") if n else of_numbers for n in columns.n_categories or (0,) * len(names)]
     halves = [word[half].format(name) for half in range(2) for word, name in zip(words, names, strict=True)]
     return [*halves[: columns.n_of_family], *blocks]
-
-
-def told_of_unpaired(schema: Schema | None, n_categories: Sequence[int]) -> str:
-    """A warning of the first feature of more than `MOST_PAIRED` categories; else an empty string.
-
-    ``n_categories`` is empty where all features are read as numbers.
-
-    Examples
-    --------
-    >>> from distforest.sources.schema import Schema
-    >>> told_of_unpaired(Schema.of_names(["colour", "street"]), [3, 4_000])
-    "column 'street' has 4,000 categories, more than 361, so of two points only whether they differ is read"
-    >>> told_of_unpaired(None, [])
-    ''
-    """
-    for place, n in enumerate(n_categories):
-        if schema is not None and n > MOST_PAIRED:
-            most = f"more than {MOST_PAIRED}, so of two points only whether they differ is read"
-            return f"column {schema.names[place][:80]!r} has {n:,} categories, {most}"
-    return ""
 
 
 def two_of(number: int) -> tuple[int, int]:

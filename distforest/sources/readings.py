@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -188,18 +188,10 @@ GRAPH = Reading("an adjacency matrix", missing="unobserved", symmetric=True, con
 AS_IT_IS = Reading("values", keep=True)
 
 
-class Onlooker(Protocol):
-    """An observer of the blocks of rows of a matrix, unconverted but checked: see `distforest.sources.doubts`."""
-
-    def see(self, values: np.ndarray, first_row: int) -> None:
-        """Take a block of rows, shape (n_rows, n_columns)."""
-
-
 def read(
     values: Matrix,
     reading: Reading,
     out: np.ndarray | None = None,
-    onlooker: Onlooker | None = None,
     borrows: bool = False,
 ) -> np.ndarray:
     """Read a whole matrix, one block of rows at a time.
@@ -212,8 +204,6 @@ def read(
         The kind of matrix.
     out
         Where to write the result, for example a memory map; new memory by default.
-    onlooker
-        Sees all blocks as they are read.
     borrows
         Whether values in memory that stay what they are may be used where they lie, by a caller that neither keeps nor
         changes them.
@@ -241,19 +231,15 @@ def read(
     if out is None and isinstance(values, np.ndarray) and stays(values.dtype) and values.flags.aligned:
         for first, block in row_blocks(values):
             reading.block(block, first)
-            if onlooker:
-                onlooker.see(block, first)
         return np.ascontiguousarray(values)
     out = np.empty(values.shape, reading.dtype(values.dtype)) if out is None else out
-    _fill(values, reading, out, onlooker)
+    _fill(values, reading, out)
     if reading.symmetric:
         symmetrise(out, reading)
     return out
 
 
-def read_level(
-    values: Matrix, reading: Reading, out: np.ndarray | None = None, onlooker: Onlooker | None = None
-) -> tuple[np.ndarray, Reading]:
+def read_level(values: Matrix, reading: Reading, out: np.ndarray | None = None) -> tuple[np.ndarray, Reading]:
     """`read` a matrix, and subtract a common offset from distances that float32 could not tell apart with it.
 
     If the range of all distances, including the distances of rows to themselves, is less than `ALIKE_SHARE` of the
@@ -284,11 +270,11 @@ def read_level(
     ([[0.0, 0.5], [0.5, 0.0]], 1000000000.0)
     """
     if not reading.symmetric or reading.offset:
-        return read(values, reading, out, onlooker), reading
+        return read(values, reading, out), reading
     values = unmasked(values)
     check_shape(values, reading)
     out = np.empty(values.shape, np.float32) if out is None else out
-    _fill(values, reading, out, onlooker)
+    _fill(values, reading, out)
     offset = _common_offset(values, reading, out)
     if offset:
         reading = replace(reading, offset=offset)
@@ -297,25 +283,20 @@ def read_level(
     return out, reading
 
 
-def _fill(values: Matrix, reading: Reading, out: np.ndarray, onlooker: Onlooker | None = None) -> None:
-    for first, block in checked_blocks(values, reading, onlooker):
+def _fill(values: Matrix, reading: Reading, out: np.ndarray) -> None:
+    for first, block in checked_blocks(values, reading):
         out[first : first + len(block)] = block
         release_pages(out)
 
 
-def checked_blocks(
-    values: Matrix, reading: Reading, onlooker: Onlooker | None = None
-) -> Iterator[tuple[int, np.ndarray]]:
+def checked_blocks(values: Matrix, reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
     """The first row of each block of rows, and its values, checked and converted by `Reading.block`.
 
     The next block of an array on disk is read while this one is in use. Raises InputError as `read`.
     """
     blocks = laid_out(values, reading)
     for first, block in ahead(blocks, "distforest-read") if is_stored(values) else blocks:
-        converted = reading.block(block, first)
-        if onlooker:
-            onlooker.see(block, first)
-        yield first, converted
+        yield first, reading.block(block, first)
 
 
 def laid_out(values: Matrix, reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
@@ -492,7 +473,7 @@ def warn_of_asymmetry(asymmetry: float, largest: float, reading: Reading, is_tri
             cure = "; say so by directed='mean', or 'either' if a link in one direction is one, or 'both'"
         if is_triangle:
             cure = ", half of the other, as one of the two is 0 for all pairs; mirror a triangle: Z + Z.T"
-        warn_caller(f"{reading.name}: z_ij and z_ji differ by up to {asymmetry:g}; their mean is used{cure}")
+        warn_caller(f"DF004 {reading.name}: z_ij and z_ji differ by up to {asymmetry:g}; their mean is used{cure}")
 
 
 class KnownEntries(NamedTuple):

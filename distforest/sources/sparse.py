@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import scipy
 
-from distforest.amounts import are, counted
-from distforest.errors import InputError, warn_caller
+from distforest.errors import InputError
 from distforest.jit import kernel
 from distforest.sources.arrays import held_in
 from distforest.sources.readings import Reading, check_shape
@@ -19,8 +18,6 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections, Similar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from distforest.sources.readings import Onlooker
 
     SparseMatrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
 
@@ -141,7 +138,7 @@ def project_sparse(stored: SparseRows, rows: Int32s, starts: Ints, projections: 
                 values[k, r] = total
 
 
-def read_sparse(values: SparseMatrix, reading: Reading, onlooker: Onlooker | None = None) -> SparseSource:
+def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
     """Read a sparse matrix: stored entries are observed, zeros too, unless they are NaN.
 
     SciPy converts the matrix to CSR. This sums duplicates, stores all entries of a block (BSR), and stores the entries
@@ -153,8 +150,6 @@ def read_sparse(values: SparseMatrix, reading: Reading, onlooker: Onlooker | Non
         SciPy's sparse matrix or array of any format, shape (n_rows, n_columns); it is not changed.
     reading
         The kind of matrix, which must allow unobserved values.
-    onlooker
-        Sees the stored values.
 
     Raises
     ------
@@ -174,8 +169,6 @@ def read_sparse(values: SparseMatrix, reading: Reading, onlooker: Onlooker | Non
         raise InputError(f"{reading.name}: a dense matrix was expected, {found}; use its .toarray()")
     check_shape(values, reading)
     matrix = canonical_csr(values)
-    if onlooker:
-        onlooker.see(matrix.data, 0)
     data, shape = _read_data(matrix, reading), (matrix.shape[0], matrix.shape[1])
     kept = ~np.isnan(data)
     if kept.all():
@@ -186,45 +179,10 @@ def read_sparse(values: SparseMatrix, reading: Reading, onlooker: Onlooker | Non
 def canonical_csr(values: SparseMatrix) -> scipy.sparse.csr_array:
     """Convert a matrix to CSR with ascending columns, and sum duplicates; a CSR matrix of this form is not copied."""
     matrix = scipy.sparse.csr_array(values)
-    warn_of_zeros(values)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()  # the user's matrix must not change
         matrix.sum_duplicates()
-    if values.format in ("coo", "csr", "csc") and (summed := int(values.nnz - matrix.nnz)):
-        cure = "if one pair was observed several times, give the mean"
-        found = counted(summed, "entry repeats a place", "entries repeat a place")
-        warn_caller(f"sparse matrix: {found} stored before, and SciPy adds them up; {cure}")
     return matrix
-
-
-def told_of_one_direction(matrix: SparseSource) -> str | None:
-    """A warning about a square matrix that stores each pair of different objects in one direction only, or None.
-
-    Examples
-    --------
-    >>> indptr, indices, data = np.array([0, 1, 1]), np.array([1], np.int32), np.array([5], np.float32)
-    >>> told_of_one_direction(SparseSource.of(indptr, indices, data, (2, 2)))[:40]
-    'each pair is stored in one direction onl'
-    """
-    n = matrix.shape[0]
-    rows, columns = np.repeat(np.arange(n), np.diff(matrix.indptr)), matrix.indices.astype(np.int64)
-    between = rows != columns
-    stored, mirrored = (rows * n + columns)[between], (columns * n + rows)[between]
-    if matrix.shape[0] != matrix.shape[1] or not len(stored) or np.isin(mirrored, stored).any():
-        return None
-    return (
-        "each pair is stored in one direction only, so that the other one is not observed; "
-        "mirror a symmetric matrix: S + S.T (its diagonal is added to itself)"
-    )
-
-
-def warn_of_zeros(values: SparseMatrix) -> None:
-    """Warn of zeros that blocks have added or diagonals have dropped: only a stored zero is an observation."""
-    cure = "give the entries that were observed, such as scipy.sparse.coo_array((data, (rows, columns)))"
-    if values.format == "bsr" and (filled := int(np.count_nonzero(values.data == 0))):
-        warn_caller(f"{counted(filled, 'zero')} of the blocks (BSR) {are(filled)} taken as observed; {cure}")
-    if values.format == "dia" and (lost := int(values.nnz - scipy.sparse.csr_array(values).nnz)):
-        warn_caller(f"{counted(lost, 'zero')} of the diagonals (DIA) {are(lost)} taken as not observed; {cure}")
 
 
 def with_own_distances(values: SparseMatrix) -> scipy.sparse.csr_array:

@@ -22,7 +22,6 @@ from distforest.sources.sparse import frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.sources.doubts import Sample
     from distforest.sources.sparse import SparseMatrix
 
 MOST_NUMBERED = 2**31 - 1
@@ -205,15 +204,13 @@ def bytes_of_sparse(shape: tuple[int, ...], n_values: int) -> int:
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-def read_sparse_features(values: SparseMatrix, sample: Sample | None = None) -> SparseFeatures:
+def read_sparse_features(values: SparseMatrix) -> SparseFeatures:
     """Read a sparse matrix of features; duplicates are summed, as SciPy does, and stored zeros are dropped.
 
     Parameters
     ----------
     values
         SciPy's sparse matrix or array of any format, shape (n_rows, n_columns); it is not changed.
-    sample
-        Sees the matrix before it is converted.
 
     Raises
     ------
@@ -245,8 +242,6 @@ def read_sparse_features(values: SparseMatrix, sample: Sample | None = None) -> 
         matrix = matrix.copy()  # the user's matrix must not change
         matrix.sum_duplicates()
     data, kept = _checked(matrix), slice(None)
-    if sample is not None:
-        sample.see_sparse(matrix)
     indptr = matrix.indptr
     if not data.all():
         kept = data != 0.0

@@ -25,8 +25,6 @@ from distforest.stores.groups import check_target, destination, seal_group
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from distforest.sources.distance_doubts import SeenDistances
-    from distforest.sources.doubts import Sample
     from distforest.sources.guarded import ZarrArray
     from distforest.sources.source import Ints
 
@@ -231,13 +229,13 @@ class SparseStore:
         self._check_columns(numbers, ends, columns)
         return data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), ends
 
-    def features(self, sample: Sample | None = None) -> SparseFeatures:
-        """Read the whole matrix as features, which ``sample`` sees before they are converted.
+    def features(self) -> SparseFeatures:
+        """Read the whole matrix as features.
 
         The same values are refused as in a dense matrix, with an InputError.
         """
         try:
-            return read_sparse_features(self.whole(), sample)
+            return read_sparse_features(self.whole())
         except InputError as error:
             raise InputError(f"{self.address}: {error}") from error
 
@@ -245,20 +243,17 @@ class SparseStore:
         """Read and check the whole matrix, as a CSR array of SciPy, and compare it with the digests in the store."""
         return self.rows(slice(None))
 
-    def read(self, measure: str, seen: SeenDistances | None = None) -> SparseSource:
+    def read(self, measure: str) -> SparseSource:
         """Read the whole matrix as a source of similarities or, by ``measure``, of distances.
 
-        The distance of an object to itself is 0 if it is not stored. ``seen`` takes the distances. The same values are
+        The distance of an object to itself is 0 if it is not stored. The same values are
         refused as in a dense matrix, with an InputError.
         """
         matrix = self.whole()
         try:
             if measure == "distance":
                 matrix = with_own_distances(matrix)
-                source = read_sparse(matrix, DISSIMILARITIES)
-                if seen:
-                    seen.see_sparse(matrix)
-                return source
+                return read_sparse(matrix, DISSIMILARITIES)
             return read_sparse(matrix, SIMILARITIES)
         except InputError as error:
             raise InputError(f"{self.address}: {error}") from error

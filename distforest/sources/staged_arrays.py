@@ -12,23 +12,18 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import CHUNK_BYTES, are_targets, open_array, row_blocks, rows_of, write_array
+from distforest.sources.arrays import CHUNK_BYTES, open_array, row_blocks, rows_of, write_array
 from distforest.sources.binned import quantile_rows
-from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_given, told_of_one_side
-from distforest.sources.doubts import Sample, told_of_amounts, told_of_columns, told_of_gamma, told_of_rounding
-from distforest.sources.empty_columns import empty_columns, told_of_empty_columns
-from distforest.sources.exchanged_links import told_of_exchanged
 from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
 from distforest.sources.files.named_order import told_of_named_order, told_of_named_pairs, told_of_square_order
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.opening import open_matrix
 from distforest.sources.parted import SurveyedRows, survey_rows
-from distforest.sources.point_pairs import check_pairs, check_pairs_and_links, warning_of_contradictions
+from distforest.sources.point_pairs import check_pairs, check_pairs_and_links
 from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIMILARITIES, known_entries
 from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.schema import Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST, ScratchFolder
-from distforest.sources.similarity_doubts import told_of_alone, told_of_far_mark, told_of_similarity_doubts
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_store import SparseStore
@@ -177,10 +172,8 @@ def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace)
     matrix = _stage_rows(matrices, truth.n_rows, weights, place)
     shape = matrix.staged.shape
     measures = [measure for one in matrices for measure in _measures(one, matrix, len(matrices), weights, place)]
-    if kind == TruthKind.LABELS:
-        _warn_of_amounts(by_role[Role.TRUTH], matrix, place)
     pair_weight = _pair_weight(by_role, truth)
-    pairs = _stage_pairs(by_role, shape[0], truth, pair_weight, place)
+    pairs = _stage_pairs(by_role, shape[0], truth, place)
     if truth.n_rows != shape[0] and pairs is None:
         raise InputError(
             f"input: found {counted(shape[0], 'row')} at {matrix.address} and {truth.n_rows} {kind} "
@@ -199,14 +192,14 @@ def _warn_of_order(wanted: Sequence[Wanted], kind: TruthKind) -> None:
     of_rows = set(Role) - of_pairs - {Role.COSTS, Role.FEATURE_WEIGHTS}
     for roles in (of_rows, of_pairs):
         if told := told_of_named_order([one.address for one in wanted if one.role in roles]):
-            warn_caller(told)
+            warn_caller(f"DF005 {told}")
     rows = [one.address for one in wanted if one.role in of_rows]
     for one in wanted:
         if told := told_of_named_pairs(one.address, rows):
-            warn_caller(told)
+            warn_caller(f"DF005 {told}")
         is_square = one.reading.symmetric or one.reading in {SIMILARITIES, DISSIMILARITIES}
         if is_square and (told := told_of_square_order(one.address)):
-            warn_caller(told)
+            warn_caller(f"DF005 {told}")
 
 
 # --- the truth ---------------------------------------------------------------------------------------------
@@ -250,9 +243,6 @@ def _stage_distances(wanted: Wanted, place: StagingPlace) -> StagedTruth:
     distances = stage(laid, wanted.reading, place.scratch)
     with distances.watched(place.scratch) as values:
         known = known_entries(values, distances.reading)
-        doubts = told_of_given(values, distances.reading, known.n_unobserved)
-    for told in doubts:
-        warn_caller(f"{wanted.address}: {told}")
     return StagedTruth(TruthKind.DISTANCES, distances, None, *known)
 
 
@@ -263,26 +253,6 @@ def _sparse_graph(store: SparseStore, wanted: Wanted) -> Truth:
         return Truth.of_graph(*read_graph(matrix, wanted.reading))
     except InputError as error:
         raise InputError(f"{wanted.address}: {error}") from error
-
-
-def _warn_of_amounts(wanted: Wanted, matrix: StagedMatrix, place: StagingPlace) -> None:
-    """Warn if labels without names may be amounts, because they are in the order of a column of the matrix."""
-    labels = open_array(wanted.address)
-    if "classes" in labels.attrs:
-        return
-    values: np.ndarray = np.asarray(labels[...])
-    columns: np.ndarray = np.empty((matrix.staged.shape[0], 0))
-    if matrix.surveyed is not None:
-        values, columns = values[matrix.surveyed.rows], matrix.surveyed.sample
-    elif isinstance(matrix.staged, Staged) and not matrix.staged.reading.keep:  # neither sparse nor objects
-        columns = matrix.staged.open(place.scratch)
-    told = told_of_amounts(values, columns, matrix.schema)
-    if are_targets(labels):
-        told = f"{wanted.address}, whose attributes say that it holds targets, is read as labels"
-    if told:
-        warn_caller(
-            f"labels: {told}, any two of which are equally dissimilar; if they are amounts, {wanted.if_amounts}"
-        )
 
 
 # --- the rows ----------------------------------------------------------------------------------------------
@@ -302,13 +272,11 @@ def _stage_rows(wanted: Sequence[Wanted], n_rows: int, weights: Floats | None, p
 
 def _survey_matrix(wanted: Wanted, n_parts: int, weights: Floats | None) -> StagedMatrix:
     """Read features that stay where they are; raises InputError if they are sparse."""
-    address, sample = wanted.address, Sample()
+    address = wanted.address
     array = open_array(address)
     schema = Schema.of_array(address, array)
     present = np.arange(array.shape[0]) if weights is None else np.flatnonzero(weights)
-    surveyed = survey_rows(address, wanted.reading, n_parts, quantile_rows(present), sample)
-    for told in filter(None, (told_of_rounding(sample, schema), told_of_empty_columns(surveyed.empty, schema))):
-        warn_caller(f"{address}: {told}")
+    surveyed = survey_rows(address, wanted.reading, n_parts, quantile_rows(present))
     return StagedMatrix(surveyed.staged, address, schema, surveyed)
 
 
@@ -329,56 +297,17 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
     if reading.keep:
         return StagedMatrix(stage(address, reading, place.scratch), address)
     given = open_matrix(address) if wanted.may_be_sparse else open_array(address)
-    seen, sample = SeenDistances() if reading is DISSIMILARITIES else None, Sample()
     if isinstance(given, SparseStore):
-        is_of_features = reading is FEATURES
-        schema = Schema.of_array(address, given) if is_of_features else None
-        source = given.features(sample) if is_of_features else given.read("distance" if seen else "similarity", seen)
+        schema = Schema.of_array(address, given) if reading is FEATURES else None
+        is_distance = reading is DISSIMILARITIES
+        source = given.features() if reading is FEATURES else given.read("distance" if is_distance else "similarity")
         matrix: Staged | StagedSparse = replace(place.sparse("matrix", source), origin=address)
-        one_sided = alone = ""
-        if not isinstance(source, SparseFeatures):
-            one_sided, alone = told_of_one_side(source), told_of_alone(source, "distance" if seen else "similarity")
     else:
         schema = Schema.of_array(address, given)
-        matrix = stage(address, reading, place.scratch, sample if reading is FEATURES else seen)
-        is_square = reading in {SIMILARITIES, DISSIMILARITIES}
-        one_sided, alone = _told_of_similarities(matrix, place) if is_square else ("", "")
-        if reading is FEATURES:
-            _warn_of_empty_columns(matrix, schema, place)
-    for told in filter(None, (one_sided, alone)):
-        warn_caller(f"{address}: {told}")
-    told = seen.told("measure = 'similarity'") if seen else told_of_rounding(sample, schema)
-    if told:
-        warn_caller(f"{address}: {told}")
+        matrix = stage(address, reading, place.scratch)
     if wanted.numbers_for:
         refuse_categories(schema, address, wanted.numbers_for)
     return StagedMatrix(matrix, address, schema)
-
-
-def _warn_of_empty_columns(features: Staged, schema: Schema | None, place: StagingPlace) -> None:
-    """Warn of features that no row has."""
-    with features.watched(place.scratch) as values:
-        told = told_of_empty_columns(empty_columns(values), schema)
-    if told:
-        warn_caller(f"{features.address}: {told}")
-
-
-def _told_of_similarities(similarities: Staged, place: StagingPlace) -> tuple[str, str]:
-    """Whether given similarities have one triangle alone, and rows without any; warns if they look like distances."""
-    with similarities.watched(place.scratch) as values:
-        is_similarity = similarities.reading is SIMILARITIES
-        told = told_of_distances(values) if is_similarity else ""
-        doubt = told_of_similarity_doubts(values) if is_similarity and not told else ""
-        one_sided = told_of_one_side(values)
-        alone = told_of_alone(values, "similarity" if is_similarity else "distance")
-        if not is_similarity and len(values) == values.shape[1]:
-            doubt = told_of_far_mark(values, "distance")
-    if doubt:
-        warn_caller(f"{similarities.address}: {doubt}")
-    if told:
-        cure = f"similarity = {{ kind = 'dense', matrix = {similarities.address!r}, measure = 'distance' }}"
-        warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")
-    return one_sided, alone
 
 
 def _measures(
@@ -393,16 +322,12 @@ def _measures(
 
 
 def _kernel(wanted: WantedKernel, matrix: StagedMatrix, weights: Floats | None, place: StagingPlace) -> Kernel:
-    """A built-in similarity of staged features; warns if the scale of one feature hides the others."""
+    """A built-in similarity of staged features."""
     assert isinstance(matrix.staged, Staged)  # noqa: S101  (such features are never sparse)
     with matrix.staged.watched(place.scratch) as features:
-        told = told_of_columns(features, wanted.kind, matrix.schema)
         kernel = Kernel.of(wanted.kind, features, wanted.gamma)
         if weights is not None and wanted.gamma is None and len(weights) == len(features):
             kernel = kernel.weighted(features, weights)
-        alike = told_of_gamma(features, kernel.gamma) if kernel.kind == "rbf" else ""
-    for doubt in filter(None, (told, alike)):
-        warn_caller(f"similarity: {doubt}")
     return kernel
 
 
@@ -439,19 +364,11 @@ def _stage_feature_weights(wanted: ByRole, n_features: int, place: StagingPlace)
     return place.array("feature_weights", np.asarray(array[...], np.float64))
 
 
-def _stage_pairs(
-    wanted: ByRole, n_points: int, truth: StagedTruth, weights: Floats | None, place: StagingPlace
-) -> Staged | None:
+def _stage_pairs(wanted: ByRole, n_points: int, truth: StagedTruth, place: StagingPlace) -> Staged | None:
     if Role.PAIRS not in wanted:
         return None
     address = wanted[Role.PAIRS].address
     array = open_array(address)
     check_pairs_and_links(address, tuple(array.shape), str(array.dtype), truth.n_rows)
     pairs = check_pairs(np.asarray(array[...]), n_points)
-    codes = truth.staged.open(place.scratch)
-    present = slice(None) if weights is None else weights > 0.0
-    if told := warning_of_contradictions(pairs[present], codes[present]):
-        warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
-    if told := told_of_exchanged(pairs[present], codes[present]):
-        warn_caller(f"similar: {told}")
     return place.array("pairs", pairs)

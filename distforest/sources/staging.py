@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from distforest.sources.arrays import Matrix
-    from distforest.sources.readings import Onlooker
     from distforest.sources.scratch import ScratchFolder
 
 
@@ -113,7 +112,7 @@ class Staged:
         return array
 
 
-def stage(address: str, reading: Reading, scratch: ScratchFolder, onlooker: Onlooker | None = None) -> Staged:
+def stage(address: str, reading: Reading, scratch: ScratchFolder) -> Staged:
     """Stage a Zarr array.
 
     Parameters
@@ -124,8 +123,6 @@ def stage(address: str, reading: Reading, scratch: ScratchFolder, onlooker: Onlo
         The kind of matrix: which values are refused and how the others are converted.
     scratch
         Folder for staged files, local to the host, with their limit.
-    onlooker
-        Sees all blocks as they are read.
 
     Raises
     ------
@@ -148,9 +145,9 @@ def stage(address: str, reading: Reading, scratch: ScratchFolder, onlooker: Onlo
             shape, dtype = tuple(values.shape), reading.dtype(values.dtype)
             with scratch.new_file(npy_header(shape, dtype), bytes_of(shape, dtype), why) as path:
                 if reading.symmetric:
-                    digest, reading = _filled(path, values, reading, onlooker)
+                    digest, reading = _filled(path, values, reading)
                 else:
-                    blocks = (block for _, block in checked_blocks(values, reading, onlooker))
+                    blocks = (block for _, block in checked_blocks(values, reading))
                     digest = written_rows(path, blocks, shape, dtype)
                 if objects is None:
                     stored.check_digest()
@@ -189,10 +186,10 @@ def read_objects(address: str) -> np.ndarray:
     return np.array(values.tolist(), np.str_)
 
 
-def _filled(path: Path, values: Matrix, reading: Reading, onlooker: Onlooker | None) -> tuple[str, Reading]:
+def _filled(path: Path, values: Matrix, reading: Reading) -> tuple[str, Reading]:
     """Fill a file by `read_level`, on the whole matrix; returns the digest, and the reading with its offset."""
     out = np.lib.format.open_memmap(path, mode="r+")
-    _, reading = read_level(values, reading, out, onlooker)
+    _, reading = read_level(values, reading, out)
     out.flush()  # everything is on the disk before the file gets its name
     return array_digest(out), reading
 

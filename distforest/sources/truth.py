@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.amounts import counted
-from distforest.errors import InputError, warn_caller
+from distforest.errors import InputError
 from distforest.sources.arrays import are_targets
 from distforest.sources.data_frames import with_plain_numbers
-from distforest.sources.distance_doubts import told_of_given
-from distforest.sources.doubts import told_of_amounts, told_of_classes, told_of_equal_amounts, told_of_spellings
 from distforest.sources.factors import (
     ABSOLUTE,
     COSINE,
@@ -163,12 +161,6 @@ class Truth:
         ------
         InputError
             The values are refused, the matrix is not square, or no distance of two rows was observed.
-
-        Warns
-        -----
-        DistforestWarning
-            Without ``learned``: whole numbers may be amounts, or distances may not be distances; see
-            `distforest.sources.doubts` and `distforest.sources.distance_doubts`.
         """
         relation = _recognised(opened_array(given), learned)
         if isinstance(relation, (Labels, Targets, Embedding)):
@@ -190,9 +182,6 @@ class Truth:
             _check_square(tuple(matrix.shape))
         distances, reading = read_level(matrix, reading)
         known = known_entries(distances, reading)
-        if learned is None:
-            for told in told_of_given(distances, reading, known.n_unobserved):
-                warn_caller(f"{reading.name}: {told}")
         return cls(TruthKind.DISTANCES, distances, None, known.largest, reading.offset, known.n_unobserved)
 
     @classmethod
@@ -231,13 +220,9 @@ class Truth:
         if kind == TruthKind.LABELS:
             codes, classes = encoded(values)
             named = named_classes(classes, names)
-            for told in filter(None, (told_of_spellings(named, "labels"), told_of_classes(named, codes))):
-                warn_caller(told)
             return cls(kind, codes, named)
         refuse_names(names, kind.noun)
         vectors = finite_vectors(values, kind.noun)
-        if told := told_of_equal_amounts(np.asarray(unmasked(values)), vectors, kind.noun):
-            warn_caller(told)
         return cls(kind, directions_of(vectors) if kind == TruthKind.DIRECTIONS else vectors)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
@@ -321,8 +306,7 @@ def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels 
         Shape (n,).
     learned
         The kind of truth that a forest has learned, as which the vector is read. Without it, or if it is distances,
-        fractional numbers are targets and all other values are labels; a warning says so if there are so many
-        different whole numbers that they may be amounts.
+        fractional numbers are targets and all other values are labels.
 
     Raises
     ------
@@ -341,9 +325,6 @@ def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels 
     _check_readable(vector)
     if vector.dtype.kind == "f" and (finite_vectors(vector, "the values of y") % 1.0).any():
         return Targets(vector)
-    if doubt := told_of_amounts(vector):
-        cure = "give Targets(y) if they are amounts, Labels(y) if they are classes"
-        warn_caller(f"{doubt} are read as labels, any two of which are equally far apart; {cure}")
     return Labels(vector)
 
 

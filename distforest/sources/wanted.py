@@ -1,4 +1,4 @@
-"""The inputs that a job wants: what each is for, where it lies, how it is read, and what is said of it if in doubt."""
+"""The inputs that a job wants: what each is for, where it lies, and how it is read."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ class Wanted(NamedTuple):
         The built-in similarities through which features are read; none if splits read features.
     numbers_for
         What reads all features as numbers, and so takes no categories; "" if nothing does.
-    if_amounts
-        What to write instead if labels are amounts.
     """
 
     place: str
@@ -56,4 +54,3 @@ class Wanted(NamedTuple):
     may_be_sparse: bool = False
     kernels: tuple[WantedKernel, ...] = ()
     numbers_for: str = ""
-    if_amounts: str = ""

@@ -45,7 +45,7 @@ import warnings
 
 import matplotlib.pyplot as plt
 
-warnings.filterwarnings("ignore", message="objects lack similarities")  # which the curves show
+warnings.filterwarnings("ignore", "DF012 objects lack")  # which the curves show
 shares = np.linspace(0, 0.75, 6)
 figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
 COLOURS = {"mean": "#0072B2", "stop": "#8A8A8A", "larger": "#D55E00", "surrogate": "#009E73"}

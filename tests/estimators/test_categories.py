@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -211,9 +210,7 @@ def test_tens_of_thousands_of_categories() -> None:
 def test_a_column_of_one_category_or_of_none_is_never_cut() -> None:
     for value in ("all", None):
         frame = FRAME.assign(colour=value).astype({"colour": object})
-        told = pytest.warns(DistforestWarning, match=naming("X:", "column 'colour'"))
-        with nullcontext() if value else told:
-            forest = smerf().fit(frame, KIND)
+        forest = smerf().fit(frame, KIND)
         assert forest.feature_importances_[0] == 0.0
 
 
@@ -370,59 +367,6 @@ def test_a_forest_that_is_fitted_again_forgets_categories() -> None:
     forest = smerf().fit(FRAME, KIND).fit(FRAME[["size"]], KIND)
     assert forest.digest_ == smerf().fit(FRAME[["size"]], KIND).digest_
     assert clone(smerf(categorical_features=[0])).categorical_features == [0]
-
-
-def test_what_may_be_no_category_is_told() -> None:
-    names = FRAME.assign(colour=[f"customer {k}" for k in range(len(FRAME))])
-    with pytest.warns(DistforestWarning, match=naming("X:", "column 'colour'", "each row")):
-        smerf().fit(names, KIND)
-    dates = FRAME.assign(colour=[f"2024-01-{k % 28 + 1:02d}" for k in range(len(FRAME))])
-    with pytest.warns(DistforestWarning, match=naming("X:", "column 'colour'", "pandas.to_datetime")):
-        smerf().fit(dates, KIND)
-
-
-def test_numbers_with_decimal_commas_are_told_unless_they_are_categoricals() -> None:
-    words = pd.Series([f"{k % 7},{k % 3}" for k in range(len(FRAME))])
-    with pytest.warns(DistforestWarning, match=naming("X:", "column 'colour'", "decimal=','")):
-        smerf().fit(FRAME.assign(colour=words), KIND)
-    smerf().fit(FRAME.assign(colour=words.astype("category")), KIND)
-    smerf().fit(FRAME.assign(colour=words.str[0]), KIND)
-
-
-@pytest.mark.parametrize(
-    ("word", "options"),
-    [
-        ("1,234", ["decimal=','", "thousands=','"]),
-        ("0,125", ["decimal=','"]),
-        ("1,234,567", ["thousands=','"]),
-        ("12,345.5", ["thousands=','"]),
-    ],
-)
-def test_commas_between_thousands_are_no_decimal_ones(word: str, options: list[str]) -> None:
-    """As decimal ones 1,234 were 1.234; as words among numbers they were to become NaN."""
-    words = pd.Series([str(k % 40) for k in range(len(FRAME))]).mask(FRAME.index % 50 == 7, word)
-    with pytest.warns(DistforestWarning, match=naming("X:", "column 'colour'", *options)) as told:
-        smerf().fit(FRAME.assign(colour=words), KIND)
-    assert [option for option in ("decimal=','", "thousands=','") if option in str(told[0].message)] == options
-
-
-@pytest.mark.parametrize("mark", ["?", "n/a", " ", "Unknown"])
-@pytest.mark.parametrize("number", ["{}", "{}.5", "-{}e3"])
-def test_numbers_among_which_a_word_marks_what_is_missing_are_told(mark: str, number: str) -> None:
-    words = pd.Series([number.format(k % 40) for k in range(len(FRAME))])
-    marked = words.mask(words.index % 50 == 7, mark)
-    with pytest.warns(DistforestWarning, match=naming("X:", "column 'colour'", 1, repr(mark), "pandas.to_numeric")):
-        smerf().fit(FRAME.assign(colour=marked), KIND)
-    smerf().fit(FRAME.assign(colour=marked.astype("category")), KIND)
-    smerf().fit(FRAME.assign(colour=pd.to_numeric(marked, errors="coerce")), KIND)
-
-
-def test_codes_some_of_which_have_letters_are_no_numbers() -> None:
-    codes = pd.Series([str(k % 60) for k in range(len(FRAME))])
-    smerf().fit(FRAME.assign(colour=codes.mask(codes.index % 50 == 7, "12a")), KIND)
-    amounts = codes + ".5"
-    with pytest.warns(DistforestWarning, match=naming(4, "'0 kg', '1 kg', '2 kg'")):
-        smerf().fit(FRAME.assign(colour=amounts.mask(codes.astype(int) < 4, codes + " kg")), KIND)
 
 
 def test_columns_in_another_order_are_refused_with_those_to_give() -> None:

@@ -215,7 +215,7 @@ def test_a_function_gives_the_forest_of_the_matrix_and_kept_exemplars_ask_for_fe
     spent = {}
     for pairing in ("kept", "fresh"):
         asked = Asked(S)
-        own = by_exemplars(Lazy(asked, asks_again=False), pairing=pairing, n_estimators=3).fit(np.arange(len(y)), y)
+        own = by_exemplars(Lazy(asked), pairing=pairing, n_estimators=3).fit(np.arange(len(y)), y)
         given_matrix = by_exemplars(pairing=pairing, n_estimators=3, min_samples_split=own.min_samples_split).fit(S, y)
         assert samples.bits(own.forest_.table.arrays()) == samples.bits(given_matrix.forest_.table.arrays())
         assert own.n_evaluations_ == len(asked.pairs) == sum(asked.pairs.values())

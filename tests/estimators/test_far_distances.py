@@ -123,21 +123,6 @@ def test_rows_in_another_order_are_parted_alike(order: list[int], far: float) ->
     assert other.forest_.leaves.tolist() == plain.forest_.leaves[:, order].tolist()
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_a_far_row_is_told_in_python_and_in_a_job(missing: float, tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    Z = half_squares(WHOLE)
-    Z[5] *= 1e6
-    Z[:, 5] *= 1e6
-    lacks = np.triu(rng.random(Z.shape) < missing, 1)
-    Z[lacks | lacks.T] = np.nan
-    with pytest.warns(DistforestWarning, match=naming("distances:", "row 5")):
-        smerf_of(Z, n_estimators=1)
-    at = write_arrays(f"{tmp_path}/data.zarr", {"X": X, "Z": Z}, chunk_bytes=1 << 12)
-    with pytest.warns(DistforestWarning, match=naming(f"{at['Z']}:", "row 5")):
-        stage_inputs(spec_of(tmp_path, "smerf", {"features": at["X"], "distances": at["Z"]}), f"{tmp_path}/job")
-
-
 def test_distances_that_differ_only_from_those_of_rows_to_themselves_are_told() -> None:
     Z = half_squares(WHOLE) + 1e7
     np.fill_diagonal(Z, 0.0)

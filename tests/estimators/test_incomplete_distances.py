@@ -133,7 +133,7 @@ def test_errors_are_those_of_observed_pairs() -> None:
 def test_trees_that_drew_no_observed_pair_are_left_to_the_others() -> None:
     few = np.full_like(Z, np.nan)
     few[0, 1:3] = [1.0, 2.0]
-    with pytest.warns(DistforestWarning, match=naming("distances:", 67, "row 3")):
+    with pytest.warns(DistforestWarning, match=naming("DF010", 67, "row 3")):
         forest = smerf_of(few, n_estimators=30, min_samples_leaf=12)
     table = forest.forest_.leaf_table
     assert isinstance(table, ObservedLeafDistances)
@@ -155,7 +155,7 @@ def test_a_forest_of_silent_trees_says_so() -> None:
     few = np.full_like(Z, np.nan)
     few[0, 1] = 1.0
     with (
-        pytest.warns(DistforestWarning, match=naming("distances:", 68, "row 2")),
+        pytest.warns(DistforestWarning, match=naming("DF010", 68, "row 2")),
         pytest.warns(DistforestWarning, match=naming(1, "2,415")),
     ):
         forest = smerf_of(few, n_estimators=2, max_samples=0.05)

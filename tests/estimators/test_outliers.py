@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
@@ -17,11 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distforest import SMERF, Lazy, SimForestOutlier, load
 from distforest.errors import DistforestWarning, InputError
-from distforest.estimators import outliers
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
-from distforest.sources.arrays import ArraySource, write_array
-from distforest.sources.fading_similarities import told_of_fading
+from distforest.sources.arrays import write_array
 from tests import samples
 from tests.estimators.rows import observed
 from tests.forest.sealed.damage import manifest_of, refusal, reseal, rewrite, with_value
@@ -116,37 +113,6 @@ def test_outliers_are_found(similarity: str) -> None:
     assert found > peer - 0.02
 
 
-def test_a_similarity_that_fades_hides_outliers() -> None:
-    """Far from both objects of a pair its difference is 0, in the midst of the others."""
-    with pytest.warns(DistforestWarning, match=naming("similarity:", "10 objects", "gamma")):
-        near = SimForestOutlier("rbf", gamma=0.2, random_state=0).fit(POINTS)
-    far = SimForestOutlier("rbf", gamma=0.002, random_state=0).fit(POINTS)
-    found = [roc_auc_score(IS_STRANGE, -forest.score_samples(POINTS)) for forest in (near, far)]
-    assert found[0] < 0.5 < found[1]
-    squares = cdist(POINTS, POINTS, "sqeuclidean")
-    with pytest.warns(DistforestWarning, match=r"^similarity: .*10 objects.*'manhattan'$"):
-        SimForestOutlier(contamination=0.1, random_state=0).fit(np.exp(-squares / 5))
-    with pytest.warns(DistforestWarning, match=naming("distance:", "10 objects")):
-        SimForestOutlier(kind="distance", random_state=0).fit(1 - np.exp(-squares))
-
-
-def test_it_is_judged_by_the_kernel_by_which_the_forest_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default gamma follows from the weights."""
-    seen = []
-    monkeypatch.setattr(outliers, "told_of_fading", lambda source, _scores: seen.append(source.gamma) or "")
-    for weights in (None, np.where(IS_STRANGE, 1, 9)):
-        forest = SimForestOutlier("rbf", random_state=0).fit(POINTS, sample_weight=weights)
-        assert seen[-1] == forest.forest_.meaning.rows.gamma
-    assert seen[0] != seen[1]
-
-
-def test_what_goes_on_to_fall_is_not_told_to_fade() -> None:
-    for metric in ("euclidean", "cityblock", "cosine", "chebyshev"):
-        apart = cdist(POINTS, POINTS, metric)
-        scores = SimForestOutlier(kind="distance", contamination=0.1, random_state=0).fit(apart).score_samples(apart)
-        assert not told_of_fading(ArraySource.of(-(apart**2) / 2), scores)
-
-
 def test_contamination_is_the_share_of_training_rows_that_are_outliers() -> None:
     for share in (0.0, 0.05, 0.3):
         forest = SimForestOutlier("linear", contamination=share, random_state=1).fit(POINTS)
@@ -167,8 +133,7 @@ def test_equal_objects_are_all_usual() -> None:
 def test_a_row_of_which_nothing_is_observed_stays_at_the_root_and_is_usual() -> None:
     S = POINTS @ POINTS.T
     forest = SimForestOutlier(random_state=0).fit(S)
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 0 of 1")):
-        assert forest.score_samples(np.full((1, len(S)), np.nan)).tolist() == [-0.5]
+    assert forest.score_samples(np.full((1, len(S)), np.nan)).tolist() == [-0.5]
 
 
 def test_what_a_sparse_matrix_does_not_store_is_unobserved() -> None:
@@ -384,20 +349,6 @@ def test_an_object_of_great_weight_is_usual_and_others_are_told_apart() -> None:
         SimForestOutlier("linear").fit(points, sample_weight=-weights)
     with pytest.raises(InputError, match=naming("sample_weight:", (21,), (20,))):
         SimForestOutlier("linear").fit(points, sample_weight=weights[1:])
-
-
-def test_many_outliers_are_told() -> None:
-    """On a line -|x - y| parts rows between two of them, so into halves, and every path is shorter than usual."""
-    line = RNG.normal(size=(300, 1))
-    with pytest.warns(DistforestWarning, match=naming("contamination='auto'", "features")):
-        forest = SimForestOutlier("manhattan", random_state=0).fit(line)
-    with pytest.warns(DistforestWarning, match="contamination='auto'") as told:
-        SimForestOutlier(random_state=0).fit(-np.abs(line - line.T))
-    assert "features" not in str(told[0].message)
-    scores = SimForestOutlier("manhattan", contamination=0.05, random_state=0).fit(line).score_samples(line)
-    np.testing.assert_array_equal(scores, forest.score_samples(line))
-    lazy = Lazy(Counted(-np.abs(line - line.T)))
-    SimForestOutlier(lazy, n_estimators=50, random_state=0).fit(np.arange(300))  # paths of all rows would cost pairs
 
 
 @pytest.mark.parametrize(("share", "most_odd"), [(1.0, 0.3), (0.8, 0.35), (0.5, 0.4)])

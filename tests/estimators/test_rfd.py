@@ -402,7 +402,7 @@ def test_pairs_that_are_alike_and_unlike_are_told(estimator: Any) -> None:
     estimator.fit_pairs(SMALL, twice, np.tile(SIMILAR, 2))
     noisy = np.concatenate([SIMILAR, SIMILAR ^ np.isin(np.arange(200), [4, 9, 50])])
     low, high = sorted(PAIRS[4].tolist())
-    with pytest.warns(DistforestWarning, match=naming("pairs:", 3, 200, f"{low} and {high}")) as found:
+    with pytest.warns(DistforestWarning, match=naming("DF009 pairs:", 3, f"{low} and {high}")) as found:
         estimator.fit_pairs(SMALL, either_way, noisy)
     assert [warning.filename for warning in found] == [__file__]
     assert np.isfinite(estimator.distance()).all()

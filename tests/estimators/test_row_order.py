@@ -18,7 +18,6 @@ from distforest import (
     Labels,
     SimForestClassifier,
     SimForestOutlier,
-    SimForestRegressor,
     Targets,
     TreeRank,
     URerF,
@@ -57,7 +56,7 @@ def differences(y: pd.Series) -> np.ndarray:
 
 def told_of_rows(call: Any) -> list[str]:
     """The warnings about the order of rows."""
-    return told_by(call, "row 0 of ", ".to_numpy()")
+    return told_by(call, "DF005", "row 0 of ", ".to_numpy()")
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -82,13 +81,12 @@ def test_what_is_known_of_pairs_in_another_order_than_these_is_told(of: str) -> 
     pairs, similar = pd.DataFrame(PAIRS), pd.Series(SIMILAR)
     weights = pd.Series(np.ones(len(PAIRS)), index=pairs.index[::-1])
     given: tuple[Any, Any] = (pairs, similar) if of == "pairs" else (PAIRS, similar)
-    forest = RFD(**FEW)
-    for call in (forest.fit_pairs, forest.score_pairs):
-        [warning] = told_of_rows(lambda call=call: call(X, *given, pair_weight=weights))
-        assert re.search(naming(f"row 0 of {of}", " 0 ", "of pair_weight 19"), warning)
-        assert told_of_rows(lambda call=call: call(X, *given, pair_weight=weights.loc[similar.index])) == []
-        [warning] = told_of_rows(lambda call=call: call(X, pairs, similar[::-1]))
-        assert re.search(naming("row 0 of pairs", " 0 ", "of similar 19"), warning)
+    fit = RFD(**FEW).fit_pairs
+    [warning] = told_of_rows(lambda: fit(X, *given, pair_weight=weights))
+    assert re.search(naming(f"row 0 of {of}", " 0 ", "of pair_weight 19"), warning)
+    assert told_of_rows(lambda: fit(X, *given, pair_weight=weights.loc[similar.index])) == []
+    [warning] = told_of_rows(lambda: fit(X, pairs, similar[::-1]))
+    assert re.search(naming("row 0 of pairs", " 0 ", "of similar 19"), warning)
 
 
 def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
@@ -100,23 +98,6 @@ def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
         SMERF(**FEW).fit(X, Z)
     with pytest.warns(DistforestWarning, match=naming("row 0 of y", "'flower 0'", "column 0", "'flower 149'")):
         SMERF(**FEW).fit(X, Distances(Z))
-
-
-@pytest.mark.parametrize(
-    "forest",
-    [
-        SMERF(**FEW),
-        RFD(**FEW),
-        TreeRank(**FEW, max_depth=2),
-        SimForestClassifier("manhattan", **FEW),
-        SimForestRegressor("manhattan", **FEW),
-    ],
-)
-def test_a_score_tells_it(forest: Any) -> None:
-    forest.fit(X, Labels(Y) if isinstance(forest, SMERF) else Y)
-    [warning] = told_of_rows(lambda: forest.score(X, TURNED))
-    assert re.search(naming("row 0 of X", " 0 ", "of y 149"), warning)
-    assert told_of_rows(lambda: forest.score(X, Y)) == []
 
 
 @pytest.mark.parametrize(
@@ -175,49 +156,6 @@ def test_labels_of_pandas_in_another_order_are_told_whatever_their_type() -> Non
     assert len(told_of_rows(lambda: SMERF(**FEW).fit(X, words[::-1]))) == 1
     assert len(told_of_rows(lambda: SMERF(**FEW).fit(X, Labels(words[::-1])))) == 1
     assert told_of_rows(lambda: SMERF(**FEW).fit(X, words)) == []
-
-
-def told_of_numbers(call: Any) -> list[str]:
-    """The warnings about row numbers that may be names."""
-    return told_by(call, "pairs:", "X.index.get_indexer")
-
-
-TURNED_X = X.loc[TURNED.index]
-
-
-@pytest.mark.parametrize("make", [lambda: RFD(**FEW), lambda: TreeRank(**FEW, max_depth=2)], ids=["RFD", "TreeRank"])
-def test_row_numbers_that_may_be_names_are_told(make: Any) -> None:
-    [told_once] = told_of_numbers(lambda: make().fit_pairs(TURNED_X, PAIRS, SIMILAR))
-    assert re.search(naming("named 149", "named 0"), told_once)
-    assert told_of_numbers(lambda: make().fit_pairs(TURNED_X, PAIRS, SIMILAR).score_pairs(TURNED_X, PAIRS, SIMILAR))[1:]
-    by_name = TURNED_X.index.get_indexer(PAIRS.ravel()).reshape(-1, 2)  # as the message says
-    X_by_number = TURNED_X.reset_index(drop=True)
-    np.testing.assert_array_equal(X_by_number.to_numpy()[by_name], X.to_numpy()[PAIRS])
-
-
-@pytest.mark.parametrize(
-    "named",
-    [
-        X,
-        X.to_numpy(),
-        TURNED_X.reset_index(drop=True),
-        X.set_axis(TURNED.index.astype(str)),
-        X.set_axis(TURNED.index.astype(float)),
-        X.set_axis(TURNED.index + 1000),
-        X.set_axis(range(1, len(X) + 1)),  # pairs name 0
-        X.set_axis(pd.MultiIndex.from_arrays([TURNED, TURNED.index])),
-    ],
-    ids=["default", "array", "reset", "strings", "floats", "large", "from 1", "levels"],
-)
-def test_row_numbers_that_are_no_names_are_not_told(named: Any) -> None:
-    assert told_of_numbers(lambda: RFD(**FEW).fit_pairs(named, PAIRS, SIMILAR)) == []
-
-
-def test_rows_at_their_places_are_not_told() -> None:
-    first_in_order = X.loc[[*range(145), *range(149, 144, -1)]]
-    assert told_of_numbers(lambda: RFD(**FEW).fit_pairs(first_in_order, PAIRS, SIMILAR)) == []
-    some = X.iloc[::-2].set_axis(range(149, -1, -2))  # as by a split: names that pairs have are not all there
-    assert told_of_numbers(lambda: RFD(**FEW).fit_pairs(some, PAIRS // 2 + [[0, 1]], SIMILAR)) == []
 
 
 def test_columns_that_a_csv_names_by_words_are_told_beside_rows_that_it_numbers() -> None:

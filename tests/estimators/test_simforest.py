@@ -85,8 +85,7 @@ def test_similarities_may_be_unobserved() -> None:
     forest = SimForestClassifier(n_estimators=30, oob_score=True, random_state=0).fit(S, Y)
     assert forest.score(S, Y) > 0.9
     assert forest.oob_score_ > 0.85
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 0 of 1")):
-        np.testing.assert_allclose(forest.predict_proba(np.full((1, 150), np.nan)).sum(), 1.0)
+    np.testing.assert_allclose(forest.predict_proba(np.full((1, 150), np.nan)).sum(), 1.0)
 
 
 def test_cross_validation_takes_rows_and_columns_of_a_similarity() -> None:
@@ -243,6 +242,7 @@ def test_sparse_queries_that_are_refused() -> None:
         linear.forest_.source(scipy.sparse.csr_array(POINTS))
 
 
+@pytest.mark.filterwarnings("ignore:DF002")
 @pytest.mark.parametrize(
     ("rows", "truth", "named"),
     [
@@ -288,12 +288,6 @@ def test_similarities_of_shared_features_are_those_that_a_user_would_give(simila
         for name, matrix in ((similarity, rows), ("precomputed", np.array(given)))
     )
     assert (built_in.forest_.leaves == precomputed.forest_.leaves).mean() > 0.95  # sums are rounded in another order
-
-
-def test_a_row_without_any_feature_is_told() -> None:
-    forest = SimForestClassifier("manhattan", n_estimators=3, random_state=0).fit(X, Y)
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
-        forest.predict(np.array([X[0], np.full(4, np.nan)]))
 
 
 def test_queries_have_a_column_for_each_training_object() -> None:
@@ -473,32 +467,6 @@ def test_what_came_later_is_told_where_it_is_asked_for() -> None:
     assert asked.forest_.meaning.params == {**plain.forest_.meaning.params, "n_landmarks": 9}
 
 
-@pytest.mark.parametrize("on_missing", ["mean", "stop", "larger", "surrogate"])
-def test_queries_without_an_observed_similarity_are_told(on_missing: str) -> None:
-    S = X @ X.T
-    forest = SimForestClassifier(n_estimators=3, random_state=0, on_missing=on_missing).fit(S, Y)
-    queries = S[:4].copy()
-    queries[2:] = np.nan
-    with pytest.warns(DistforestWarning, match=naming("X:", "2 of 4", "row 2")):
-        forest.predict(queries)
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
-        forest.predict_proba(scipy.sparse.csr_array(np.stack([S[0], np.zeros(len(S))])))
-    queries[2:, 5] = 1.0
-    forest.predict(queries)
-
-
-def test_zeros_that_blocks_add_and_diagonals_drop_are_told() -> None:
-    near = np.abs(np.subtract.outer(np.arange(150), np.arange(150))) < 40
-    S = np.where(near, 1 + X @ X.T, 0)
-    forest = SimForestClassifier(n_estimators=3, random_state=0)
-    forest.fit(scipy.sparse.dia_array(S), Y)
-    with pytest.warns(DistforestWarning, match=naming(330, "BSR")):
-        forest.fit(scipy.sparse.bsr_array(S, blocksize=(2, 2)), Y)
-    S[3, 3] = 0
-    with pytest.warns(DistforestWarning, match=naming(1, "DIA")):
-        forest.fit(scipy.sparse.dia_array(S), Y)
-
-
 @pytest.mark.parametrize("kind", [SimForestClassifier, SimForestRegressor])
 def test_a_bare_function_is_refused_with_the_way_to_give_it(kind: type[SimForestClassifier]) -> None:
     with pytest.raises(InputError, match=naming("similarity", "Lazy(pairwise(f))")):
@@ -510,5 +478,5 @@ def test_a_matrix_that_is_stored_in_one_direction_is_told(kind: str) -> None:
     apart = np.linalg.norm(X[:, None] - X, axis=2)
     whole = scipy.sparse.csr_array(apart if kind == "distance" else 1 / (1 + apart))
     forest = SimForestClassifier(kind=kind, n_estimators=3, random_state=0)
-    assert len(told_by(lambda: forest.fit(scipy.sparse.triu(whole), Y), "one direction", "S + S.T")) == 1
+    assert len(told_by(lambda: forest.fit(scipy.sparse.triu(whole), Y), "DF003", "S + S.T")) == 1
     assert told_by(lambda: forest.fit(whole, Y), "S.T") == []

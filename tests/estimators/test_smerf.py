@@ -181,6 +181,6 @@ def test_score_of_a_sample_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_forest_no_better_than_the_mean_distance_says_so() -> None:
     """Labels drawn by chance: the forest is right about its own rows and wrong about all others."""
     labels = np.random.default_rng(0).integers(0, 2, len(POINTS))
-    with pytest.warns(DistforestWarning, match=r"^oob_score: R2 .* -0\.\d\d "):
+    with pytest.warns(DistforestWarning, match=r"^DF012 oob_score: R2 .* -0\.\d\d "):
         forest = SMERF(90, oob_score=True, random_state=0).fit(POINTS, Labels(labels))
     assert forest.oob_score_ < 0.0

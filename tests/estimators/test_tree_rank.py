@@ -274,6 +274,7 @@ def test_bad_parameters_are_refused(params: dict[str, Any], named: tuple[object,
         TreeRank(**{"n_estimators": 2, **QUICK, **params}).fit(SMALL, SMALL_Y)
 
 
+@pytest.mark.filterwarnings("ignore:DF007")
 @pytest.mark.parametrize(("labels", "named"), [(np.zeros(38), "38 points"), (np.arange(38), "38 of one")])
 def test_labels_of_one_kind_of_pair_are_refused(labels: np.ndarray, named: str) -> None:
     with pytest.raises(InputError, match=naming("labels:", named)):

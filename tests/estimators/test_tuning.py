@@ -89,7 +89,7 @@ def test_links_are_found_by_areas() -> None:
     assert sparse.cv_results_[scoring] == pytest.approx(found.cv_results_[scoring])
 
 
-@pytest.mark.filterwarnings("ignore:oob_score")
+@pytest.mark.filterwarnings("ignore:DF012 oob_score")
 def test_without_all_distances_or_with_weights_each_cell_is_grown() -> None:
     holes = DATA.Z.copy()
     holes[3, 9] = holes[9, 3] = np.nan
@@ -106,11 +106,11 @@ def test_the_best_is_not_grown_twice() -> None:
     """If its trees stop last, it is the forest that was scored; its warnings are given, and only its own."""
     labels = np.arange(60)
     grid = {"min_samples_split": [2], "max_features": [1, 6]}
-    with pytest.warns(DistforestWarning, match=naming(60, "Targets(y)", "Labels(y)")) as told:
+    with pytest.warns(DistforestWarning, match=naming("DF007", 60, "Targets(y)")) as told:
         found = tune(SMERF(60, random_state=0), grid, DATA.X, labels)
     assert len(told) == 1
     assert found.n_fits_ == 2
-    with pytest.warns(DistforestWarning, match=naming(60, "Targets(y)", "Labels(y)")):
+    with pytest.warns(DistforestWarning, match=naming("DF007", 60, "Targets(y)")):
         grown = SMERF(60, random_state=0, **found.best_params_).fit(DATA.X, labels)
     assert found.best_estimator_.digest_ == grown.digest_
     assert found.best_estimator_.get_params() == grown.get_params()

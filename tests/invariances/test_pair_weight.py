@@ -196,7 +196,7 @@ def test_absent_points_may_leave_no_pair_of_positive_weight() -> None:
 
 def test_a_contradiction_of_an_absent_pair_is_not_told() -> None:
     pairs, similar = np.concatenate([PAIRS, PAIRS[:1, ::-1]]), np.append(SIMILAR, ~SIMILAR[0])
-    with pytest.warns(DistforestWarning, match=naming("pairs:", "1 of 300")):
+    with pytest.warns(DistforestWarning, match=naming("DF009 pairs:", 1)):
         RFD(2, random_state=0).fit_pairs(POINTS, pairs, similar)
     one = RFD(2, random_state=0).fit_pairs(POINTS, pairs, similar, pair_weight=np.append(np.ones(len(PAIRS)), 0.0))
     assert one.digest_ == RFD(2, random_state=0).fit_pairs(POINTS, PAIRS, SIMILAR).digest_

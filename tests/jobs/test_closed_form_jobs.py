@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from distforest import SMERF, Embedding, Labels, Targets, load
-from distforest.errors import DistforestWarning, InputError, SpecError
+from distforest.errors import InputError, SpecError
 from distforest.growth.problem import Data
 from distforest.jobs.any_spec import addresses_of, moved
 from distforest.jobs.preview import check_and_stage, preview
@@ -131,11 +131,3 @@ def test_an_output_in_the_costs_is_refused(place: str) -> None:
 def test_an_unknown_metric_is_refused(place: str) -> None:
     with pytest.raises(SpecError, match=naming("metric", "'sqeuclidean'", "'cosine'", "'l1'")):
         job(place, {"kind": "embedding", "values": f"{place}/in.zarr/V", "metric": "l1"})
-
-
-def test_targets_that_a_job_reads_as_labels_are_told(place: str) -> None:
-    write_array(f"{place}/in.zarr", "t", CODES.shape, np.dtype(np.float64), [CODES * 1.0], {"kind": "targets"})
-    spec = job(place, {"kind": "labels", "values": f"{place}/in.zarr/t"})
-    with pytest.warns(DistforestWarning, match=naming("labels", "in.zarr/t", "kind = 'targets'")):
-        found = forest_of_job(spec)
-    assert found.digest_ == SMERF(5, random_state=3).fit(X, Labels(CODES * 1.0)).digest_

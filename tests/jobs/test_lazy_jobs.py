@@ -73,11 +73,6 @@ def broken(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 MARKED = np.where((np.arange(len(DISTANCES))[:, None] + np.arange(len(DISTANCES))) % 50 == 1, -9999.0, DISTANCES)
 
 
-def marked(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The same distances, of which some are -9999."""
-    return MARKED[left, right]
-
-
 class Locked:
     """The same distances, of an object whose state has no content: no ledger can tell it from another."""
 
@@ -136,23 +131,6 @@ def test_a_job_asks_a_function_by_its_name(place: str) -> None:
     told = preview(jobs[1])
     assert [(seen.name, seen.shape) for seen in told.inputs][1] == ("input.similarity.objects", X.shape)
     assert preview(jobs[0]).n_rows == N
-
-
-def test_distances_below_0_are_told_of_a_function_in_python_and_in_a_job(place: str) -> None:
-    told = naming(f"{__name__}:marked", "below 0", -9999, "None")
-    lazy = Lazy(marked, kind="distance")
-    with pytest.warns(DistforestWarning, match=told):
-        SimForestClassifier(lazy, n_estimators=2, random_state=0).fit(np.arange(len(Y)), Y)
-    with pytest.warns(DistforestWarning, match=told):
-        run(job(place, "marked", function=f"{__name__}:marked"))
-
-
-def test_distances_in_the_place_of_similarities_are_told_of_a_function_in_python_and_in_a_job(place: str) -> None:
-    told = naming(f"{__name__}:apart", "Lazy(..., kind='distance')", "measure = 'distance'")
-    with pytest.warns(DistforestWarning, match=told):
-        SimForestClassifier(Lazy(apart), n_estimators=2, random_state=0).fit(np.arange(len(Y)), Y)
-    with pytest.warns(DistforestWarning, match=told):
-        run(job(place, "unlike", function=f"{__name__}:apart", measure="similarity"))
 
 
 @pytest.mark.slow

@@ -143,7 +143,7 @@ def test_the_pairs_of_landmarks_are_all_that_is_asked_for() -> None:
     function = Counted(DISTANCES)
     for n_landmarks, m in ((0.18, 27), (9, 9)):
         function.asked.clear()
-        lazy = Lazy(function, kind="distance", asks_again=False)
+        lazy = Lazy(function, kind="distance")
         forest = SimForestClassifier(lazy, n_estimators=60, n_landmarks=n_landmarks, random_state=0).fit(IDS, Y)
         columns = set(forest.forest_.table.columns.tolist())
         assert len(columns) == m

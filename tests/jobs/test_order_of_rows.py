@@ -114,11 +114,11 @@ def test_columns_of_distances_in_another_order_than_their_rows_are_told() -> Non
     assert re.match(rf"{row} .*{column}", told["turned"])
     assert "turned.zarr/X" in told["turned"]
     features = ingested("a", table(TEXTS))
-    assert told_by(job(f"{features}/X", "turned.zarr/X", "dense")) == [told["turned"]]
+    assert told_by(job(f"{features}/X", "turned.zarr/X", "dense")) == [f"DF005 {told['turned']}"]
     smerf, simforest = SMERF(n_estimators=2), SimForestClassifier(n_estimators=2, kind="distance")
     for given in ("turned.zarr/X", Distances("turned.zarr/X")):
-        assert told_in(partial(smerf.fit, f"{features}/X", given)) == [told["turned"]]
-    assert told_in(partial(simforest.fit, "turned.zarr/X", np.arange(N) % 2)) == [told["turned"]]
+        assert told_in(partial(smerf.fit, f"{features}/X", given)) == [f"DF005 {told['turned']}"]
+    assert told_in(partial(simforest.fit, "turned.zarr/X", np.arange(N) % 2)) == [f"DF005 {told['turned']}"]
 
 
 def test_a_fit_to_addresses_tells_it_too() -> None:

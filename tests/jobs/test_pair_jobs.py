@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +69,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "both": np.concatenate([PAIRS, PAIRS[:3, ::-1]]),
         "or_not": np.concatenate([SIMILAR, ~SIMILAR[:3]]),
         "signs": np.where(SIMILAR, 1, -1),
-        "dissimilar": ~SIMILAR,
-        "rare": SIMILAR & (np.cumsum(SIMILAR) <= 6),
         "short": SIMILAR[:-1],
         "maybe": np.arange(len(PAIRS)) % 3,
         "ones": np.ones(len(PAIRS), bool),
@@ -200,31 +197,9 @@ def test_an_interrupted_job_goes_on_to_the_same_forest(
 @pytest.mark.parametrize("method", METHODS)
 def test_pairs_that_are_alike_and_unlike_are_told(store: Path, tmp_path: Path, method: str) -> None:
     spec = spec_of(store, tmp_path, "links", method, input={"pairs": "both", "similar": "or_not"})
-    told = naming("pairs: ", "3 of 300", f" {PAIRS[0].min()} and {PAIRS[0].max()},")
+    told = naming("DF009 pairs: 3 ", f" {PAIRS[0].min()} and {PAIRS[0].max()};")
     with pytest.warns(DistforestWarning, match=told):
         stage_inputs(spec, str(tmp_path / "job"))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_kinds_of_pairs_that_are_exchanged_are_told(store: Path, tmp_path: Path, method: str) -> None:
-    spec = spec_of(store, tmp_path, "links", method, input={"similar": "dissimilar"})
-    with pytest.warns(DistforestWarning, match=naming("similar: ", "51 %", "70 %", "100 %", "30 %")):
-        stage_inputs(spec, str(tmp_path / "job"))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_rare_kind_of_pairs_is_told_where_it_is_outvoted(store: Path, tmp_path: Path, method: str) -> None:
-    """And the weights that are proposed let both kinds count the same."""
-    spec = spec_of(store, tmp_path, "links", method, input={"similar": "rare"})
-    rare = SIMILAR & (np.cumsum(SIMILAR) <= 6)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        stage_inputs(spec, str(tmp_path / "job"))
-        clone(METHODS[method]).fit_pairs(X, PAIRS, rare)
-        clone(METHODS[method]).fit_pairs(X, PAIRS, rare, pair_weight=np.where(rare, 49, 1))
-    assert [one.category for one in told] == (2 * [DistforestWarning] if method == "rfd" else [])
-    expected = naming("similar: ", "6 of 300", "pair_weight: 49 ", "1 ")
-    assert all(re.search(expected, str(one.message)) for one in told)
 
 
 def test_other_pairs_are_another_job(store: Path, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_spec_is_read_and_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:oob_score:distforest.errors.DistforestWarning")
+@pytest.mark.filterwarnings("ignore:DF012 oob_score:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("kind", ["distances", "holes", "labels", "costs", "weights"])
 def test_a_job_finds_what_python_finds(tmp_path: Path, kind: str) -> None:
     inputs = table_in(tmp_path)["input"]

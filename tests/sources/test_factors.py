@@ -13,7 +13,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.errors import DistforestWarning, InputError
+from distforest.errors import InputError
 from distforest.sources.factors import Embedding, Graph, Labels, ObservedDistances, Targets, encoded, finite_vectors
 from distforest.sources.sparse_store import write_sparse
 from tests.messages import naming
@@ -184,12 +184,6 @@ def test_observed_distances_are_the_stored_ones(tmp_path: Path) -> None:
     np.testing.assert_array_equal(observed[np.array([False, True, True, False])].matrix()[0], [0.0, 0.0])
     write_sparse(f"{tmp_path}/Z.zarr", stored)
     np.testing.assert_array_equal(ObservedDistances(f"{tmp_path}/Z.zarr").matrix(), expected)
-
-
-def test_pairs_that_are_stored_twice_are_told_of() -> None:
-    twice = scipy.sparse.coo_array(([2.0, 4.0], ([0, 0], [1, 1])), (2, 2))
-    with pytest.warns(DistforestWarning, match=naming("1 entry", "SciPy")):
-        assert ObservedDistances(twice).matrix()[0, 1] == 6.0
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,11 @@ def test_directions_are_joined_as_said(directed: str, expected: float) -> None:
             Truth.of(Graph(matrix))
 
 
-def test_stored_zeros_are_no_links_and_repeated_entries_are_told() -> None:
+def test_stored_zeros_are_no_links() -> None:
     zeros = scipy.sparse.coo_array(([1.0, 1.0, 0.0], ([0, 1, 2], [1, 0, 1])), (3, 3))
     found = Truth.of(Graph(zeros)).graph
     assert found is not None
     assert len(found.stored.data) == 2
-    with pytest.warns(DistforestWarning, match="1 entry"):
-        Truth.of(Graph(scipy.sparse.coo_array(([0.5, 0.5], ([0, 0], [0, 0])), (3, 3))))
 
 
 @pytest.mark.parametrize(

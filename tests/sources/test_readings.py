@@ -348,8 +348,8 @@ def test_reading_leaves_the_users_array_alone() -> None:
     assert values.tolist() == keep().tolist()
 
 
-def test_distances_of_a_job_that_are_called_similarities_are_told(tmp_path: Path) -> None:
-    group, points = str(tmp_path / "in.zarr"), np.arange(6.0)
+def test_distances_of_a_job_that_are_called_similarities_are_suspected(tmp_path: Path) -> None:
+    group, points = str(tmp_path / "in.zarr"), np.arange(9.0)
     distances = abs(points[:, None] - points)
     write_arrays(group, D=distances, S=-distances, y=points.astype(np.int64) % 2)
 
@@ -359,7 +359,7 @@ def test_distances_of_a_job_that_are_called_similarities_are_told(tmp_path: Path
 
     staged("D", "distance")
     staged("S", "similarity")
-    with pytest.warns(DistforestWarning, match=naming("similarity: ", "in.zarr/D'", "measure = 'distance'")):
+    with pytest.warns(DistforestWarning, match=naming("DF002", "distance")):
         staged("D", "similarity")
 
 

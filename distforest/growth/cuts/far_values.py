@@ -21,10 +21,8 @@ from distforest.growth.cuts.criteria import (
     Variance,
     bits_of,
     cut_variance,
-    furthest_of,
     median_of,
 )
-from distforest.growth.cuts.fences import MARGIN, fences_of
 from distforest.sources.source import Floats, Ints
 
 CLOSE = 2.0**-30
@@ -41,9 +39,6 @@ SAME = 2.0**-44
 
 PART = 8
 """Values are not few if they are one of so many, or at least so many."""
-
-FEW_TARGETS, NEARLY_ALL = 0.02, 0.95
-"""Largest share of targets that are few (one always is), and least share of all squared differences that matters."""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 """The factor with which `far_keys` mixes: 2^64 over the golden ratio (Knuth's multiplicative hash)."""
@@ -178,98 +173,3 @@ def middle_of(vectors: Floats) -> Floats:
     is_lost = np.abs(vectors - middle + middle - vectors) > LOST * np.abs(vectors)
     many = is_lost.any(axis=0) & (PART * is_lost.sum(axis=0) >= (vectors != 0.0).sum(axis=0))
     return np.where(many, 0.0, middle)
-
-
-def told_of_far(vectors: Floats, truth_kind: str) -> str:
-    """A warning of values of the ground truth that are far from the others, or "".
-
-    See `told_of_alike` and `told_of_stray`. Raises InputError as `Variance.of` does. Targets whose absolute differences
-    are learned have a scale in each node, so none of them are alike.
-    """
-    if truth_kind == "differences":
-        return told_of_stray(vectors[:, 0], absolute=True)
-    if (alike := told_of_alike(vectors, truth_kind)) or truth_kind not in ("targets", "embedding") or not vectors.size:
-        return alike
-    with np.errstate(over="ignore"):
-        widest = int(np.argmax(np.std(vectors, axis=0)))  # which decides cuts
-    what = "targets" if truth_kind == "targets" else f"column {widest} of the embedding"
-    return told_of_stray(vectors[:, widest], what)
-
-
-def told_of_alike(vectors: Floats, name: str) -> str:
-    """A warning of different vectors that count as equal in cuts, if they are not few; else "".
-
-    They count as equal if the others are so far from them and from each other that one scale fits these. Raises
-    InputError as `Variance.of` does.
-
-    Examples
-    --------
-    >>> told = told_of_alike(np.r_[np.arange(10.0), np.arange(1.0, 20.0) * 1e20][:, None], "targets")
-    >>> print(told.partition(", as they")[0])
-    targets: 10 of 29 different values, such as 0 in row 0 and 9 in row 9, count as equal where splits are judged
-    """
-    if not vectors.size:  # a later check refuses data without rows
-        return ""
-    fixed, rows = Variance.of(vectors, 1.0, name).fixed, different(vectors)
-    _, cell, sizes = np.unique(far_keys(fixed[rows]), return_inverse=True, return_counts=True)
-    alike = rows[cell == np.argmax(sizes)]
-    if len(alike) < max(PART, len(rows) / PART) or radius_of_most(vectors):
-        return ""
-    span = np.ptp(vectors[alike], axis=0)
-    if (span <= SAME * np.abs(vectors[alike[0]])).all():
-        return ""
-    ends = [int(alike[find(vectors[alike, np.argmax(span)])]) for find in (np.argmin, np.argmax)]
-    pair = " and ".join(f"{vectors[end, np.argmax(span)]:.9g} in row {end}" for end in ends)
-    found = f"{len(alike):,} of {len(rows):,} different values, such as {pair}, count as equal where splits are judged"
-    whole = f"the range, which reaches to {furthest_of(vectors, vectors[alike[0]])}"
-    cure = "correct what is an error, leave out rows that lack a value, or give logarithms"
-    return f"{name}: {found}, as they differ by less than 2^-{bits_of(len(vectors))} of {whole}; {cure}"
-
-
-def told_of_stray(targets: Floats, what: str = "targets", *, absolute: bool = False) -> str:
-    """A warning of a few targets, shape (n,), with nearly all squared differences from the others' mean; else "".
-
-    They are beyond the fences, at most the share `FEW_TARGETS` of all, and have at least the share `NEARLY_ALL`. A
-    forest of means then grows only to separate them, and a leaf that holds one of them and others predicts neither. If
-    most targets are equal, as amounts of something rare are, there is no warning: the few are all there is to learn.
-
-    The warning calls them ``what``. With ``absolute`` differences the same targets are told, and what they have of
-    these differences is said instead.
-
-    Examples
-    --------
-    >>> print(told_of_stray(np.r_[np.arange(40.0), 1e6]))
-    targets: 1e+06 in row 40 lies so far from the others that it has 100% of all squared differences from their mean,
-    and leaves that hold it predict nothing else; correct or remove it, or, if it is meant, give logarithms or ranks
-    >>> told_of_stray(np.exp(np.arange(40.0)))
-    ''
-    """
-    _, _, lower, upper, margin = fences_of(targets, MARGIN, np.empty(len(targets)))
-    stray = np.flatnonzero((targets < lower) | (targets > upper))
-    if margin < MARGIN or not 0 < len(stray) <= max(1.0, FEW_TARGETS * len(targets)):
-        return ""
-    deviations = targets / 2.0 - np.delete(targets, stray).mean() / 2.0  # halves do not overflow
-    furthest = int(np.argmax(np.abs(deviations)))
-    squares = (deviations / deviations[furthest]) ** 2
-    share = squares[stray].sum() / squares.sum()
-    if share < NEARLY_ALL:
-        return ""
-    value = f"{targets[furthest]:.6g} in row {furthest}"
-    found = f"{value} lies so far from the others that it has"
-    if len(stray) > 1:
-        found = f"{len(stray):,} of {len(targets):,}, the furthest {value}, lie so far from the others that they have"
-    it, one = ("it", "it") if len(stray) == 1 else ("them", "one")
-    whole = f"{100.0 * share:.3g}% of all squared differences from their mean"
-    follows = f"leaves that hold {one} predict nothing else"
-    if absolute:
-        whole = f"{100.0 * _share_from_median(targets, stray):.3g}% of all absolute differences from their median"
-        follows = f"distances to leaves that hold {one} say nothing else"
-    cure = f"correct or remove {it}, or, if {'it is' if it == 'it' else 'they are'} meant, give logarithms or ranks"
-    return f"{what}: {found} {whole}, and {follows}; {cure}"
-
-
-def _share_from_median(targets: Floats, stray: Ints) -> float:
-    """The share of some targets in all absolute differences from the others' median."""
-    deviations = np.abs(targets / 2.0 - np.median(np.delete(targets, stray)) / 2.0)  # halves do not overflow
-    deviations /= deviations.max()
-    return float(deviations[stray].sum() / deviations.sum())

@@ -58,13 +58,6 @@ NO_PAIRS = np.empty((0, 2), np.int32)
 NO_CLASSES = TwoClasses(np.empty(0, np.uint8), np.empty((0, 2)))
 """Placeholders for the pairs and their classes, until a tree draws some."""
 
-RARE = 0.05
-"""A kind of given pairs is rare if it is no larger a share of them.
-
-Measured on nine sets with 4,000 pairs each: with weights that let both kinds count the same, the area under the ROC
-curve of new pairs is larger by 0.02 in the mean at shares of 5 and of 2 %, and by 0.04 at 1 %; on eight sets of nine at
-5 %, and on none smaller."""
-
 FEWEST_POINTS = 3
 """Pairs of fewer points cannot differ."""
 
@@ -171,29 +164,6 @@ def links_of(data: Data) -> tuple[Int32s, NDArray[np.uint8]]:
         of_weight = " of positive weight" if weighed else ""
         raise InputError(f"pairs of both kinds{of_weight} were expected, found {found}")
     return pairs, codes
-
-
-def told_of_rare_kind(params: Params, codes: NDArray[np.uint8]) -> str:
-    """Say that few of the given pairs are of one kind, where trees vote for the kind of most pairs; else "".
-
-    A ranking tree gives both kinds the same weight.
-
-    Examples
-    --------
-    >>> told_of_rare_kind({"voting": "majority"}, np.repeat([0, 1], [2, 98]).astype(np.uint8))
-    '2 of 100 pairs are similar, so that trees vote for the other kind wherever they are not sure; to let both kinds
-    count the same, give a pair_weight: 49 for these pairs, and 1 for the others'
-    >>> told_of_rare_kind({"voting": "majority"}, np.repeat([0, 1], [20, 80]).astype(np.uint8))
-    ''
-    """
-    n_similar = int(np.count_nonzero(codes == SIMILAR))
-    n_rare, kind = min((n_similar, "similar"), (len(codes) - n_similar, "dissimilar"))
-    if "voting" not in params or not 0 < n_rare <= RARE * len(codes):
-        return ""
-    rare = f"{n_rare:,} of {len(codes):,} pairs are {kind}"
-    found = f"{rare}, so that trees vote for the other kind wherever they are not sure"
-    weights = f"{round(len(codes) / n_rare) - 1:,} for these pairs, and 1 for the others"
-    return f"{found}; to let both kinds count the same, give a pair_weight: {weights}"
 
 
 def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:

@@ -14,7 +14,6 @@ import pyarrow.types as arrow
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.sources.doubts import told_of_spellings, told_of_units, unit_beside
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import (
     MISSING_NUMBERS,
@@ -63,6 +62,25 @@ FORMS_WITH_MONTHS = tuple(
 
 FEW = 20
 """The most categories of a column of whole numbers in a message that suggests that they are categories."""
+
+WITH_UNIT = re.compile(r"(?P<before>[$€£¥<>≤≥~=]*)\s*[-+]?\d[\d.,]*\s*(?P<after>[^\d]*)")
+"""A word that is a number with a bound or a currency before it, or a unit after it."""
+
+
+def unit_beside(word: str) -> str:
+    """The currency or the unit beside a number; "" without one, or for a bound.
+
+    Examples
+    --------
+    >>> unit_beside("5,2 %"), unit_beside("€ 6.60"), unit_beside("<5"), unit_beside("10:30")
+    ('%', '€', '', '')
+    """
+    found = WITH_UNIT.fullmatch(word.strip())
+    mark = ((found["before"] or "").strip() or found["after"].strip()) if found else ""
+    return "" if any(own in "<>≤≥~=:()/" for own in mark) else mark
+
+
+# --- labels -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -423,9 +441,6 @@ class _Decision:
         if len(own.words) > MAX_CATEGORIES:
             found = f"at most {MAX_CATEGORIES:,} categories were expected, found more"
             raise InputError(f"{self.table.path}: column {quoted(self.name)}: {found}; {self._cure_of_names}")
-        if not as_category and (told := told_of_units(own.words)):
-            cure = self._cure_of_units(next(iter(own.words)))
-            warn_caller(f"{self.table.path}: column {quoted(self.name)} {told}{cure}")
         form = "" if as_category or self.table.typed else form_with_months(own.words)
         if form:
             cure = f"give `date_format={f'{self.name}={form}'!r}` if they are dates"
@@ -449,8 +464,6 @@ class _Decision:
     def _told_of_words(self, may_be_names: bool) -> None:
         """Tell what may be read otherwise than it was meant."""
         own, where = self.seen, f"{self.table.path}: column {quoted(self.name)}"
-        if told := told_of_spellings(own.words, "categories"):
-            warn_caller(f"{where}: {told}")
         dialect = getattr(self.table, "dialect", None)
         if dialect and len(self.table.columns) == 1 and (told := told_of_separator(dialect.separator, own.words)):
             warn_caller(f"{where}: {told}")

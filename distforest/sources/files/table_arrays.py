@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.types as arrow
 
 from distforest.amounts import are, counted
-from distforest.errors import InputError, warn_caller
+from distforest.errors import InputError
 from distforest.sources.arrays import OF_TARGETS
-from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.files.bounds import brief, quoted
 from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
 from distforest.sources.files.damage import readable
@@ -62,9 +61,6 @@ FEWEST_TO_COUNT = 10
 
 MAX_CLASSES = 1 << 16
 """The most classes; more different strings in a label column are no classes."""
-
-WHOLE_IN_FLOAT32 = float(2**24)
-"""Whole numbers beyond are not all float32 numbers."""
 
 
 @dataclass(frozen=True)
@@ -377,7 +373,7 @@ def features_array(
 
     ``place_in`` says where a value of a table is.
     """
-    n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
+    n_rows, n_bad, place, numbering = 0, 0, "", _Numbering()
     lacks = np.zeros(n_columns, np.int64)
     for block in blocks():
         narrow = as_float32(block)
@@ -386,7 +382,6 @@ def features_array(
             row, column = map(int, bad[0])
             where = place_in(n_rows + row, column) if place_in else f"row {n_rows + row}"
             place = f"{float(block[row, column])!r} in {where}, {_column(column, schema)}"
-        sample.see(block, n_rows)
         lacks += np.isnan(narrow).sum(axis=0)
         n_bad += len(bad)
         n_rows += len(block)
@@ -398,8 +393,6 @@ def features_array(
         )
     if n_rows == 0:
         raise InputError(f"{source}: rows were expected, found none")
-    if rounding := told_of_rounding(sample, schema) or _told_of_whole(sample, schema):
-        warn_caller(f"{source}: {rounding}")
     doubt = numbering.doubt()
     doubts = [f"{_column(0, schema)} {doubt}"] if n_columns > 1 and doubt else []
     if place_in is None and lacks.any():  # a table tells it by column
@@ -414,19 +407,6 @@ def features_array(
 
 def _column(column: int, schema: Schema | None) -> str:
     return f"column {column}" + (f" ({brief(schema.names[column])})" if schema else "")
-
-
-def _told_of_whole(sample: Sample, schema: Schema | None) -> str:
-    """Name a column of whole numbers of which some become equal in float32, as identifiers do; else ""."""
-    for column, values in enumerate(sample.rows().T):
-        known = np.unique(values[~np.isnan(values)])
-        if len(known) and np.abs(known).max() > WHOLE_IN_FLOAT32 and (known == np.round(known)).all():
-            n_left = len(np.unique(as_float32(known)))
-            if n_left < len(known):
-                found = f"float32 leaves {n_left:,} of {len(known):,} different whole numbers"
-                where = _column(column, schema)
-                return f"{found} of {where}; if it names the rows, give `id`, or leave it out"
-    return ""
 
 
 @dataclass

@@ -62,9 +62,6 @@ class Lazy:
         Path of the file that remembers all values.
     share
         In a job, ``"all"``: one process asks for all workers; ``"worker"``: each worker asks for itself.
-    asks_again
-        Whether a fit in Python asks for one in a hundred pairs once more, at most 8 and within the budget, with the
-        second object first, and tells if values differ. With a ledger, or if ``symmetric`` is False, it never does.
 
     Raises
     ------
@@ -90,7 +87,6 @@ class Lazy:
     budget: int | None = None
     ledger: str | os.PathLike[str] | None = None
     share: str = "all"
-    asks_again: bool = True
 
     def __post_init__(self) -> None:
         faults = [
@@ -106,7 +102,6 @@ class Lazy:
                 ("budget", "an integer of at least 0 or None", self.budget is None or _is_count(self.budget, 0)),
                 ("ledger", "a path or None", self.ledger is None or isinstance(self.ledger, (str, os.PathLike))),
                 ("share", "'all' or 'worker'", self.share in ("all", "worker")),
-                ("asks_again", "True or False", isinstance(self.asks_again, (bool, np.bool_))),
             )
             if not is_right
         ]

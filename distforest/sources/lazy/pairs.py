@@ -148,35 +148,6 @@ class Pairs:
         project_pairs(rows, starts, projections, self.naming, self.table, refused, values)
         return values
 
-    def own_and_least(self) -> tuple[Floats, Floats]:
-        """The known values of objects and themselves, and the least of each and any other, shape (n,) both.
-
-        They are those of the objects of which both are known.
-        """
-        known = (self.table.state == KNOWN) & ~np.isnan(self.table.value)
-        left, right = divmod(self.table.code[known], self.naming.n_objects)
-        values, is_own = self.table.value[known], left == right
-        own, least = np.full((2, self.naming.n_objects), np.nan)
-        own[left[is_own]] = values[is_own]
-        for objects in (left, right) if self.naming.symmetric else (left,):
-            np.fmin.at(least, objects[~is_own], values[~is_own])
-        both = ~np.isnan(own + least)
-        return own[both], least[both]
-
-    def of_two(self, most: int) -> tuple[Ints, Floats]:
-        """Pairs of two different objects of which a value is observed, in ascending order, and their values.
-
-        Of more than ``most`` pairs some ``most`` are taken, by their codes alone.
-        """
-        scattered = self.table.code.view(np.uint64) * _GOLDEN >> np.uint64(32)
-        is_taken = scattered <= np.uint64(min(1.0, most / max(1, self.filled)) * (1 << 32))
-        taken = np.flatnonzero(is_taken & (self.table.state == KNOWN))
-        codes, values = self.table.code[taken], self.table.value[taken]
-        left, right = divmod(codes, self.naming.n_objects)
-        of_two = np.flatnonzero((left != right) & ~np.isnan(values))
-        order = of_two[np.argsort(codes[of_two], kind="stable")]
-        return codes[order], values[order]
-
     def codes(self, rows: Ints, columns: Ints) -> Ints:
         """The codes of coordinates, shape (m,)."""
         a, b = self.naming.row_object[rows], self.naming.column_object[columns]

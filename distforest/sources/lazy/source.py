@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, SupportsIndex
 import numpy as np
 
 from distforest.errors import InputError, JobError
-from distforest.sources.distance_doubts import ReturnedDistances, told_of_own_values
 from distforest.sources.given import unmasked
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, answers
 from distforest.sources.lazy.identity import Items, keys_of, name_of
@@ -214,7 +213,7 @@ class LazySource:
         self.n_evaluations = 0
         self.spent = False
         self._reading = DISSIMILARITIES if is_distance else SIMILARITIES
-        self._returned = ReturnedDistances() if is_distance else None
+        self.squares = is_distance
         self._lock, self._thread = threading.Lock(), threading.local()
         if supply.ledger is not None:
             self._recall(supply.ledger)
@@ -223,11 +222,6 @@ class LazySource:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return len(self.objects.row), len(self.objects.column)
-
-    @property
-    def squares(self) -> bool:
-        """Whether distances d are held as similarities, -d^2/2."""
-        return self._returned is not None
 
     @property
     def nbytes(self) -> int:
@@ -257,14 +251,6 @@ class LazySource:
             self._charge(int(again.sum()))
             self._ask(codes[~again])
             return self.pairs.project(rows, starts, projections, refused)
-
-    def in_other_order(self, codes: Ints) -> Floats | None:
-        """Ask for pairs once more in one call, with the second object first, and pay; None if the function fails."""
-        b, a = divmod(codes, self.pairs.naming.n_objects)
-        batch = Batch(self.objects.take(a), self.objects.take(b), self.objects.names(a, b))
-        [(_, answer)] = self.supply.ask(iter([batch]))
-        self._charge(len(answer.values))
-        return answer.values if answer.error is None else None
 
     def _ask(self, codes: Ints) -> None:
         size = max(1, min(self.lazy.batch_size, -(-len(codes) // self.supply.at_once)))
@@ -300,26 +286,7 @@ class LazySource:
             a, b = divmod(codes, self.pairs.naming.n_objects)
             self.supply.ledger.record(self.objects.key[a], self.objects.key[b], values, self.supply.job)
         self._charge(len(values))
-        self._see(codes, values)
         self.pairs.put(codes, self._reading.block(values[None, :], 0)[0])
-
-    def _see(self, codes: Ints, values: Floats) -> None:
-        if self._returned is not None:
-            self._returned.see(values, codes)
-
-    def told(self) -> str:
-        """A doubt about what the function has returned: distances below 0, or in place of similarities; else ""."""
-        name = name_of(self.lazy.function)
-        if self._returned is not None:
-            return self._returned.told(name, self._pair)
-        if self.lazy.kind == "distance" or not (found := told_of_own_values(*self.pairs.own_and_least())):
-            return ""
-        cure = "give Lazy(..., kind='distance'), or in a job measure = 'distance'"
-        return f"{name}: {found}; if it returns distances, {cure}"
-
-    def _pair(self, code: int) -> str:
-        a, b = self.objects.names(*divmod(np.array([code]), self.pairs.naming.n_objects))[0]
-        return f"pair ({a}, {b})"
 
     def _representable(self, codes: Ints, answer: FunctionAnswer) -> tuple[Floats, str | None]:
         """The values before the first that is too large for a similarity or a distance; and the error, if any."""
@@ -351,7 +318,6 @@ class LazySource:
             fault = f"the ledger {self.lazy.ledger} holds a value beyond {self._reading.largest:g}"
             raise InputError(f"{fault}; name another one") from error
         codes = self.pairs.codes(known.left, known.right)
-        self._see(codes, known.values)
         self.pairs.put(codes[~known.is_own], values[~known.is_own])
         self.pairs.put(codes[known.is_own], values[known.is_own], PAID)
 

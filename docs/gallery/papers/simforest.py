@@ -41,7 +41,7 @@ from distforest import SimForestClassifier
 FULL = "--full" in sys.argv[1:]
 MOST_ROWS, TREES, REPEATS = (10**6, 200, 10) if FULL else (300, 40, 2)
 ROOT = Path(sys.argv[0]).resolve().parents[3]
-warnings.filterwarnings("ignore", message="objects lack similarities")  # which the curves show
+warnings.filterwarnings("ignore", "DF012 objects lack")  # which the curves show
 COLOURS = {"SimForest": "#0072B2", "SimForest, best rule": "#56B4E9", "SVM": "#D55E00"}
 
 
