@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from distforest import RFD, SMERF, Distances, Labels, SimForestClassifier, Targets, check
 from distforest.checks.given import Given
 from distforest.checks.table import CHECKS, Finding, findings
-from distforest.errors import DistforestWarning
+from distforest.errors import DistforestWarning, InputError
 from tests.messages import naming
 
 X, Y = load_wine(return_X_y=True)
@@ -82,6 +82,12 @@ def test_a_check_finds_what_it_suspects(code: str, case: int) -> None:
     assert code in {finding.code for finding in found}
     [finding] = [one for one in found if one.code == code]
     assert all(str(name) in finding.text for name in named)
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, np.inf])
+def test_what_is_too_large_for_float32_is_refused_and_not_suspected(value: float) -> None:
+    with pytest.raises(InputError, match=naming("row 5")):
+        SMERF(2).fit(beside(np.where(np.arange(len(X)) == 5, value, X[:, 3])), Y)
 
 
 def test_every_check_of_data_is_tried_here() -> None:
