@@ -265,11 +265,6 @@ def knn_accuracy(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike, ks
     InputError
         The arrays do not match or are empty, a distance is NaN, or a k is not an integer in [1, n_train].
 
-    Warns
-    -----
-    DistforestWarning
-        The queries seem to be the points themselves, each of which is nearest to itself.
-
     Examples
     --------
     >>> knn_accuracy([[1, 2, 3], [3, 2, 1]], ["a", "b", "b"], ["a", "a"], ks=[1, 3])
@@ -310,11 +305,6 @@ def retrieval_precision(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayL
     Raises
     ------
     InputError
-        As for `knn_accuracy`.
-
-    Warns
-    -----
-    DistforestWarning
         As for `knn_accuracy`.
 
     Examples
