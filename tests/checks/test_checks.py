@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 from scipy.spatial.distance import cdist
@@ -53,6 +55,7 @@ WRONG: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[object, ...]]
     "DF002": [((Z,), PRECOMPUTED, ("distance",))],
     "DF003": [
         ((np.triu(S),), PRECOMPUTED, ("above",)),
+        ((scipy.sparse.triu(scipy.sparse.csr_array(S)),), PRECOMPUTED, ("above",)),
         ((np.where(np.tri(len(S), dtype=bool), S, np.nan),), PRECOMPUTED, ("below",)),
     ],
     "DF005": [((pd.DataFrame(X), pd.Series(Y, index=np.roll(np.arange(len(Y)), 1))), {}, ("y", 0))],
@@ -88,6 +91,19 @@ def test_a_check_finds_what_it_suspects(code: str, case: int) -> None:
 def test_what_is_too_large_for_float32_is_refused_and_not_suspected(value: float) -> None:
     with pytest.raises(InputError, match=naming("row 5")):
         SMERF(2).fit(beside(np.where(np.arange(len(X)) == 5, value, X[:, 3])), Y)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_of_numbers_in_a_table_are_looked_at(library: str) -> None:
+    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
+    table = make({"word": ["a", "b"] * 89, "size": X[:, 0], "seconds": 1e12 + np.arange(len(X))})
+    [finding] = check(table)
+    assert (finding.code, "'seconds'" in finding.text) == ("DF011", True)
+
+
+def test_what_is_no_similarity_is_refused() -> None:
+    with pytest.raises(InputError, match=naming("similarity", "'precomputed'", "'rbff'")):
+        check(X, similarity="rbff")
 
 
 def test_every_check_of_data_is_tried_here() -> None:
