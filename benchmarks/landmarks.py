@@ -31,7 +31,6 @@ from strings_series import SETS, Counted, Objects
 
 from distforest import Lazy, SimForestClassifier, SimForestRegressor
 from distforest.growth.draws.landmarks import most_pairs
-from distforest.jobs.few_trees import FEWEST_LANDMARKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
 SHARES = (0.05, 0.1, 0.2, 0.4)
 N_FOLDS = 3
+FEWEST_LANDMARKS = 3
 HEAD = ("set", "share of all pairs", "trees by budget", "budget", "landmarks", "landmarks - budget")
 
 

@@ -89,20 +89,20 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
 WARNED: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: SMERF(5, random_state=0).fit(X, Distances(Z + np.triu(np.ones((30, 30)), 1))),
-        "distances: z_ij and z_ji differ by up to 1; their mean is used",
+        "DF004 distances: z_ij and z_ji differ by up to 1; their mean is used",
     ),
     (
         lambda: SMERF(5, random_state=0).fit(X, np.zeros(30)),
         (
-            "no tree has a split, so every distance is the same, and every prediction: all labels are 0.0 (give rows "
-            "of a second class)"
+            "DF012 no tree has a split, so every distance is the same, and every prediction: all labels are 0.0 (give "
+            "rows of a second class)"
         ),
     ),
     (
         lambda: SMERF(5, random_state=0, min_samples_split=50).fit(X, LABELS),
         (
-            "no tree has a split, so every distance is the same, and every prediction: a tree draws 30 rows, and "
-            "min_samples_split=50 makes them one leaf (lower it)"
+            "DF012 no tree has a split, so every distance is the same, and every prediction: a tree draws 30 rows, "
+            "and min_samples_split=50 makes them one leaf (lower it)"
         ),
     ),
 ]

@@ -220,7 +220,8 @@ def rounded_columns(given: Given) -> str:
         return ""
     for column, values in enumerate(np.asarray(given.raw[:MOST_ROWS]).T):
         known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
-        n_different, n_left = len(np.unique(known)), len(np.unique(known.astype(np.float32)))
+        with np.errstate(over="ignore"):  # what is too large is refused elsewhere
+            n_different, n_left = len(np.unique(known)), len(np.unique(known.astype(np.float32)))
         if n_left < (1.0 - FEW_LOST) * n_different:
             found = f"{_name(given, column)}: float32 leaves {n_left:,} of {n_different:,} different values"
             return f"{found}; subtract the middle of the column"

@@ -18,17 +18,23 @@ import numpy as np
 
 from distforest.checks import suspicions
 from distforest.checks.given import Given
-from distforest.errors import warn_caller
-from distforest.sources.data_frames import told_of_row_order
-from distforest.sources.given import in_memory, is_data_frame, unmasked
+from distforest.errors import InputError, warn_caller
+from distforest.sources.data_frames import frame_columns, holds_numbers, told_of_row_order
+from distforest.sources.given import in_memory, is_data_frame, is_sparse, unmasked
+from distforest.sources.kernels import KERNELS
 from distforest.sources.opening import opened_rows
 from distforest.sources.point_pairs import check_pairs
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel
+from distforest.sources.sparse import SparseSource, read_sparse
 from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from distforest.sources.row_kinds import RowKind
+
+
+PRECOMPUTED = "precomputed"
+"""The word for similarities that are given."""
 
 
 class Finding(NamedTuple):
@@ -156,8 +162,8 @@ def check(
     Parameters
     ----------
     X
-        Features, shape (n, n_features), or for ``similarity="precomputed"`` a square matrix: array-like, data frame, of
-        which columns of numbers are looked at, Zarr array, or the address of one.
+        Features, shape (n, n_features), or for ``similarity="precomputed"`` a square matrix, which may be sparse:
+        array-like, data frame, of which columns of numbers are looked at, Zarr array, or the address of one.
     y
         What the forest would learn, as `SMERF` takes it; None: nothing.
     similarity
@@ -175,7 +181,7 @@ def check(
     Raises
     ------
     InputError
-        ``X`` or ``y`` cannot be used at all.
+        ``X`` or ``y`` cannot be used at all, or the similarity is unknown.
 
     Examples
     --------
@@ -184,21 +190,29 @@ def check(
     DF002 similarities: most objects are less similar to themselves than to any other object; if these are distances,
     say kind='distance'
     """
-    given: Any = X if is_data_frame(X) else unmasked(in_memory(opened_rows(X)))
-    names = tuple(map(str, given.select_dtypes("number").columns)) if hasattr(given, "select_dtypes") else ()
-    values = np.asarray(given.select_dtypes("number") if names else given)
+    if similarity not in ("", PRECOMPUTED, *KERNELS):
+        words = ", ".join(map(repr, ("", PRECOMPUTED, *KERNELS)))
+        raise InputError(f"similarity: one of {words} was expected, found {similarity!r}")
+    raw: Any = opened_rows(X)
+    columns: dict[str, np.ndarray] = {}
+    if is_data_frame(raw):
+        columns = {name: np.asarray(column) for name, column in frame_columns(raw) if holds_numbers(column)}
+        raw = np.column_stack([*columns.values()]) if columns else raw
+    elif not is_sparse(raw):
+        raw = unmasked(in_memory(raw))
+    matrix: np.ndarray | SparseSource
     rows: RowKind
-    if similarity == "precomputed":
-        rows = Dense.of(values.shape, kind)
-        matrix = read(values, rows.reading)
+    if similarity == PRECOMPUTED:
+        rows = Dense.of(raw.shape, kind)
+        matrix = read_sparse(raw, rows.reading) if is_sparse(raw) else read(raw, rows.reading)
     else:
-        matrix = read(values, FEATURES)
-        rows = Kernel.of(similarity, matrix, None) if similarity else Features(values.shape[1])
-    truth = Truth(TruthKind.NOTHING, np.empty((len(values), 0))) if y is None else Truth.of(y)
+        matrix = read(raw, FEATURES)
+        rows = Kernel.of(similarity, matrix, None) if similarity else Features(matrix.shape[1])
+    truth = Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0))) if y is None else Truth.of(y)
     if pairs is not None:
         truth = Truth.of_vector(TruthKind.LINKS, similar)
-    numbers = None if pairs is None else check_pairs(np.asarray(pairs), len(values))
-    looked_at = Given.of(rows, matrix, (truth.kind, truth.values, truth.classes), numbers, names)
-    found = findings(looked_at if similarity == "precomputed" else replace(looked_at, raw=values))
+    numbers = None if pairs is None else check_pairs(np.asarray(pairs), matrix.shape[0])
+    looked_at = Given.of(rows, matrix, (truth.kind, truth.values, truth.classes), numbers, tuple(columns))
+    found = findings(looked_at if similarity == PRECOMPUTED else replace(looked_at, raw=raw))
     order = told_of_row_order(X, y, "y")
     return sorted([*found, *([Finding("DF005", order)] if order else [])])

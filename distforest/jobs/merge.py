@@ -279,7 +279,7 @@ class LayoutTask:
 class Layout:
     """The meaning of the merged forest; dtype and tail of arrays from shards; the staged input that others repeat.
 
-    ``features`` are the provenance's entries of the features: their names, ranges, and those that training rows lack.
+    ``features`` are the provenance's entries of the features and of the weights of pairs.
     """
 
     meaning: Meaning

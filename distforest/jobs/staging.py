@@ -14,6 +14,7 @@ from distforest.checks.given import Given
 from distforest.checks.table import warn_of
 from distforest.errors import warn_caller
 from distforest.forest.forest import canonical
+from distforest.growth.cuts.criteria import Variance
 from distforest.growth.draws.column_weights import ColumnWeights
 from distforest.growth.judged_rows import check_by_sums, truth_judged
 from distforest.growth.methods import GROWTH, check_together, over_rows, rows_of_features, weights_of_rows
@@ -143,10 +144,12 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
 
 
 def _check_values(rows: RowKind, arrays: StagedArrays, place: StagingPlace) -> None:
-    """Refuse feature weights of no use, and run the checks on what was staged, but not on objects of a function."""
+    """Refuse feature weights of no use and targets without squares; run the checks, not on a function's objects."""
     if arrays.feature_weights:
         ColumnWeights.of(arrays.feature_weights.open(place.scratch))
     truth, schema = arrays.truth, arrays.matrix.schema
+    if truth.kind.is_of_vectors:
+        Variance.of(truth.staged.open(place.scratch), 1.0, truth.kind)
     is_elsewhere = arrays.matrix.surveyed is not None or (isinstance(rows, Dense) and not arrays.measures)
     warn_of(
         Given.of(

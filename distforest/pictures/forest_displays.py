@@ -382,7 +382,7 @@ class BudgetDisplay(Display):
     >>> display = BudgetDisplay.from_estimator(
     ...     forest, rows[::2], y[::2], rows[1::2], y[1::2], budgets=[200, 800])
     >>> display.budgets.evaluations.tolist(), display.budgets.n_pairs
-    ([200.0, 667.0], 2775)
+    ([200.0, 661.0], 2775)
     """
 
     def __init__(self, budgets: Budgets) -> None:

@@ -223,7 +223,7 @@ def read(
     --------
     >>> read(np.array([[0, 2], [1, 0]]), DISTANCES)
     Traceback (most recent call last):
-    distforest.errors.DistforestWarning: distances: z_ij and z_ji differ by up to 1; their mean is used
+    distforest.errors.DistforestWarning: DF004 distances: z_ij and z_ji differ by up to 1; their mean is used
     """
     values = unmasked(values)
     check_shape(values, reading)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 from scipy.spatial.distance import cdist
@@ -15,7 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from distforest import RFD, SMERF, Distances, Labels, SimForestClassifier, Targets, check
 from distforest.checks.given import Given
 from distforest.checks.table import CHECKS, Finding, findings
-from distforest.errors import DistforestWarning
+from distforest.errors import DistforestWarning, InputError
 from tests.messages import naming
 
 X, Y = load_wine(return_X_y=True)
@@ -53,6 +55,7 @@ WRONG: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[object, ...]]
     "DF002": [((Z,), PRECOMPUTED, ("distance",))],
     "DF003": [
         ((np.triu(S),), PRECOMPUTED, ("above",)),
+        ((scipy.sparse.triu(scipy.sparse.csr_array(S)),), PRECOMPUTED, ("above",)),
         ((np.where(np.tri(len(S), dtype=bool), S, np.nan),), PRECOMPUTED, ("below",)),
     ],
     "DF005": [((pd.DataFrame(X), pd.Series(Y, index=np.roll(np.arange(len(Y)), 1))), {}, ("y", 0))],
@@ -82,6 +85,25 @@ def test_a_check_finds_what_it_suspects(code: str, case: int) -> None:
     assert code in {finding.code for finding in found}
     [finding] = [one for one in found if one.code == code]
     assert all(str(name) in finding.text for name in named)
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, np.inf])
+def test_what_is_too_large_for_float32_is_refused_and_not_suspected(value: float) -> None:
+    with pytest.raises(InputError, match=naming("row 5")):
+        SMERF(2).fit(beside(np.where(np.arange(len(X)) == 5, value, X[:, 3])), Y)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_of_numbers_in_a_table_are_looked_at(library: str) -> None:
+    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
+    table = make({"word": ["a", "b"] * 89, "size": X[:, 0], "seconds": 1e12 + np.arange(len(X))})
+    [finding] = check(table)
+    assert (finding.code, "'seconds'" in finding.text) == ("DF011", True)
+
+
+def test_what_is_no_similarity_is_refused() -> None:
+    with pytest.raises(InputError, match=naming("similarity", "'precomputed'", "'rbff'")):
+        check(X, similarity="rbff")
 
 
 def test_every_check_of_data_is_tried_here() -> None:

@@ -198,8 +198,7 @@ def test_tens_of_thousands_of_categories() -> None:
     names = np.array([f"c{k}" for k in rng.permutation(n)])
     y = rng.normal(size=n) + 3.0 * (np.arange(n) % 2)
     frame = pd.DataFrame({"c": names, "x": np.zeros(n)})
-    with pytest.warns(DistforestWarning, match="column 'c'"):
-        forest = smerf(n_estimators=1, bootstrap=False, min_samples_leaf=2_000).fit(frame, Targets(y))
+    forest = smerf(n_estimators=1, bootstrap=False, min_samples_leaf=2_000).fit(frame, Targets(y))
     np.testing.assert_array_equal(forest.apply(frame).T, forest.forest_.training_nodes)
     assert forest.forest_.table.category_codes is not None
     assert len(forest.forest_.table.category_codes) < 10 * n

@@ -235,8 +235,9 @@ def test_names_of_rows_are_compared_as_those_of_pandas(name: str) -> None:
     assert forest.digest_ == FORESTS[name](frame, labels).digest_
     assert FORESTS[name](lazy, in_blocks(y, 70)).digest_ == forest.digest_
     for rows, others in ((lazy, in_order), (frame, in_order), (dd.from_pandas(frame, npartitions=3), labels)):
-        for ask in (FORESTS[name], forest.score):
-            assert told_by(lambda ask=ask, rows=rows, others=others: ask(rows, others), "row 0 of X", "y.loc[X.index]")
+        assert told_by(
+            lambda rows=rows, others=others: FORESTS[name](rows, others), "DF005", "row 0 of X", "y.loc[X.index]"
+        )
 
 
 ANSWERS = {

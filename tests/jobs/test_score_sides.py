@@ -295,7 +295,6 @@ def test_specs_of_what_does_not_go_together_are_refused(
 # --- refused ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:.*row 3:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize(
     ("name", "taught", "found"),
     [

@@ -213,7 +213,6 @@ class LazySource:
         self.n_evaluations = 0
         self.spent = False
         self._reading = DISSIMILARITIES if is_distance else SIMILARITIES
-        self.squares = is_distance
         self._lock, self._thread = threading.Lock(), threading.local()
         if supply.ledger is not None:
             self._recall(supply.ledger)
