@@ -23,10 +23,8 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import token_of
 from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
-from distforest.forest.column_ranges import ColumnRanges
 from distforest.forest.estimates import Estimates
 from distforest.forest.exports import export_forest
-from distforest.forest.missing import told_of_unlearned
 from distforest.forest.roots import Roots, Stayed
 from distforest.forest.sealed.artifact import open_forest, save
 from distforest.forest.table import n_roots_of
@@ -64,13 +62,6 @@ from distforest.sources.files.named_order import told_of_addresses
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.lost_digits import told_of_lost_digits
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
-from distforest.sources.other_names import (
-    check_order_of_names,
-    entry_of_names,
-    names_of_entry,
-    other_names,
-    told_of_other_names,
-)
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST
@@ -97,10 +88,9 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Watch
     from distforest.jobs.on_dask import OnDask
     from distforest.sources.arrays import Matrix
-    from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.schema import FeatureColumn
-    from distforest.sources.source import Float32s, Floats, Ints, Source
+    from distforest.sources.source import Float32s, Floats, Ints
     from distforest.sources.sparse_features import SparseFeatures
 
 CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
@@ -144,7 +134,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     client: Client | None
     forest_: Forest
-    _other_names: tuple[str, ...] = ()
     _is_of_booleans: bool = False
     _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
@@ -233,7 +222,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """The forest with the estimates of its fit and the columns of ``X``, as it is sealed."""
         check_is_fitted(self)
         estimates = {name: getattr(self, f"{name}_", None) for name in ESTIMATED}
-        provenance = Estimates(**estimates).into(self.forest_.provenance) | entry_of_names(self._other_names)
+        provenance = Estimates(**estimates).into(self.forest_.provenance)
         forest, schema = replace(self.forest_, provenance=provenance), self._schema()
         return forest if schema is None else forest.with_schema(schema.kept())
 
@@ -257,7 +246,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(self, f"{name}_", getattr(estimates, name))
         self.n_features_in_ = forest.n_features
         self._set_schema(forest.schema)
-        self._other_names = names_of_entry(forest.provenance, forest.n_features)
 
     def _set_schema(self, schema: Schema | None) -> None:
         """Set the columns of ``X``; None removes those of an earlier fit."""
@@ -294,8 +282,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _checked_rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check ``X`` as `_rows` does, but for numbers in columns of True and False."""
-        if reset:
-            self._other_names = ()  # those of an earlier fit
         rows = unmasked(opened_rows(X))
         address = os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
         if is_stored(rows):
@@ -311,8 +297,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             dates = learned_dates(rows) if reset else {}
             schema = Schema(tuple(dates.values())) if reset else self._schema()
             rows = rows if schema is None else dates_as_numbers(rows, schema)
-            if schema is not None and not reset and (told := schema.told_of_no_units()):
-                warn_caller(f"X: {told}")
         encoded = self._encoded(rows, reset)
         checked = self._numeric_rows(rows, reset) if encoded is None else encoded
         if dates and (plain := self._schema()) is not None:
@@ -340,7 +324,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if is_data_frame(rows):
             check_number_columns(rows, is_training=reset)
             dtypes = dtypes_of(rows)
-            self._check_other_names(rows, reset)
             rows = with_zero_fills(with_plain_missing(rows, with_digits=True))
         if is_sparse(rows) and not self._zero_is_absent:
             warn_of_zeros(rows)
@@ -368,15 +351,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:  # noqa: ARG002  (all are numbers)
         """The numbers of rows of which some columns hold categories; None if all hold numbers."""
         return None
-
-    def _check_other_names(self, frame: DataFrame, reset: bool) -> None:
-        """Refuse columns in another order than in `fit`, if no name is a string: scikit-learn compares only strings."""
-        names = other_names(frame)
-        if reset:
-            self._other_names = names
-        check_order_of_names(self._other_names, names)
-        if told := told_of_other_names(self._other_names, names):
-            warn_caller(f"X: {told}")
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
         """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""
@@ -431,25 +405,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Warn of columns of the training rows, shape (n, n_features), that have no value in any of them."""
         if told := told_of_empty_columns(empty_columns(features), self._schema()):
             warn_caller(f"X: {told}")
-
-    def _warn_of_unlearned(self, queries: np.ndarray) -> None:
-        """Warn of queries, shape (n, n_columns), that lack a value which no training row lacked."""
-        names = self._names_of(queries.shape[1])
-        if told := told_of_unlearned(self.forest_.unlearned(queries), len(queries), names):
-            warn_caller(f"X: {told}")
-
-    def _warn_of_far_queries(self, source: Source) -> None:
-        """Warn of columns in which all queries lie far beyond training, or are coded otherwise, or some hold a mark."""
-        training = self.forest_.ranges
-        if training is None or (found := ColumnRanges.of_source(source)) is None:
-            return
-        if told := training.told(found, source.shape[0], self._names_of(len(found.least))):
-            warn_caller(f"X: {told}")
-
-    def _names_of(self, n_columns: int) -> tuple[str, ...] | None:
-        """The names of the columns of queries; None if they have none, or further columns beside the features."""
-        schema = self._schema()
-        return None if schema is None or len(schema.names) < n_columns else schema.names
 
     def _checked_params(self, truth: object) -> dict[str, Value]:
         """Return the method's parameters as plain values; raises InputError for all bad ones at once, or no truth."""
@@ -656,9 +611,9 @@ def _warning_of_roots(problem: Bound, forest: Forest) -> str:
 
 
 def _recoding(fitted: Schema, found: Schema, where: str) -> Reordering | None:
-    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns as `told_of`."""
+    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns of categories not seen."""
     recoding = fitted.reordering(found, where)
-    for told in fitted.told_of(found, recoding):
+    if told := fitted.told_of_unseen(found, recoding):
         warn_caller(f"{where}: {told}")
     return None if recoding.changes_nothing else recoding
 

@@ -21,13 +21,11 @@ from distforest.estimators.on_tables import OnTables
 from distforest.estimators.pair_columns import Columns, Links, PairColumn, column_of, seeded
 from distforest.evaluation.roc import roc_curve
 from distforest.forest.explanations import Explanation, explain_pairs
-from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns, told_of_rare_kind
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
-from distforest.sources.arrays import ArraySource
 from distforest.sources.data_frames import told_of_row_numbers, told_of_row_order
 from distforest.sources.doubts import Sample, told_of_amounts
 from distforest.sources.exchanged_links import told_of_exchanged
@@ -243,7 +241,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         InputError
             ``X`` or ``y`` cannot be used, or all pairs are of one kind.
         """
-        self._warn_of_order(X, y=y)
         points = self._points(X)
         codes, _ = encoded(column_or_1d(in_memory(opened_array(y)), warn=True))
         n = points.shape[0]
@@ -269,9 +266,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             An input cannot be used, or all pairs of positive weight are of one kind.
         """
         points = self._points(X)
-        _warn_of_order_of_pairs(X, pairs, similar, pair_weight)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
-        _warn_of_row_numbers(X, numbers)
         weights = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         if weights is not None:
             present = weights > 0.0
@@ -425,11 +420,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         points = read(rows, FEATURES)
         columns = pair_scores.columns_of(self.forest_)
         check_points(points, columns if points.shape[1] == columns.width else None)
-        source = ArraySource.of(points)
-        if len(empty := rows_without_values(source)):
-            warn_caller(f"X: {told_of_rows_without_values(len(empty), len(points), int(empty[0]), 'value')}")
-        self._warn_of_unlearned(points)
-        self._warn_of_far_queries(source)
         if self.columns_.fitted:
             points = self.columns_.extended(points)
             check_points(points, columns)

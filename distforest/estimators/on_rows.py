@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.errors import warn_caller
 from distforest.estimators.by_blocks import by_blocks
 from distforest.estimators.forest_estimator import ForestEstimator, n_threads
 from distforest.estimators.input_types import RowsLike
 from distforest.estimators.neighbor_graph import FindsNeighbors
 from distforest.forest import proximities, scoring
-from distforest.forest.missing import rows_without_values, told_of_rows_without_values
-from distforest.sources.arrays import ArraySource
-from distforest.sources.distance_doubts import SeenSigns
 
 if TYPE_CHECKING:
     import scipy.sparse
 
-    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Floats, Int32s, Ints, Source
 
 
@@ -150,26 +145,5 @@ class OnRows(FindsNeighbors, ForestEstimator):
         return scoring.apply(self.forest_, self._source(X))
 
     def _source(self, X: RowsLike) -> Source:
-        """Read rows as the trees do; warns of rows without an observed value."""
-        return self._read_source(self._rows(X, reset=False))
-
-    def _read_source(self, rows: Matrix | scipy.sparse.spmatrix) -> Source:
-        """Read rows that `_rows` has checked as the trees do; warns of rows without an observed value."""
-        signs = SeenSigns()
-        source = self.forest_.source(rows, signs)
-        if told := signs.told():
-            warn_caller(f"X: {told}")
-        if len(empty := rows_without_values(source)):
-            value = self.forest_.meaning.rows.value
-            warn_caller(f"X: {told_of_rows_without_values(len(empty), source.shape[0], int(empty[0]), value)}")
-        if isinstance(source, ArraySource) and not source.is_complete:
-            self._warn_of_unlearned(source.values)
-        self._warn_of_far_queries(source)
-        self._warn_of_other_rows(source)
-        return source
-
-    def _warn_of_other_rows(self, source: Source) -> None:
-        """Warn of given similarities or distances that are hardly what the forest was taught."""
-        known = self.forest_.known_rows
-        if known is not None and (seen := known.seen(source)) is not None and (told := known.told(seen)):
-            warn_caller(f"X: {told}")
+        """Read rows as the trees do."""
+        return self.forest_.source(self._rows(X, reset=False))

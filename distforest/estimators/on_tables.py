@@ -10,7 +10,6 @@ from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import ForestEstimator
 from distforest.estimators.input_types import CategoricalLike
 from distforest.sources.category_columns import FROM_DTYPE, CategoryTable, is_from_dtype, told_of_unseen
-from distforest.sources.given import is_data_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +30,6 @@ class OnTables(ForestEstimator):
         schema = table.schema(which) if reset else self._schema()
         if schema is None:
             return None
-        if is_data_frame(rows):
-            self._check_other_names(rows, reset)
         self._validated(rows, reset, skip_check_array=True)
         if reset:
             for told in table.doubts(schema):

@@ -254,7 +254,7 @@ class OnSimilarities(OnRows):
         if not isinstance(rows, Several) or rows.is_built_in:
             return super()._source(X)
         matrices = (self._rows(matrix, reset=False) for matrix in matrices_of(X, len(rows.measures)))
-        return self._read_source(side_by_side(np.asarray(matrix[:]) for matrix in matrices))
+        return self.forest_.source(side_by_side(np.asarray(matrix[:]) for matrix in matrices))
 
     def _restore(self, forest: Forest) -> None:
         super()._restore(forest)
@@ -628,24 +628,6 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         """
         return self._predict(X)
 
-    def score(self, X: RowsLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
-        """Compute the accuracy of the predicted labels, as scikit-learn does.
-
-        Parameters
-        ----------
-        X
-            Rows as for `predict`.
-        y, sample_weight
-            What is true of each row, and how much it counts, shape (n,) both.
-
-        Warns
-        -----
-        DistforestWarning
-            The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
-        """
-        self._warn_of_order(X, y=y, sample_weight=sample_weight)
-        return float(super().score(X, y, sample_weight))
-
 
 class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     """Similarity forest for targets: a split minimises the variance of the targets within its two sides.
@@ -704,21 +686,3 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         A date is predicted as a number in the unit of the training dates, counted from 1970: see `Targets`.
         """
         return self._predict(X)[:, 0]
-
-    def score(self, X: RowsLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
-        """Compute the coefficient of determination of the predicted targets, as scikit-learn does.
-
-        Parameters
-        ----------
-        X
-            Rows as for `predict`.
-        y, sample_weight
-            What is true of each row, and how much it counts, shape (n,) both.
-
-        Warns
-        -----
-        DistforestWarning
-            The rows of ``y`` or ``sample_weight`` are named as those of ``X``, but in another order.
-        """
-        self._warn_of_order(X, y=y, sample_weight=sample_weight)
-        return float(super().score(X, y, sample_weight))

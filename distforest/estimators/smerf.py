@@ -532,7 +532,6 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         DistforestWarning
             All pairs are equally far apart, as rows of one class are, so that the score says nothing.
         """
-        self._warn_of_order(X, y=y, sample_weight=sample_weight)
         nodes = self._nodes(X)
         truth = scoring.truth_as_learned(self.forest_, y)
         if len(truth.values) != nodes.shape[1]:

@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from distforest.arguments import check_finite, numbers
-from distforest.errors import InputError, warn_caller
+from distforest.errors import InputError
 from distforest.evaluation.geodesics import (
     Hits,
     component_precision_recall,
@@ -61,10 +61,6 @@ __all__ = [
     "roc_auc",
     "roc_curve",
 ]
-
-
-FEWEST_QUERIED = 8
-"""Fewer queries are not asked whether they are the points themselves."""
 
 
 def mean_average_precision(true: ArrayLike, predicted: ArrayLike, k: int = 10, exclude_diagonal: bool = True) -> float:
@@ -269,11 +265,6 @@ def knn_accuracy(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike, ks
     InputError
         The arrays do not match or are empty, a distance is NaN, or a k is not an integer in [1, n_train].
 
-    Warns
-    -----
-    DistforestWarning
-        The queries seem to be the points themselves, each of which is nearest to itself.
-
     Examples
     --------
     >>> knn_accuracy([[1, 2, 3], [3, 2, 1]], ["a", "b", "b"], ["a", "a"], ks=[1, 3])
@@ -314,11 +305,6 @@ def retrieval_precision(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayL
     Raises
     ------
     InputError
-        As for `knn_accuracy`.
-
-    Warns
-    -----
-    DistforestWarning
         As for `knn_accuracy`.
 
     Examples
@@ -376,18 +362,7 @@ def _labelled_distances(
         raise InputError(
             f"distances must not be NaN, found {n_missing} of {table.size}; pass infinity for the farthest"
         )
-    if _are_own_nearest(table, train, test):
-        cure = "leave them out: numpy.fill_diagonal(distances, numpy.inf)"
-        warn_caller(f"distances: the queries are the points themselves, and each is nearest to itself; {cure}")
     return table, train, test
-
-
-def _are_own_nearest(table: Floats, train: NDArray[np.generic], test: NDArray[np.generic]) -> bool:
-    """Whether the queries are the points: of the same labels, as far both ways, and nearest to themselves."""
-    if len(test) < FEWEST_QUERIED or train.shape != test.shape or not (train == test).all():
-        return False
-    is_least = (table.diagonal() <= table.min(axis=1)).all()
-    return bool(is_least and np.allclose(table, table.T) and table.min() < table.max())
 
 
 def _nearest(distances: Floats, k: int) -> NDArray[np.intp]:

@@ -15,7 +15,6 @@ import numpy as np
 
 from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
-from distforest.forest.learned_rows import LEARNED_ROWS
 from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
@@ -154,8 +153,8 @@ def judge(
     Warns
     -----
     DistforestWarning
-        The answers have names of rows, but the table has no column called as they are; or, as far as a group of answers
-        tells, they are about rows from which the forest has learned; or some pairs were not measured, and are left out.
+        Some rows have a label that is no class of the forest, so that log-loss and ROC AUC are left out; or some pairs
+        were not measured, and are left out.
     """
     if label is not None and target is not None:
         raise InputError(
@@ -174,8 +173,6 @@ def judge(
         )
     if known.is_target and answers.proba is not None:
         raise InputError(f"{known.place}: labels were expected, for class shares, found numbers; give `label`")
-    if answers.learned:
-        warn_caller(f"{answer}: {answers.learned}")
     measures, baseline, n_rows, weights = _of_pairs(answers, known) if answers.pairs else _of_rows(answers, known)
     found = np.empty((n_resamples, len(measures)))
     for number in range(n_resamples):
@@ -203,10 +200,7 @@ def _interval(values: Floats) -> tuple[float | None, float | None]:
 
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """Answers on disk: texts or numbers of each row, or pairs with their distances; and the names of the rows.
-
-    ``learned`` is what is told of rows from which the forest has learned.
-    """
+    """Answers on disk: texts or numbers of each row, or pairs with their distances; and the names of the rows."""
 
     place: str
     n_rows: int
@@ -216,7 +210,6 @@ class _Answers:
     classes: tuple[str, ...] = ()
     proba: Floats | None = None
     pairs: tuple[str, Sequence[str], Sequence[str]] | None = None
-    learned: str = ""
 
     def as_numbers(self) -> Floats:
         """The numbers, or predictions as numbers; raises InputError."""
@@ -234,8 +227,7 @@ class _Answers:
         """Read answers; raises InputError."""
         if is_file_of_rows(address):
             return cls._of_table(address)
-        group = _group_of(address)
-        return replace(cls._of_group(group), learned=str(attributes_of(group).get(LEARNED_ROWS, "")))
+        return cls._of_group(_group_of(address))
 
     @classmethod
     def _of_table(cls, address: str) -> _Answers:
@@ -351,9 +343,6 @@ class _Known:
             expected = f"what is true of {counted(answers.n_rows, 'row')} of {answers.place} was expected"
             cure = "give the rows that were scored, in their order"
             raise InputError(f"{self.place}: {expected}, found {n_rows:,}; {cure}")
-        if answers.names is not None and self.is_table:
-            named = f"{self.place} has no column {quoted(answers.names[0])}, by which {answers.place} names its rows"
-            warn_caller(f"{named}, so they are paired by their places; name them by such a column if the order differs")
         return np.arange(n_rows)
 
     def _names(self, column: str, n_rows: int) -> Sequence[str] | None:

@@ -15,18 +15,14 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
-from distforest.forest.column_ranges import COLUMN_RANGES, ColumnRanges
 from distforest.forest.graph_leaves import GraphMembers
 from distforest.forest.held_nodes import HeldNodes
 from distforest.forest.kept_distances import KeptDistances
 from distforest.forest.leaf_index import LeafIndex
-from distforest.forest.leaf_kinds import NEAREST, VOICES, KeepsNothing, leaf_kind
+from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
 from distforest.forest.lean_table import LeanTable
-from distforest.forest.learned_rows import LearnedLeaves
 from distforest.forest.leaves import LaidMeans, LeafDistances, LeafTable, Means, Members, expect
-from distforest.forest.missing import LACKING, count_unlearned
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
-from distforest.forest.row_ranges import KnownRows
 from distforest.forest.table import NodeTable, PickledWithoutCaches
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
@@ -35,7 +31,7 @@ from distforest.sources.filled import MEAN, filled
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
-from distforest.sources.row_kinds import Dense, Features, Several, is_built_in, row_kind
+from distforest.sources.row_kinds import Features, Several, is_built_in, row_kind
 from distforest.sources.schema import Schema
 from distforest.sources.sparse import read_sparse
 from distforest.sources.sparse_features import SparseFeatures, read_sparse_features
@@ -45,7 +41,6 @@ if TYPE_CHECKING:
 
     from distforest.forest.leaf_kinds import LeafEntry, LeafKind
     from distforest.sources.arrays import Matrix
-    from distforest.sources.distance_doubts import SeenSigns
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Int32s, Ints, Source
@@ -222,47 +217,10 @@ class Forest(PickledWithoutCaches):
         """Whether a row that lacks a feature always goes on to a child; one of feature subsets has rules for it."""
         return isinstance(self.meaning.rows, (Features, PairColumns)) and "on_missing" not in self.meaning.params
 
-    def unlearned(self, queries: np.ndarray) -> dict[int, int]:
-        """Count the queries that lack a value which no training row lacked, by column; empty if that is not known.
-
-        Categories are left out, as those that training has not seen count as missing, of which the caller tells.
-        """
-        if not self.sends_missing_on:
-            return {}
-        lacking = [] if self.table.missing_right is None else self.provenance.get(LACKING)
-        if not isinstance(lacking, list):
-            return {}
-        return count_unlearned(queries, self._categories.union(one for one in lacking if isinstance(one, int)))
-
-    @cached_property
-    def ranges(self) -> ColumnRanges | None:
-        """Between which numbers the columns of the training rows lie, but for categories; None if nobody knows."""
-        return ColumnRanges.of_entry(self.provenance.get(COLUMN_RANGES), self._categories)
-
-    @cached_property
-    def known_rows(self) -> KnownRows | None:
-        """What is known of rows of given similarities in training; None of other rows, or if nobody knows."""
-        may_be_outlying = isinstance(self.meaning.leaf, KeepsNothing)
-        return KnownRows.of(self.provenance, self.meaning.rows, may_be_outlying)
-
     @cached_property
     def has_unrouted(self) -> bool:
         """Whether the node of a training row is not known, as it was out of bag and its similarities are asked for."""
         return self.leaves is not None and bool(self.leaves.min(initial=0) == NOT_ROUTED)
-
-    @cached_property
-    def learned_leaves(self) -> LearnedLeaves | None:
-        """The leaves of the rows from which it has learned, made once; None without a ground truth or known leaves."""
-        if isinstance(self.meaning.leaf, KeepsNothing) or self.leaves is None or self.has_unrouted:
-            return None
-        return LearnedLeaves.of(self.leaves)
-
-    @property
-    def _categories(self) -> set[int]:
-        """The columns that hold codes of categories."""
-        rows = self.meaning.rows
-        sizes = rows.n_categories if isinstance(rows, (Features, PairColumns)) else ()
-        return {column for column, size in enumerate(sizes) if size}
 
     @property
     def n_columns(self) -> int:
@@ -403,7 +361,7 @@ class Forest(PickledWithoutCaches):
         """SHA-256 of the meaning and all arrays; equal for equal forests, wherever and however they were grown."""
         return digest_of(self.meaning, {name: chunk_digests(array) for name, array in self.arrays().items()})
 
-    def source(self, queries: object, signs: SeenSigns | None = None) -> Source:
+    def source(self, queries: object) -> Source:
         """Read the rows of queries as the trees do.
 
         Parameters
@@ -412,8 +370,6 @@ class Forest(PickledWithoutCaches):
             Features, shape (n, n_features), dense or sparse; or for a forest on a precomputed matrix the similarities
             (or distances) of each query to every training object, shape (n, n_training), or a sparse matrix of the
             observed ones.
-        signs
-            Sees the distances, where the forest was taught distances to training objects.
 
         Raises
         ------
@@ -424,18 +380,17 @@ class Forest(PickledWithoutCaches):
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
-        sees = signs if isinstance(rows, Dense) and rows.of_distances else None
         matrix: np.ndarray | SparseSource | SparseFeatures
         if is_sparse(queries) and isinstance(rows, Several):
             raise InputError("several similarities are read from dense rows, found a sparse matrix; give X.toarray()")
         if isinstance(rows, Several):
-            matrix = rows.read(queries if _is_array(queries) else np.asarray(queries), signs)
+            matrix = rows.read(queries if _is_array(queries) else np.asarray(queries))
         elif is_sparse(queries):
             is_of_features = isinstance(rows, Features)
-            matrix = read_sparse_features(queries) if is_of_features else read_sparse(queries, reading, sees)
+            matrix = read_sparse_features(queries) if is_of_features else read_sparse(queries, reading)
         else:
             given = queries if _is_array(queries) else np.asarray(queries)
-            matrix = read(given, reading, onlooker=sees, borrows=True)
+            matrix = read(given, reading, borrows=True)
         expected = rows.n_features
         if matrix.shape[1] != expected:
             raise InputError(

@@ -11,19 +11,13 @@ did, or the criterion left them out, it goes to the side of more in-bag weight, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.jit import kernel
-from distforest.sources.arrays import ArraySource
 from distforest.sources.filled import MEAN
-from distforest.sources.kernels import KernelSource
-from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Floats, Ints, Projections, Source, offsets, taken
-from distforest.sources.sparse import SparseSource
 
 RULES = (MEAN, "stop", "larger", "surrogate")
 """The rules among which a forest of similarities may choose."""
@@ -31,85 +25,8 @@ RULES = (MEAN, "stop", "larger", "surrogate")
 LEARNED = "learned"
 """The rule of features."""
 
-LACKING = "lacking_columns"
-"""The key in a forest's provenance of the columns of which a training row lacked the value."""
-
 ALL_OBSERVED = float(np.finfo(np.float64).max)
 """The threshold of a cut that has every observed value on the left, and the missing ones on the right."""
-
-
-def rows_without_values(source: Source) -> Ints:
-    """Find the rows of which no value is observed; every cut sends them where it sends all rows that lack a value.
-
-    Examples
-    --------
-    >>> rows_without_values(ArraySource.of(np.array([[1.0, np.nan], [np.nan, np.nan]])))
-    array([1])
-    """
-    if isinstance(source, SideBySide):  # of built-in similarities, which read the same features
-        return rows_without_values(source.sources[0])
-    if isinstance(source, SparseSource):
-        return np.flatnonzero(np.diff(source.indptr) == 0)
-    if not isinstance(source, (ArraySource, KernelSource)) or source.is_complete:
-        return np.empty(0, np.int64)
-    rows, values = np.arange(source.shape[0]), source.values if isinstance(source, ArraySource) else source.row_objects
-    for column in values.T:  # the first few columns usually rule out all rows
-        rows = rows[np.isnan(column[rows])]
-        if not len(rows):
-            break
-    return rows
-
-
-def told_of_rows_without_values(count: int, n_rows: int, first: int, value: str = "observed similarity") -> str:
-    """A warning of ``count`` rows without any value, in the words of ``value``; the first one is row ``first``."""
-    which = f"row {first} of {n_rows:,} has" if count == 1 else f"{count:,} of {n_rows:,} rows have"
-    where = "" if count == 1 else f", the first of them row {first}"
-    consequence = "the answer for such a row rests on no comparison, and is the same for all of them"
-    return f"{which} no {value}{where}: {consequence}; observe some, or leave it out"
-
-
-def count_unlearned(values: np.ndarray, learned: Collection[int]) -> dict[int, int]:
-    """Count the rows that lack a value of each column of which no training row did, by column.
-
-    Rows without any value are left out: of these, `told_of_rows_without_values` tells.
-
-    Parameters
-    ----------
-    values
-        Queries, shape (n, n_columns).
-    learned
-        The columns that are not counted: training rows lacked them, or something else tells of them.
-
-    Examples
-    --------
-    >>> count_unlearned(np.array([[1.0, np.nan], [np.nan, np.nan], [3.0, np.nan]]), [])
-    {1: 2}
-    """
-    lacks = np.isnan(values)
-    counts = lacks[~lacks.all(axis=1)].sum(axis=0)
-    return {int(column): int(counts[column]) for column in np.flatnonzero(counts) if column not in learned}
-
-
-def told_of_unlearned(counts: Mapping[int, int], n_rows: int, names: Sequence[str] | None = None) -> str:
-    """A warning of queries that lack values which no training row lacked, from `count_unlearned`; "" without any.
-
-    Examples
-    --------
-    >>> told_of_unlearned({0: 2, 3: 1}, 10, ["age", "b", "c", "d"])
-    "no training row lacked a value of 'age' (2 of 10 rows do), 'd' (1), so the forest has not learned where such rows
-    belong: they go to the larger side of each split on it; train on rows that lack it, too, or fill in the values"
-    """
-    if not counts:
-        return ""
-    ordered = sorted(counts, key=lambda column: (-counts[column], column))
-    named = [repr(names[column]) if names else f"column {column}" for column in ordered[:4]]
-    first, *rest = [f"{name} ({counts[column]:,}" for name, column in zip(named, ordered, strict=False)]
-    verb = "does" if counts[ordered[0]] == 1 else "do"
-    columns = ", ".join([f"{first} of {n_rows:,} rows {verb})", *(f"{one})" for one in rest)])
-    more = f" and {len(ordered) - 4:,} more" if len(ordered) > 4 else ""
-    follows = "so the forest has not learned where such rows belong: they go to the larger side of each split on it"
-    cure = "train on rows that lack it, too, or fill in the values"
-    return f"no training row lacked a value of {columns}{more}, {follows}; {cure}"
 
 
 def halves(projections: Projections) -> Projections:

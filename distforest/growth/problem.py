@@ -7,21 +7,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.column_ranges import ColumnRanges
 from distforest.forest.forest import Forest, Meaning, canonical
 from distforest.forest.graph_leaves import GRAPH_ARRAYS, GraphMembers, KeptLinks
 from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, VOICES, KeepsGraph, KeepsLeafDistances
 from distforest.forest.leaf_triangles import leaf_triangles
 from distforest.forest.leaves import COSTS, Members, leaves_per_tree, triangle_size
-from distforest.forest.missing import LACKING
 from distforest.forest.node_sums import Moments, class_counts_of, describe
 from distforest.forest.observed_leaves import ObservedMembers
-from distforest.forest.row_ranges import RowRanges
-from distforest.forest.square_queries import ObjectMeans
 from distforest.forest.table import LEAF, NodeTable, route
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.growth.cuts.far_values import middle_of
@@ -225,24 +221,6 @@ class Data:
             for _, block in () if array is None else row_blocks(array):
                 digest.update(np.ascontiguousarray(block).data)
         return digest.hexdigest()
-
-    def told_of_features(self, are_missing_sent: bool) -> dict[str, Any]:
-        """The provenance's entries of features: their ranges and, if ``are_missing_sent``, those that a row lacks.
-
-        Of given similarities they are the ranges of rows. Sparse features have none. Of rows that lie in parts nobody
-        has all values, so their ranges are left out.
-        """
-        if isinstance(self.matrix, Bins):
-            return {LACKING: list(self.matrix.lacking)} if self.matrix.lacking and are_missing_sent else {}
-        if is_given(self.rows):
-            source = self.source()
-            known = (RowRanges.of(source, self.n_rows), ObjectMeans.of(source, self.n_rows))
-            return {key: value for one in known if one is not None for key, value in one.entry().items()}
-        if not isinstance(self.matrix, np.ndarray):
-            return {}
-        found = ColumnRanges.of(self.matrix)
-        are_told = are_missing_sent and isinstance(self.rows, (Features, PairColumns)) and found.lacks.any()
-        return {**found.entry(), **({LACKING: np.flatnonzero(found.lacks).tolist()} if are_told else {})}
 
     def source(self) -> Source:
         """The matrix that splits read."""

@@ -12,15 +12,11 @@ import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.forest import scoring
-from distforest.forest.column_ranges import ColumnRanges
-from distforest.forest.missing import rows_without_values
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
-from distforest.sources.arrays import ArraySource
-from distforest.sources.distance_doubts import SeenSigns
 from distforest.sources.opening import open_matrix, rows_in
-from distforest.sources.point_pairs import PairColumns, check_points
+from distforest.sources.point_pairs import check_points
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema
 from distforest.sources.sparse_features import read_sparse_features
@@ -31,9 +27,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Forest
     from distforest.forest.leaf_index import LeafIndex
-    from distforest.forest.learned_rows import SeenLeaves
     from distforest.forest.pairs.pair_scores import Points
-    from distforest.forest.row_ranges import SeenRows
     from distforest.jobs.own_distances import OwnDistances
     from distforest.jobs.question import Question
     from distforest.sources.guarded import ZarrArray
@@ -131,61 +125,10 @@ class Asked:
         """The row numbers of the queries, or of the pairs."""
         return np.arange(self.span.start, self.span.stop)
 
-    @property
+    @cached_property
     def source(self) -> Source:
         """The queries as a source that the forest reads."""
-        return self._source_and_signs[0]
-
-    @property
-    def signs(self) -> SeenSigns | None:
-        """What is seen of the signs of distances to training objects; None if a function gives them."""
-        return None if self.routed or is_over_pairs(self.forest) else self._source_and_signs[1]
-
-    @cached_property
-    def _source_and_signs(self) -> tuple[Source, SeenSigns]:
-        signs = SeenSigns()
-        return self.forest.source(self._recoded("queries", self.span), signs), signs
-
-    @property
-    def lacking(self) -> list[int]:
-        """The numbers of queries without any value."""
-        if isinstance(self.forest.meaning.rows, PairColumns):
-            points = self.points("queries", self.span)
-            if not isinstance(points, np.ndarray):
-                return []
-            return (self.span.start + rows_without_values(ArraySource.of(points))).tolist()
-        return [] if self.routed else (self.span.start + rows_without_values(self.source)).tolist()
-
-    @property
-    def ranges(self) -> ColumnRanges | None:
-        """Between which numbers each column of the queries lies; None of rows that are not features."""
-        if self.forest.ranges is None:
-            return None
-        if isinstance(self.forest.meaning.rows, PairColumns):
-            points = self.points("queries", self.span)
-            return ColumnRanges.of(points) if isinstance(points, np.ndarray) else None
-        return None if self.routed else ColumnRanges.of_source(self.source)
-
-    def seen_rows(self, n_queries: int) -> SeenRows | None:
-        """How rows of similarities, of ``n_queries`` in all, compare with those of training; None of other rows."""
-        known = self.forest.known_rows
-        return None if self.routed or known is None else known.seen(self.source, self.span.start, n_queries)
-
-    @property
-    def learned(self) -> SeenLeaves | None:
-        """How many of the queries end as a training row does; None where that tells nothing."""
-        known = self.forest.learned_leaves
-        return None if known is None else known.seen(self.nodes)
-
-    @property
-    def unlearned(self) -> dict[int, int]:
-        """How many queries lack a value that no training row lacked, by column."""
-        if isinstance(self.forest.meaning.rows, PairColumns):
-            points = self.points("queries", self.span)
-            return self.forest.unlearned(points) if isinstance(points, np.ndarray) else {}
-        if self.routed or not isinstance(self.source, ArraySource) or self.source.is_complete:
-            return {}
-        return self.forest.unlearned(self.source.values)
+        return self._source("queries", self.span)
 
     @cached_property
     def nodes(self) -> Int32s:

@@ -279,7 +279,7 @@ class LayoutTask:
 class Layout:
     """The meaning of the merged forest; dtype and tail of arrays from shards; the staged input that others repeat.
 
-    ``features`` are the provenance's entries of the features: their names, ranges, and those that training rows lack.
+    ``features`` are the provenance's entries of the features and of the weights of pairs.
     """
 
     meaning: Meaning
@@ -304,8 +304,7 @@ def lay_out(task: LayoutTask) -> Layout:
     contents = opened.problem.contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
         grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}
-    data = opened.problem.data
-    told = {**task.inputs.features(), **data.told_of_features("missing_right" in grown), **data.told_of_pair_weights}
+    told = {**task.inputs.features(), **opened.problem.data.told_of_pair_weights}
     return Layout(contents.meaning, grown, contents.repeated, told)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,9 +30,7 @@ from distforest.stores.addresses import naming
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from distforest.forest.column_ranges import ColumnRanges
     from distforest.forest.forest import Forest
-    from distforest.forest.row_ranges import KnownRows
     from distforest.jobs.answers import Answer
     from distforest.jobs.neighbor_room import Limit
     from distforest.sources.factors import ClassName
@@ -71,12 +69,11 @@ SMALL_QUESTION = 1 << 26
 class Outline:
     """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
 
-    ``told`` are warnings about the arrays that are read, ``value`` is what their cells are called, ``ids`` the address
-    of the names of the queries, if an answer has a row for each of them and they have names, ``names`` those of the
-    forest's features. ``chunk_rows`` is how many queries lie in a chunk, 1 if that does not matter, ``columns`` the
-    number of columns of a sparse matrix, None for other answers, ``sizes`` what decides the memory of neighbours that
-    are found by the leaf index, ``ranges`` those of the training rows, if the forest knows them. ``query_bytes`` is how
-    many bytes the queries of an answer take when they are read, 0 where a function is asked.
+    ``told`` are warnings about the arrays that are read, ``ids`` is the address of the names of the queries, if an
+    answer has a row for each of them and they have names. ``chunk_rows`` is how many queries lie in a chunk, 1 if that
+    does not matter, ``columns`` the number of columns of a sparse matrix, None for other answers, ``sizes`` what
+    decides the memory of neighbours that are found by the leaf index. ``query_bytes`` is how many bytes the queries of
+    an answer take when they are read, 0 where a function is asked.
     """
 
     digest: str
@@ -84,14 +81,10 @@ class Outline:
     n_answers: int
     classes: Sequence[ClassName] | None
     told: tuple[str, ...] = ()
-    value: str = "value"
     ids: str | None = None
-    names: tuple[str, ...] | None = None
     chunk_rows: int = 1
     columns: int | None = None
     sizes: Sizes | None = None
-    ranges: ColumnRanges | None = field(default=None, compare=False)
-    known_rows: KnownRows | None = field(default=None, compare=False)
     query_bytes: int = 0
 
 
@@ -114,13 +107,10 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
     arrays, n_answers = _arrays(question, forest)
     classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
     ids = None if ANSWERS[question.answer].of_pairs else ids_beside(question.queries, n_answers)
-    names = None if forest.schema is None or has_further_columns(forest) else forest.schema.names
     columns = forest.n_training if ANSWERS[question.answer].is_graph else None
     sizes = _sizes(question, forest, n_answers, opened_bytes(manifest))
-    told_of = (told, forest.meaning.rows.value, ids, names)
-    known = (forest.ranges, forest.known_rows)
-    of_chunks = (_chunk_rows(question), columns, sizes)
-    return Outline(digest, arrays, n_answers, classes, *told_of, *of_chunks, *known, _query_bytes(question, forest))
+    of_chunks = (_chunk_rows(question), columns, sizes, _query_bytes(question, forest))
+    return Outline(digest, arrays, n_answers, classes, told, ids, *of_chunks)
 
 
 def is_small(question: Question) -> bool:
@@ -183,8 +173,8 @@ def _told_of_arrays(question: Question) -> Iterator[str]:
 def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
     """Refuse rows that lack features of the forest, or whose columns are of other kinds; columns are found by name.
 
-    Yields warnings of columns that the forest does not read, and of categories that it has not seen. Without names on
-    one side there is nothing to compare; further columns of points may have any names, so all are taken in their order.
+    Yields a warning of categories that the forest has not seen. Without names on one side there is nothing to compare;
+    further columns of points may have any names, so all are taken in their order.
     """
     schema = forest.schema
     if schema is None or question.callback is not None:
@@ -194,7 +184,8 @@ def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
         if address and found and has_further_columns(forest):
             schema.check_same(found.first(forest.n_features), address)
         elif address and found:
-            yield from (f"{address}: {told}" for told in schema.told_of(found, schema.reordering(found, address)))
+            unseen = schema.told_of_unseen(found, schema.reordering(found, address))
+            yield from [f"{address}: {unseen}"] if unseen else []
 
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:

@@ -16,7 +16,6 @@ from uuid import uuid4
 import numpy as np
 
 from distforest.errors import warn_caller
-from distforest.forest.learned_rows import LEARNED_ROWS
 from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.jobs import answers
 from distforest.jobs.asked import Asked
@@ -24,7 +23,6 @@ from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.neighbor_room import Limit, room_for_neighbors
 from distforest.jobs.outline import Outline, outline
 from distforest.jobs.routed_objects import routed_objects
-from distforest.jobs.seen_queries import SeenQueries, told_of_learned, told_of_queries
 from distforest.jobs.shared_folders import check_written
 from distforest.jobs.sides import own_distances
 from distforest.sources.arrays import ENCODING, create_array, open_array, row_blocks, writable_array, write_array
@@ -37,7 +35,7 @@ from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_ne
 from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from distforest.jobs.cluster import Watch
     from distforest.jobs.own_distances import OwnDistances
@@ -63,7 +61,7 @@ class ScoreTask:
     ``routed`` is the group with the nodes of all objects, if similarities come from a function; ``done`` the folder
     that records which tasks are done; ``run`` tells this scoring from all others; ``part_rows`` is how many rows of the
     leaf index are made at once, None for all; ``own`` what is known of the ground truth, if anything is asked of it;
-    ``n_queries`` is how many answers there are in all; ``claim`` is that of the job on its output.
+    ``claim`` is that of the job on its output.
     """
 
     question: Question
@@ -76,7 +74,6 @@ class ScoreTask:
     run: str = ""
     part_rows: int | None = None
     own: OwnDistances | None = None
-    n_queries: int = 0
     claim: Claim | None = None
 
     @property
@@ -161,9 +158,9 @@ def score(
         names = answering.begun_earlier(overwrite)
         with routed_objects(question, found, output, cluster, watch) as routed:
             tasks = answering.tasks(*room, routed, owner)
-            learned = answering.answer(tasks, names, cluster, watch)
+            answering.answer(tasks, names, cluster, watch)
         owner.take()  # another job may have taken the output over, if this one was frozen for long
-        answering.publish(learned, overwrite)
+        answering.publish(overwrite)
     return answering.scored
 
 
@@ -240,33 +237,23 @@ class _Answering:
         """All tasks, each of ``step`` answers; the other arguments are those of `ScoreTask`."""
         of_all, run = (self.question, self.found.digest, self.building.address), uuid4().hex
         made = partial(ScoreTask, routed=routed, done=self.done, run=run, part_rows=part_rows, own=self.own)
-        n_answers = self.found.n_answers
-        return [made(*of_all, *span, n_queries=n_answers, claim=claim) for span in _spans(self.found, step)]
+        return [made(*of_all, *span, claim=claim) for span in _spans(self.found, step)]
 
-    def answer(self, tasks: Sequence[ScoreTask], names: set[str], cluster: Cluster, watch: Watch | None) -> str:
-        """Run the tasks that are not done, tell what was seen of all queries, and return what is told of learned rows.
-
-        ``names`` are those of the tasks that are done.
-        """
-        earlier = _seen_earlier(self.done, sorted(names.intersection(task.name for task in tasks)))
-        missing = [task for task in tasks if task.name not in earlier]
+    def answer(self, tasks: Sequence[ScoreTask], names: set[str], cluster: Cluster, watch: Watch | None) -> None:
+        """Run the tasks that are not among ``names``, those of the tasks that are done."""
+        missing = [task for task in tasks if task.name not in names]
         if len(missing) == len(tasks):
             if self.done:
                 self.done.remove()  # marks of tasks of another size
             _prepare(self.building, self.found)
         work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
-        seen = [*earlier.values(), *cluster.each(answer_rows, missing, work)]
-        learned = told_of_learned(seen)
-        for told in filter(None, [*told_of_queries(seen, self.found), learned]):
-            warn_caller(f"{self.question.called}: {told}")
-        return learned
+        cluster.each(answer_rows, missing, work)
 
-    def publish(self, learned: str, overwrite: bool) -> None:
+    def publish(self, overwrite: bool) -> None:
         """Seal the answers, and put them in their place; raises JobError if chunks are not here that were written."""
         address = self.building.address
         check_written(address, {name: open_array(f"{address}/{name}").nchunks for name in self.found.arrays})
-        of_learned = {LEARNED_ROWS: learned} if learned else {}
-        seal_group(address, {**_attributes(self.found), **of_learned, "distforest": self.sealed})
+        seal_group(address, {**_attributes(self.found), "distforest": self.sealed})
         if not self.building.is_in_place:
             check_new(self.output, ANSWERS_KIND, overwrite)
         self.building.publish()
@@ -348,16 +335,7 @@ def _writable_once(run: str, target: str, name: str) -> ZarrArray:  # noqa: ARG0
     return writable_array(target, name)
 
 
-def _seen_earlier(done: Folder | None, names: Iterable[str]) -> dict[str, SeenQueries]:
-    """What each task has seen that an earlier run has done: what is told is told of all queries.
-
-    A task whose mark is damaged has not been done.
-    """
-    seen = {name: SeenQueries.of_content(done.read(name)) for name in names} if done else {}
-    return {name: one for name, one in seen.items() if one is not None}
-
-
-def answer_rows(task: ScoreTask) -> SeenQueries:
+def answer_rows(task: ScoreTask) -> None:
     """Compute and write a task's answers; doing it twice changes nothing."""
     row, asked = answers.ANSWERS[task.question.answer], task.asked
     over_pairs = is_over_pairs(asked.forest)
@@ -373,10 +351,5 @@ def answer_rows(task: ScoreTask) -> SeenQueries:
                 array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)
             else:
                 array[asked.span] = values.astype(array.dtype)
-    seen = SeenQueries([], {})
-    if not row.of_pairs:
-        of_rows = asked.seen_rows(task.n_queries), asked.signs, asked.learned if row.is_predicted else None
-        seen = SeenQueries(asked.lacking, asked.unlearned, asked.ranges, *of_rows)
     if task.done:
-        task.done.write(task.name, seen.content())
-    return seen
+        task.done.write(task.name, b"")

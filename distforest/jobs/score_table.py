@@ -189,13 +189,11 @@ def _wanted(forest: Forest, question: Question, options: QueryOptions) -> ReadCo
 def _as_arrays(question: Question, queries: Queries, forest: Forest, group: str) -> Question:
     """Write a file as arrays, and ask about these."""
     source, schema = question.queries, forest.schema
-    for told in queries.told:
-        warn_caller(f"{source}: {told}")
     attributes = {} if schema is None else schema.attributes()
     n_rows = write_growing(group, "X", (forest.n_features,), np.dtype(np.float32), queries.features(), attributes)
     if n_rows == 0:
         raise InputError(f"{source}: rows were expected, found none")
-    for told in queries.told_of_values():
+    if told := queries.told_of_unseen():
         warn_caller(f"{source}: {told}")
     return _sealed(question, queries, group, "X")
 
@@ -213,8 +211,6 @@ def _sealed(question: Question, queries: Queries, group: str, name: str) -> Ques
     """Write the names of the rows beside an array, and ask about the array."""
     names, ids = [name], queries.ids()
     if ids is not None:
-        if ids.warning:
-            warn_caller(f"{question.queries}: {ids.warning}")
         write_array(group, IDS, ids.shape, ids.dtype, ids.blocks(), ids.attributes)
         names.append(IDS)
     seal_group(group, {"distforest": {"type": "arrays", "version": 1, "arrays": names}})

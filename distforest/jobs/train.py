@@ -476,5 +476,4 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None, earli
     spans = [np.arange(first, last + 1) for first, last in planned.tasks]
     parts += Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch, before=n_earlier))
     forest = problem.forest(parts)
-    told = problem.data.told_of_features(forest.table.missing_right is not None)
-    return replace(forest, provenance={"versions": dict(VERSIONS), **told, **problem.data.told_of_pair_weights})
+    return replace(forest, provenance={"versions": dict(VERSIONS), **problem.data.told_of_pair_weights})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from distforest.errors import InputError, warn_caller
+from distforest.errors import InputError
 from distforest.sources.data_frames import are_named, frame_columns
 from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 
@@ -56,7 +55,7 @@ def dates_as_numbers(frame: DataFrame, schema: Schema) -> DataFrame:
     ----------
     frame
         A data frame of pandas, Polars or Arrow; columns may be dates in any unit. Those that hold numbers are taken to
-        be counted already, with a warning.
+        be counted already.
     schema
         The columns of the forest.
 
@@ -77,23 +76,16 @@ def dates_as_numbers(frame: DataFrame, schema: Schema) -> DataFrame:
     columns = {name: column for name, column in frame_columns(frame) if name in counted} if counted else {}
     numbers = {name: _counts(found, counted[name]) for name, column in columns.items() if (found := _dates_in(column))}
     for name in [name for name in columns if name not in numbers]:
-        _warn_of_numbers(columns[name], counted[name])
+        _refuse_words(columns[name], name)
     return _replaced(frame, numbers) if numbers else frame
 
 
-def _warn_of_numbers(column: Any, own: FeatureColumn) -> None:
-    """Warn of numbers in a column of dates, and refuse words; missing values may be of any kind."""
+def _refuse_words(column: Any, name: str) -> None:
+    """Refuse words in a column of dates."""
     values = np.asarray(column)
-    known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
-    if values.dtype.kind not in "fiub":  # objects, or texts
-        held = values.tolist()
-        if words := [value for value in held if isinstance(value, str)]:
-            expected = f"X: dates were expected in column {own.name!r}, as in training"
-            raise InputError(f"{expected}, found words such as {words[0]!r}; give datetime64")
-        known = np.array([value for value in held if isinstance(value, Real) and value == value], np.float64)
-    if len(known):
-        found = f"X: column {own.name!r} held dates in training, and holds numbers here, such as {float(known[0]):g}"
-        warn_caller(f"{found}, which are read as {own.unit} since {own.origin}; give dates unless they are counted so")
+    if values.dtype.kind in "OUT" and (word := next((one for one in values.tolist() if isinstance(one, str)), None)):
+        expected = f"X: dates were expected in column {name!r}, as in training"
+        raise InputError(f"{expected}, found words such as {word!r}; give datetime64")
 
 
 class _Dates(NamedTuple):

@@ -253,47 +253,6 @@ class SeenDistances:
         return ". Also, ".join(doubts)
 
 
-class SeenSigns:
-    """A doubt about distances to training objects, from their blocks of rows: some are below 0; NaN is none.
-
-    Examples
-    --------
-    >>> seen = SeenSigns()
-    >>> seen.see(np.array([[0.5, -0.25, np.nan]]), 0)
-    >>> seen.n_below, seen.least
-    (1, -0.25)
-    >>> seen.told()
-    '1 distance is below 0, the least -0.25; a distance is squared, so that its sign is lost: mark unknown distances by
-    NaN, and where these are similarities, give distances, which the forest reads'
-    """
-
-    def __init__(self, n_below: int = 0, least: float = 0.0) -> None:
-        self.n_below, self.least = n_below, least
-
-    def see(self, values: np.ndarray, first_row: int) -> None:  # noqa: ARG002  (as all that see blocks of rows)
-        """Take a block of rows, or the stored values of a sparse matrix."""
-        if values.dtype.kind == "b":
-            return
-        least, largest = _range_of(values)
-        if _is_below(least, largest, _unit_at(largest, values.dtype)):
-            self.n_below += int(np.count_nonzero(values < 0))
-            self.least = min(self.least, least)
-
-    def join(self, other: SeenSigns) -> None:
-        """Take what another one has seen."""
-        self.n_below += other.n_below
-        self.least = min(self.least, other.least)
-
-    def told(self) -> str:
-        """The doubt and its remedy; else "". As `SeenDistances.told`, rounding below 0 is none."""
-        if not self.n_below:
-            return ""
-        n = f"{self.n_below:,} {'distance is' if self.n_below == 1 else 'distances are'} below 0"
-        cure = "mark unknown distances by NaN, and where these are similarities, give distances"
-        lost = "a distance is squared, so that its sign is lost"
-        return f"{n}, the least {self.least:g}; {lost}: {cure}, which the forest reads"
-
-
 class ReturnedDistances:
     """A doubt about the distances of pairs that a function has returned: some are below 0; NaN is none.
 

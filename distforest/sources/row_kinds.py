@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from distforest.sources.arrays import Matrix
-    from distforest.sources.readings import Onlooker
     from distforest.sources.source import Float32s, Floats
 
 
@@ -44,7 +43,6 @@ class Features:
     kind: ClassVar[str] = "features"
     reading: ClassVar[Reading] = FEATURES
     column: ClassVar[str] = "feature"
-    value: ClassVar[str] = "value"
 
     @property
     def n_features(self) -> int:
@@ -84,7 +82,6 @@ class Dense:
     measure: str = "similarity"
     kind: ClassVar[str] = "dense"
     column: ClassVar[str] = "training object"
-    value: ClassVar[str] = "observed similarity"
 
     @classmethod
     def of(cls, shape: tuple[int, ...], measure: str) -> Dense:
@@ -152,7 +149,6 @@ class Kernel:
     gamma: float
     reading: ClassVar[Reading] = FEATURES
     column: ClassVar[str] = "feature"
-    value: ClassVar[str] = "value"
 
     @classmethod
     def of(cls, kind: str, features: np.ndarray, gamma: float | None) -> Kernel:
@@ -231,29 +227,21 @@ class Several:
         """What a column of a query stands for."""
         return "feature" if self.is_built_in else "training object and measure"
 
-    @property
-    def value(self) -> str:
-        """What an entry of a query is."""
-        return self.measures[0].value
-
     def weighted(self, features: np.ndarray, weights: Floats) -> Several:
         """The same kind, each built-in measure as `Kernel.weighted` makes it."""
         measures = (one.weighted(features, weights) if isinstance(one, Kernel) else one for one in self.measures)
         return replace(self, measures=tuple(measures))
 
-    def read(self, queries: Matrix, onlooker: Onlooker | None = None) -> np.ndarray:
+    def read(self, queries: Matrix) -> np.ndarray:
         """Read queries of shape (n, n_features), each measure as it is read; raises InputError for refused values.
 
-        An ``onlooker`` sees distances. Queries of another shape are read by the first measure, so that whoever compares
-        the shapes can tell.
+        Queries of another shape are read by the first measure, so that whoever compares the shapes can tell.
         """
         if self.is_built_in or queries.shape[1:] != (self.n_features,):
             return read(queries, self.reading)
         n, values, parts = self.n_objects, np.asarray(queries[:]), []
         for place, measure in enumerate(self.measures):
-            sees = isinstance(measure, Dense) and measure.of_distances
-            block = values[:, n * place : n * (place + 1)]
-            parts.append(read(block, measure.reading, onlooker=onlooker if sees else None))
+            parts.append(read(values[:, n * place : n * (place + 1)], measure.reading))
         return np.concatenate(parts, axis=1)
 
     def source(self, matrix: np.ndarray, objects: Float32s | None) -> ArraySource | SideBySide:

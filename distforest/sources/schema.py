@@ -427,23 +427,23 @@ class Schema:
         recoding = self.reordering(found, where)
         return None if recoding.changes_nothing else recoding
 
-    def told_of(self, found: Schema, recoding: Reordering) -> list[str]:
-        """Warnings of found columns that are superfluous, of categories that this schema does not list, and of units.
+    def told_of_unseen(self, found: Schema, recoding: Reordering) -> str:
+        """Return a warning of found categories that this schema does not list, empty without any.
 
         ``recoding`` is the `reordering` of the found columns.
         """
-        both = [*zip(self.columns, (found.columns[k] for k in recoding.positions), strict=True)]
-        unseen = {
-            own.name: more
+        both = zip(self.columns, (found.columns[k] for k in recoding.positions), strict=True)
+        unseen = [
+            (own.name, more)
             for own, other in both
             if own.kind == ColumnKind.CATEGORY and (more := set(other.categories) - set(own.categories))
-        }
-        told = told_of_superfluous(recoding.superfluous), _told_of_unseen(unseen), told_of_lone_units(both)
-        return [*filter(None, told)]
-
-    def told_of_no_units(self) -> str:
-        """A warning that rows which tell no units are taken to have those of this schema; empty if it has none."""
-        return told_of_lone_units([(own, replace(own, unit="")) for own in self.columns])
+        ]
+        if not unseen:
+            return ""
+        name, more = unseen[0]
+        which = f"column {name!r} has {counted(len(more), 'category', 'categories')} that the forest has not seen"
+        others = f", and so have {counted(len(unseen) - 1, 'other column')}" if len(unseen) > 1 else ""
+        return f"{which} ({min(more)[:80]!r}){others}; they count as missing"
 
     def reordering(self, found: Schema, where: str) -> Reordering:
         """How rows with the schema ``found`` become rows of this one, by the names of the columns.
@@ -521,54 +521,6 @@ def _told_of_spelling(missing: str, names: Sequence[str]) -> str:
     plain = {name.strip().lower(): name for name in names}
     near = difflib.get_close_matches(missing.strip().lower(), plain, n=1, cutoff=0.8)
     return f"; {plain[near[0]]!r} may be {missing!r} in another spelling" if near else ""
-
-
-def told_of_superfluous(names: Sequence[str]) -> str:
-    """A warning of columns that the forest does not read; empty without any.
-
-    Examples
-    --------
-    >>> told_of_superfluous(["age", "name"])
-    "the forest does not read 2 columns: 'age', 'name'"
-    """
-    if not names:
-        return ""
-    shown = ", ".join(repr(name[:80]) for name in names[:COLUMNS_TOLD])
-    more = f" and {len(names) - COLUMNS_TOLD:,} more" if len(names) > COLUMNS_TOLD else ""
-    return f"the forest does not read {counted(len(names), 'column')}: {shown}{more}"
-
-
-def _told_of_unseen(unseen: Mapping[str, set[str]]) -> str:
-    """A warning of categories that a forest has not seen, by column; empty without any."""
-    if not unseen:
-        return ""
-    name, more = next(iter(unseen.items()))
-    which = f"column {name!r} has {counted(len(more), 'category', 'categories')} that the forest has not seen"
-    others = f", and so have {counted(len(unseen) - 1, 'other column')}" if len(unseen) > 1 else ""
-    return f"{which} ({min(more)[:80]!r}){others}; they count as missing"
-
-
-def told_of_lone_units(both: Sequence[tuple[FeatureColumn, FeatureColumn]]) -> str:
-    """A warning of numbers of which the forest or what is read knows a unit, and the other none; empty without any.
-
-    ``both`` are the forest's column and the one that is read.
-
-    Examples
-    --------
-    >>> told_of_lone_units([(FeatureColumn("rate", unit="%"), FeatureColumn("rate"))])
-    "column 'rate' has the unit '%' in the forest and none here; its numbers are taken as they are, so make sure that
-    they are in the same unit"
-    """
-    lone = [(own, other) for own, other in both if own.kind == other.kind == ColumnKind.NUMBER]
-    lone = [(own, other) for own, other in lone if own.unit != other.unit]
-    if not lone:
-        return ""
-    own, other = lone[0]
-    units = f"the unit {own.unit!r} in the forest and none here" if own.unit else f"the unit {other.unit!r} here"
-    units += "" if own.unit else " and none in the forest"
-    more = f", and {counted(len(lone) - 1, 'other column')} too" if lone[1:] else ""
-    cure = "its numbers are taken as they are, so make sure that they are in the same unit"
-    return f"column {own.name!r} has {units}{more}; {cure}"
 
 
 def _check_strings(key: str, values: list[object], expected: str) -> None:

@@ -42,7 +42,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")  # of answers about learned rows
 def test_ingest_validate_fit_and_score(place: Path) -> None:
     code, found = run_json("ingest", "S.npz", "S.zarr")
     n_stored = int(np.count_nonzero(~np.isnan(APART)))

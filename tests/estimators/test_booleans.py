@@ -13,11 +13,7 @@ import scipy.sparse
 from sklearn.datasets import load_breast_cancer
 
 from distforest import RFD, SMERF, Labels, SimForestClassifier, TreeRank, URerF, load
-from distforest.errors import DistforestWarning, InputError
-from distforest.jobs.cluster import Here
-from distforest.jobs.question import Question
-from distforest.jobs.score import score
-from tests.estimators.jobs import write_arrays
+from distforest.errors import InputError
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -77,20 +73,3 @@ def test_a_matrix_of_similarities_is_no_matrix_of_features() -> None:
     weighed = S.astype(np.float64)
     weighed[:, 3] = 0.5
     assert forest.predict(weighed).tolist() == BITS[:, 0].tolist()
-
-
-@pytest.mark.slow
-def test_numbers_that_were_0_and_1_and_now_are_1_and_2_are_told_in_jobs_too(tmp_path: Path) -> None:
-    X, address = BITS[:, :4].astype(np.int64), str(tmp_path / "f.zarr")
-    SMERF(4, **FEW).fit(X, Y).save(address)
-    at = write_arrays(f"{tmp_path}/d.zarr", {"other": X + 1, "same": X, "more": X + (X[::-1] > 0)})
-    ranges = ("column 0", "1 to 2", "0 to 1")
-    with pytest.warns(DistforestWarning, match=naming("X:", *ranges)):
-        load(address).predict(X + 1)
-    with pytest.warns(DistforestWarning, match=naming(f"{at['other']}:", *ranges)):
-        score(Question(address, at["other"], "predict"), str(tmp_path / "a.zarr"), Here(1), True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        load(address).predict(X[:1] + 1)
-        for name in ("same", "more"):
-            score(Question(address, at[name], "predict"), str(tmp_path / f"{name}.zarr"), Here(1), True)

@@ -77,7 +77,6 @@ def test_every_row_ends_in_a_leaf_and_queries_walk_as_training_rows_do(name: str
         np.testing.assert_array_equal(estimator.apply(part).T, own)
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("name", TRUTHS)
 def test_a_forest_of_rows_that_lack_nothing_sends_what_is_missing_to_the_heavier_side(name: str) -> None:
     estimator = smerf_on(name, POINTS)
@@ -124,14 +123,7 @@ def test_what_is_missing_may_be_all_that_tells_classes_apart() -> None:
     X = np.where(np.arange(40)[:, None] % 2 == 0, np.nan, np.random.default_rng(0).normal(size=(40, 1)))
     forest = SMERF(20, random_state=0).fit(X, Labels(np.arange(40) % 2))
     assert forest.predict([[1e30], [-1e30]]).tolist() == [1, 1]
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 0 of 1")):
-        assert forest.predict([[np.nan]]).tolist() == [0]
-
-
-def test_a_row_without_any_value_is_told() -> None:
-    forest = smerf_on("labels", HOLES)
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
-        forest.distance(np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)]), POINTS)
+    assert forest.predict([[np.nan]]).tolist() == [0]
 
 
 def test_a_column_without_any_value_is_never_cut() -> None:

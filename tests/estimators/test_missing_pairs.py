@@ -235,15 +235,7 @@ def test_what_is_missing_may_be_all_that_tells_pairs_apart() -> None:
     kept = pairs[:, 0] != pairs[:, 1]
     for forest in (RFD(10, random_state=0), TreeRank(3, random_state=0)):
         forest.fit_pairs(X, pairs[kept], similar[kept])
-        with pytest.warns(DistforestWarning, match=naming("X:", "20 of 40", "row 0")):
-            assert forest.score_pairs(X, pairs[kept], similar[kept]) == 1.0
-
-
-@pytest.mark.parametrize("name", ["rfd", "treerank"])
-def test_a_query_without_any_value_is_told(name: str) -> None:
-    forest = pair_forest(name, HOLES)
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
-        forest.distance(np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)]), POINTS)
+        assert forest.score_pairs(X, pairs[kept], similar[kept]) == 1.0
 
 
 def test_out_of_bag_estimates_and_pruning_take_missing_values() -> None:
@@ -315,13 +307,3 @@ def test_linear_cells_of_pairs_that_lack_values_are_told() -> None:
     y = np.arange(60) % 2
     with pytest.warns(DistforestWarning, match=naming("leafrank='linear'", "leafrank='tree'")):
         TreeRank(3, n_pairs=200, leafrank="linear", random_state=0).fit(X, y)
-
-
-def test_a_job_tells_of_queries_without_any_value(tmp_path: Path) -> None:
-    own = str(tmp_path / "forest.zarr")
-    pair_forest("rfd", HOLES).save(own)
-    rows = np.array([POINTS[0], np.full(POINTS.shape[1], np.nan)])
-    at = write_arrays(f"{tmp_path}/q.zarr", {"Q": rows})
-    question = Question(own, at["Q"], "distance")
-    with pytest.warns(DistforestWarning, match=naming(f"{at['Q']}:", "row 1 of 2")):
-        score(question, str(tmp_path / "answers.zarr"), Here(1), True)

@@ -18,7 +18,6 @@ from distforest import (
     Labels,
     SimForestClassifier,
     SimForestOutlier,
-    SimForestRegressor,
     Targets,
     TreeRank,
     URerF,
@@ -82,13 +81,12 @@ def test_what_is_known_of_pairs_in_another_order_than_these_is_told(of: str) -> 
     pairs, similar = pd.DataFrame(PAIRS), pd.Series(SIMILAR)
     weights = pd.Series(np.ones(len(PAIRS)), index=pairs.index[::-1])
     given: tuple[Any, Any] = (pairs, similar) if of == "pairs" else (PAIRS, similar)
-    forest = RFD(**FEW)
-    for call in (forest.fit_pairs, forest.score_pairs):
-        [warning] = told_of_rows(lambda call=call: call(X, *given, pair_weight=weights))
-        assert re.search(naming(f"row 0 of {of}", " 0 ", "of pair_weight 19"), warning)
-        assert told_of_rows(lambda call=call: call(X, *given, pair_weight=weights.loc[similar.index])) == []
-        [warning] = told_of_rows(lambda call=call: call(X, pairs, similar[::-1]))
-        assert re.search(naming("row 0 of pairs", " 0 ", "of similar 19"), warning)
+    fit = RFD(**FEW).fit_pairs
+    [warning] = told_of_rows(lambda: fit(X, *given, pair_weight=weights))
+    assert re.search(naming(f"row 0 of {of}", " 0 ", "of pair_weight 19"), warning)
+    assert told_of_rows(lambda: fit(X, *given, pair_weight=weights.loc[similar.index])) == []
+    [warning] = told_of_rows(lambda: fit(X, pairs, similar[::-1]))
+    assert re.search(naming("row 0 of pairs", " 0 ", "of similar 19"), warning)
 
 
 def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
@@ -100,23 +98,6 @@ def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
         SMERF(**FEW).fit(X, Z)
     with pytest.warns(DistforestWarning, match=naming("row 0 of y", "'flower 0'", "column 0", "'flower 149'")):
         SMERF(**FEW).fit(X, Distances(Z))
-
-
-@pytest.mark.parametrize(
-    "forest",
-    [
-        SMERF(**FEW),
-        RFD(**FEW),
-        TreeRank(**FEW, max_depth=2),
-        SimForestClassifier("manhattan", **FEW),
-        SimForestRegressor("manhattan", **FEW),
-    ],
-)
-def test_a_score_tells_it(forest: Any) -> None:
-    forest.fit(X, Labels(Y) if isinstance(forest, SMERF) else Y)
-    [warning] = told_of_rows(lambda: forest.score(X, TURNED))
-    assert re.search(naming("row 0 of X", " 0 ", "of y 149"), warning)
-    assert told_of_rows(lambda: forest.score(X, Y)) == []
 
 
 @pytest.mark.parametrize(
@@ -189,7 +170,6 @@ TURNED_X = X.loc[TURNED.index]
 def test_row_numbers_that_may_be_names_are_told(make: Any) -> None:
     [told_once] = told_of_numbers(lambda: make().fit_pairs(TURNED_X, PAIRS, SIMILAR))
     assert re.search(naming("named 149", "named 0"), told_once)
-    assert told_of_numbers(lambda: make().fit_pairs(TURNED_X, PAIRS, SIMILAR).score_pairs(TURNED_X, PAIRS, SIMILAR))[1:]
     by_name = TURNED_X.index.get_indexer(PAIRS.ravel()).reshape(-1, 2)  # as the message says
     X_by_number = TURNED_X.reset_index(drop=True)
     np.testing.assert_array_equal(X_by_number.to_numpy()[by_name], X.to_numpy()[PAIRS])

@@ -57,7 +57,6 @@ def test_a_one_sided_distance_is_that_of_the_definition(name: str, weighted: boo
     assert forest.training_distance(NEW, y, sides="two").tobytes() == two.tobytes()
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("name", ["graph", "distances", "labels"])
 def test_out_of_bag_a_training_row_is_new_to_the_trees_that_did_not_draw_it(name: str) -> None:
     y, z = TAUGHT[name]
@@ -149,7 +148,6 @@ def test_what_has_no_one_sided_distance_is_refused() -> None:
     assert not hasattr(URerF(3), "training_distance")
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize(
     "taught", [Labels, Targets, lambda y: Targets(y, metric="absolute"), lambda y: Embedding(y[:, None])]
 )

@@ -85,8 +85,7 @@ def test_similarities_may_be_unobserved() -> None:
     forest = SimForestClassifier(n_estimators=30, oob_score=True, random_state=0).fit(S, Y)
     assert forest.score(S, Y) > 0.9
     assert forest.oob_score_ > 0.85
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 0 of 1")):
-        np.testing.assert_allclose(forest.predict_proba(np.full((1, 150), np.nan)).sum(), 1.0)
+    np.testing.assert_allclose(forest.predict_proba(np.full((1, 150), np.nan)).sum(), 1.0)
 
 
 def test_cross_validation_takes_rows_and_columns_of_a_similarity() -> None:
@@ -290,12 +289,6 @@ def test_similarities_of_shared_features_are_those_that_a_user_would_give(simila
     assert (built_in.forest_.leaves == precomputed.forest_.leaves).mean() > 0.95  # sums are rounded in another order
 
 
-def test_a_row_without_any_feature_is_told() -> None:
-    forest = SimForestClassifier("manhattan", n_estimators=3, random_state=0).fit(X, Y)
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
-        forest.predict(np.array([X[0], np.full(4, np.nan)]))
-
-
 def test_queries_have_a_column_for_each_training_object() -> None:
     forest = SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, Y)
     with pytest.raises(ValueError, match=naming(4, "SimForestClassifier", 150)):
@@ -471,20 +464,6 @@ def test_what_came_later_is_told_where_it_is_asked_for() -> None:
     assert plain.forest_.meaning.leaf == KeepsCounts()
     asked = SimForestClassifier("linear", n_estimators=3, n_landmarks=9, random_state=0).fit(X, Y)
     assert asked.forest_.meaning.params == {**plain.forest_.meaning.params, "n_landmarks": 9}
-
-
-@pytest.mark.parametrize("on_missing", ["mean", "stop", "larger", "surrogate"])
-def test_queries_without_an_observed_similarity_are_told(on_missing: str) -> None:
-    S = X @ X.T
-    forest = SimForestClassifier(n_estimators=3, random_state=0, on_missing=on_missing).fit(S, Y)
-    queries = S[:4].copy()
-    queries[2:] = np.nan
-    with pytest.warns(DistforestWarning, match=naming("X:", "2 of 4", "row 2")):
-        forest.predict(queries)
-    with pytest.warns(DistforestWarning, match=naming("X:", "row 1 of 2")):
-        forest.predict_proba(scipy.sparse.csr_array(np.stack([S[0], np.zeros(len(S))])))
-    queries[2:, 5] = 1.0
-    forest.predict(queries)
 
 
 def test_zeros_that_blocks_add_and_diagonals_drop_are_told() -> None:

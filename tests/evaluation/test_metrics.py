@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from distforest.errors import DistforestWarning, InputError
+from distforest.errors import InputError
 from distforest.evaluation.metrics import (
     average_precision,
     knn_accuracy,
@@ -369,17 +369,3 @@ def test_labelled_distances_are_refused_by_name(distances, train, test, named):
 def test_tables_of_accuracies_are_refused_by_name(table, found):
     with pytest.raises(InputError, match=naming("accuracies", found)):
         mean_ranks(table)
-
-
-def test_queries_that_are_the_points_themselves_are_told() -> None:
-    x = np.random.default_rng(0).normal(size=20)
-    y, distances = (x > 0).astype(int), np.abs(x[:, None] - x)
-    for measure in (lambda Z: knn_accuracy(Z, y, y, [1]), lambda Z: retrieval_precision(Z, y, y, 3)):
-        with pytest.warns(DistforestWarning, match=naming("distances", "numpy.fill_diagonal")):
-            measure(distances)
-        alone = distances.copy()
-        np.fill_diagonal(alone, np.inf)
-        measure(alone)
-        measure(np.abs(x[:, None] - x - 0.1))  # of others with the same labels
-        measure(np.zeros((20, 20)))
-        measure((y[:, None] != y) + np.eye(20))

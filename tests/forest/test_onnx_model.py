@@ -58,7 +58,6 @@ def learned(name: str) -> tuple[SMERF, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", ["wine", "digits", "iris", "holes"])
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_classes_are_those_of_the_forest(name: str) -> None:
     forest, X = learned(name)
     for rows in (X, with_holes(X)):
@@ -67,7 +66,6 @@ def test_classes_are_those_of_the_forest(name: str) -> None:
         np.testing.assert_allclose(shares, forest.predict_proba(rows), rtol=EPSILON, atol=EPSILON)
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_numbers_are_those_of_the_forest() -> None:
     forest, X = learned("diabetes")
     for rows in (X, with_holes(X)):
@@ -85,7 +83,6 @@ def test_an_embedding_has_several_outputs() -> None:
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["wine", "holes", "diabetes"]), st.integers(0, 2**32 - 1))
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_a_row_at_a_threshold_goes_where_the_forest_sends_it(name: str, seed: int) -> None:
     forest, X = learned(name)
     table, random = forest.forest_.table, np.random.default_rng(seed)

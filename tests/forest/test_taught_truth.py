@@ -62,7 +62,6 @@ def taught_otherwise(values: np.ndarray, row: int) -> np.ndarray:
     return found
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("n_trees", [3, 30])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", VALUES)
@@ -78,7 +77,6 @@ def test_every_row_that_a_tree_drew_is_compared(name: str, weighted: bool, n_tre
             check_own_distances(forest.forest_, other)
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_both_kinds_of_leaf_tables_of_distances_are_there() -> None:
     kinds = {type(SMERF(n, min_samples_leaf=4, random_state=0).fit(X, Z).forest_.leaf_table) for n in (3, 30)}
     assert kinds == {LeafDistances, Members}
@@ -114,7 +112,6 @@ def test_links_that_a_large_forest_keeps_are_compared(monkeypatch: pytest.Monkey
         forest.training_distance(X[:2], Graph(2.0 * graph, absent=2.0), sides="one")
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("n_trees", [3, 30])
 def test_unobserved_distances_are_those_of_the_fit(n_trees: int) -> None:
     how: dict[str, Any] = {"min_samples_leaf": 4, "random_state": 0}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
-from sklearn.metrics import pairwise_distances
 
-from distforest import SMERF, SimForestClassifier
-from distforest.errors import DistforestWarning, InputError, JobError, MemoryLimitError
-from distforest.evaluation.predictions import judge
+from distforest.errors import InputError, JobError, MemoryLimitError
 from distforest.forest import scoring
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_kinds import KeepsNothing
@@ -30,11 +25,9 @@ from distforest.jobs.on_dask import OnDask
 from distforest.jobs.outline import outline
 from distforest.jobs.question import Question
 from distforest.jobs.score import ScoreTask, _step, answer_rows, score
-from distforest.jobs.seen_queries import SeenQueries
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.opening import open_matrix
 from distforest.sources.sparse_store import SparseStore
-from distforest.stores.folder import Folder
 from tests import samples
 from tests.messages import naming
 
@@ -218,10 +211,10 @@ def test_workers_answer_what_threads_do(
 def test_answers_for_which_a_disk_has_no_room_say_which_and_how_much(
     place: str, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def answered_on_a_full_disk(task: ScoreTask) -> SeenQueries:
+    def answered_on_a_full_disk(task: ScoreTask) -> None:
         with (small_disk / "filler").open("wb") as filler:
             os.posix_fallocate(filler.fileno(), 0, shutil.disk_usage(small_disk).free)
-        return answer_rows(task)
+        answer_rows(task)
 
     monkeypatch.setattr("distforest.jobs.score.answer_rows", answered_on_a_full_disk)
     monkeypatch.setattr("distforest.jobs.cluster.RETRY_SECONDS", 0.0)
@@ -236,11 +229,10 @@ def test_answers_for_which_a_disk_has_no_room_say_which_and_how_much(
 def test_answers_of_which_a_worker_has_written_some_elsewhere_are_not_published(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def answered_elsewhere(task: ScoreTask) -> SeenQueries:
-        seen = answer_rows(task)
+    def answered_elsewhere(task: ScoreTask) -> None:
+        answer_rows(task)
         if task.first:
             shutil.rmtree(f"{task.target}/indices/c/1")
-        return seen
 
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 100)
     monkeypatch.setattr("distforest.jobs.score.answer_rows", answered_elsewhere)
@@ -248,80 +240,3 @@ def test_answers_of_which_a_worker_has_written_some_elsewhere_are_not_published(
     with pytest.raises(JobError, match=naming("answers.zarr/indices", "1 of 2 chunks")):
         score(question, f"{place}/answers.zarr", Here(1))
     assert not Path(f"{place}/answers.zarr").exists()
-
-
-@pytest.mark.slow
-def test_predictions_of_learned_rows_are_told_when_they_are_made_and_when_they_are_judged(tmp_path: Path) -> None:
-    X, y = load_wine(return_X_y=True)
-    SMERF(30, random_state=0).fit(X[::2], y[::2]).save(f"{tmp_path}/forest.zarr")
-    for name, rows in (("old", slice(0, None, 2)), ("new", slice(1, None, 2))):
-        for array, values in (("X", X[rows]), ("y", y[rows])):
-            write_array(f"{tmp_path}/{name}.zarr", array, values.shape, values.dtype, [values])
-    with pytest.warns(DistforestWarning, match=naming("old.zarr/X: ", "89 compared rows 89")):
-        score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/old.zarr/X", "predict"), f"{tmp_path}/a.zarr", Here(2))
-    with pytest.warns(DistforestWarning, match=naming("a.zarr: ", "89 compared rows 89")):
-        judge(f"{tmp_path}/a.zarr", f"{tmp_path}/old.zarr/y")
-    score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/new.zarr/X", "predict"), f"{tmp_path}/b.zarr", Here(2))
-    judge(f"{tmp_path}/b.zarr", f"{tmp_path}/new.zarr/y")
-    score(Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/old.zarr/X", "neighbors"), f"{tmp_path}/c.zarr", Here(2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["features", "distances"])
-def test_a_resumed_job_tells_of_the_rows_that_an_earlier_run_has_answered(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, y = load_wine(return_X_y=True)
-    D, order = pairwise_distances(X), np.random.default_rng(0).permutation(len(X))
-    train, test = order[::2], order[1::2]
-    if kind == "features":
-        SMERF(30, random_state=0).fit(X[train], y[train]).save(f"{tmp_path}/forest.zarr")
-        queries = X[train]
-        queries[:60:7, 3] = np.nan
-    else:
-        forest = SimForestClassifier(kind="distance", n_estimators=30, random_state=0)
-        forest.fit(D[np.ix_(train, train)], y[train]).save(f"{tmp_path}/forest.zarr")
-        queries = D[np.ix_(train, test)]  # transposed
-        queries[4] = np.nan
-        queries[5, 3] = -9.0
-    write_array(f"{tmp_path}/queries.zarr", "X", queries.shape, queries.dtype, [queries])
-    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 10)
-    asked = Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/queries.zarr/X", "predict")
-    whole, resumed = list[str](), list[str]()
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        score(asked, f"{tmp_path}/whole.zarr", Here(1))
-        whole += [str(one.message) for one in found]
-    folder = Folder(f"{tmp_path}/work")
-
-    def stops(task: Any) -> Any:
-        if task.first > 60:
-            raise JobError("stopped")
-        return answer_rows(task)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("distforest.jobs.score.answer_rows", stops)
-        with pytest.raises(JobError, match="stopped"):
-            score(asked, f"{tmp_path}/answers.zarr", Here(1), folder=folder)
-    [marks] = tmp_path.glob("work/done-*")
-    damaged, *_ = sorted(marks.iterdir())
-    damaged.write_bytes(damaged.read_bytes()[:20])
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        score(asked, f"{tmp_path}/answers.zarr", Here(1), folder=folder)
-        resumed += [str(one.message) for one in found]
-    assert resumed == whole
-    assert len(whole) == {"features": 2, "distances": 2}[kind]
-
-
-@pytest.mark.filterwarnings("ignore:.*learned:distforest.errors.DistforestWarning")  # it has
-def test_queries_without_an_observed_similarity_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    S = samples.similarities(60, 3, 0.0)
-    SimForestClassifier(n_estimators=3, random_state=0).fit(S, np.arange(60) % 3).save(f"{tmp_path}/forest.zarr")
-    queries = S[:40].copy()
-    queries[[17, 35]] = np.nan
-    write_array(f"{tmp_path}/queries.zarr", "S", queries.shape, queries.dtype, [queries])
-    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 10)
-    asked = Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/queries.zarr/S", "predict")
-    with pytest.warns(DistforestWarning, match=naming("queries.zarr/S: ", "2 of 40 rows", "row 17")):
-        score(asked, f"{tmp_path}/answers.zarr", Here(2))

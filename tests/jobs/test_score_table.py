@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -168,35 +167,12 @@ def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_pairs_may_have_further_columns_which_are_told(home: Path) -> None:
+def test_pairs_may_have_further_columns(home: Path) -> None:
     """A table of measured pairs, i,j,distance, asks for the same pairs; an index that pandas wrote is no side."""
     numbers = np.array([[0, 1], [3, 3], [39, 2]])
     pd.DataFrame(numbers, columns=["a", "b"]).assign(c=1, d=2).to_csv(home / "measured.csv")
-    with pytest.warns(DistforestWarning, match=naming("measured.csv: ", "'a' and 'b'", "'c', 'd'")):
-        found = read(_table("new.csv", "pairs", pairs="measured.csv"))
+    found = read(_table("new.csv", "pairs", pairs="measured.csv"))
     np.testing.assert_array_equal(found[["left_row", "right_row"]], numbers)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("index", "suffix", "named"),
-    [
-        (pd.Index(range(3), name="id"), "parquet", ()),
-        (None, "csv", ()),
-        (pd.Index(["p", "q", "r"], name="id"), "parquet", ("'id' ", "`id='id'`")),
-        (pd.Index(["p", "q", "r"]), "csv", ("first column", "`id=''`")),
-        (pd.MultiIndex.from_arrays([[1, 1, 2], [4, 5, 6]], names=["a", "b"]), "parquet", ("'a', 'b'",)),
-    ],
-)
-def test_an_index_that_answers_do_not_keep_is_told(
-    index: pd.Index | None, suffix: str, named: tuple[str, ...], home: Path, recwarn: pytest.WarningsRecorder
-) -> None:
-    rows = NEW[:3].reset_index(drop=True) if index is None else NEW[:3].set_index(index)
-    getattr(rows, f"to_{suffix}")(home / f"indexed.{suffix}")
-    _table(f"indexed.{suffix}", "predict")
-    found = [str(own.message) for own in recwarn if "index" in str(own.message)]
-    assert len(found) == bool(named)
-    assert all(re.search(naming(*named), one) for one in found)
 
 
 HEAD = "size,colour,seen,ok"
@@ -233,12 +209,8 @@ def test_a_table_without_rows_is_refused(home: Path) -> None:
 
 def test_what_is_odd_is_told_and_read_right(home: Path) -> None:
     (home / "odd.csv").write_text(f"note,{HEAD}\nhello,NA,mauve,2024-02-01,TRUE\nyou,1,red,,false\n")
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with pytest.warns(DistforestWarning, match=naming("odd.csv: ", "1 row", "'colour'")):
         answered("odd.csv", "odd.out.csv", "apply", QueryOptions())
-    assert [own.category for own in told] == 2 * [DistforestWarning]
-    for own, named in zip(told, (("1 column", "'note'"), ("1 row", "'colour'")), strict=True):
-        assert re.search(naming("odd.csv: ", *named), str(own.message))
     (home / "plain.csv").write_text(f"{HEAD}\n,,2024-02-01,1\n1,red,,0\n")
     answered("plain.csv", "plain.out.csv", "apply", QueryOptions())
     pd.testing.assert_frame_equal(read("odd.out.csv"), read("plain.out.csv"))
@@ -271,8 +243,7 @@ def test_a_forest_without_names_reads_columns_in_their_order(home: Path) -> None
     question = Question("plain.zarr", "t.csv", "apply")
     with pytest.raises(InputError, match=naming("t.csv: ", "3 features", "4 ('a', 'b', 'c', 'name')", "`drop`")):
         score_table(question, "o.csv", Here(), QueryOptions())
-    with pytest.warns(DistforestWarning, match=naming("t.csv: ", "'a', 'b', 'c'")):
-        score_table(question, "o.csv", Here(), QueryOptions(id="name"))
+    score_table(question, "o.csv", Here(), QueryOptions(id="name"))
     lines = ["1 " + " ".join(f"{k + 1}:{value!r}" for k, value in enumerate(row[:2].tolist())) for row in values[:9]]
     (home / "t.libsvm").write_text("\n".join(lines))
     score_table(Question("plain.zarr", "t.libsvm", "apply"), "l.csv", Here(), QueryOptions())
@@ -365,7 +336,6 @@ def test_targets_and_embeddings_have_a_column_each() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_neighbours_have_the_names_of_the_training_rows(home: Path) -> None:
     """Whatever the forest reads: categories and holes, similarities of features, points of pairs, clusters."""
     old = OLD.assign(name=[f"old {k}" for k in range(200)], kind=LABELS)
@@ -399,7 +369,6 @@ def test_neighbours_have_the_names_of_the_training_rows(home: Path) -> None:
         assert list(named["name"]) == list(NEW["name"])
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_names_of_other_rows_are_refused(home: Path) -> None:
     """A table that was sorted or written anew would name the wrong neighbours without a word."""
     OLD.sort_values("size").to_csv(home / "sorted.csv", index=False)
@@ -425,7 +394,6 @@ def test_names_of_other_rows_are_refused(home: Path) -> None:
     assert sorted(path.name for path in home.iterdir()) == before
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_the_command_names_neighbours(home: Path) -> None:
     OLD.to_csv(home / "named.csv", index=False)
     ingest("named.csv", "named.zarr", id="name")
@@ -439,7 +407,6 @@ def test_the_command_names_neighbours(home: Path) -> None:
     assert (code, "--training-ids " in err) == (2, True)
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_whole_numbers_as_names_stay_numbers(home: Path) -> None:
     OLD.assign(name=np.arange(200) + 1000).to_csv(home / "named.csv", index=False)
     ingest("named.csv", "named.zarr", id="name")
@@ -448,7 +415,6 @@ def test_whole_numbers_as_names_stay_numbers(home: Path) -> None:
     assert read("out.parquet")["neighbor_0"].between(1000, 1199).all()
 
 
-@pytest.mark.filterwarnings("ignore::distforest.errors.DistforestWarning")
 def test_no_table_is_written_into_arrays(home: Path) -> None:
     NEW.to_csv(home / "x.csv", index=False)
     ingest("x.csv", "x.zarr", id="name")

@@ -12,7 +12,7 @@ import scipy.sparse
 import zarr
 
 from distforest import RFD, SMERF, Labels, TreeRank, URerF, load
-from distforest.errors import DistforestWarning, InputError, SpecError
+from distforest.errors import InputError, SpecError
 from distforest.jobs.cluster import Here
 from distforest.jobs.preview import check_and_stage, faults_of_metadata, preview
 from distforest.jobs.question import Question
@@ -206,10 +206,8 @@ def test_the_variables_of_anndata_name_the_features_and_queries_are_put_in_order
     assert done.digest == own.digest_ == plain.digest_
     assert own.feature_names_in_.tolist() == GENES
     assert list(load(done.address).feature_names_in_) == GENES
-    with pytest.warns(DistforestWarning, match=naming("other.zarr/", "'more'")):
-        assert own.predict(f"{cells}/other.zarr/{part}").tolist() == plain.predict(NEW).tolist()
-    with pytest.warns(DistforestWarning, match=naming("other.zarr/", "'more'")):
-        score(Question(done.address, f"{cells}/other.zarr/{part}", "predict"), f"{cells}/a.zarr", Here(2))
+    assert own.predict(f"{cells}/other.zarr/{part}").tolist() == plain.predict(NEW).tolist()
+    score(Question(done.address, f"{cells}/other.zarr/{part}", "predict"), f"{cells}/a.zarr", Here(2))
     assert np.asarray(open_array(f"{cells}/a.zarr/prediction")[...]).tolist() == plain.predict(NEW).tolist()
 
 
@@ -260,8 +258,7 @@ def test_names_are_read_once_for_all_tasks_of_a_scoring_and_anew_for_the_next(
 
     monkeypatch.setattr(module, "var_names", counted)
     monkeypatch.setattr("distforest.sources.schema.var_names", counted)
-    with pytest.warns(DistforestWarning, match=naming("other.zarr/", "'more'")):
-        score(Question(address, f"{cells}/other.zarr/X", "predict"), f"{cells}/a.zarr", Here(2))
+    score(Question(address, f"{cells}/other.zarr/X", "predict"), f"{cells}/a.zarr", Here(2))
     of_outline = 2  # of its checks
     assert len(reads) == of_outline + 1
     index = zarr.open_group(f"{cells}/other.zarr/var")["gene_ids"]
@@ -272,6 +269,5 @@ def test_names_are_read_once_for_all_tasks_of_a_scoring_and_anew_for_the_next(
     names[first], names[second] = names[second], names[first]
     index[...] = np.array(names, np.dtypes.StringDType())  # type: ignore[index]
     swapped = NEW[:, [1, 0, *range(2, NEW.shape[1])]]
-    with pytest.warns(DistforestWarning, match=naming("other.zarr/", "'more'")):
-        score(Question(address, f"{cells}/other.zarr/X", "apply"), f"{cells}/b.zarr", Here(2))
+    score(Question(address, f"{cells}/other.zarr/X", "apply"), f"{cells}/b.zarr", Here(2))
     np.testing.assert_array_equal(np.asarray(open_array(f"{cells}/b.zarr/nodes")[...]), plain.apply(swapped))

@@ -192,7 +192,6 @@ def answers_of(place: str, queries: str, answer: str, name: str = "", cluster: A
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*learned:distforest.errors.DistforestWarning")  # it has
 @pytest.mark.parametrize("cells", [1, 1 << 22])
 @pytest.mark.parametrize(
     ("answer", "asked"),

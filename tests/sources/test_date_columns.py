@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest import RFD, SMERF, URerF, load
-from distforest.errors import DistforestWarning, InputError
+from distforest.errors import InputError
 from distforest.sources.files.ingest import ingest
 from tests.messages import naming
 
@@ -123,19 +123,18 @@ def test_all_days_moved_alike_teach_the_same(days: int, unit: str) -> None:
     assert SMERF(2, random_state=0).fit(moved, KINDS).digest_ == SMERF(2, random_state=0).fit(TABLE, KINDS).digest_
 
 
-def test_numbers_and_words_in_place_of_dates_are_told(forest: Any) -> None:
+def test_numbers_in_place_of_dates_are_counted_already_and_words_are_refused(forest: Any) -> None:
     known = forest.distance(TABLE)
     counted = TABLE.assign(seen=(TABLE["seen"] - TABLE["seen"].min()).dt.days.astype(float))
-    told = naming("X: ", "column 'seen'", "numbers", "days")
-    with pytest.warns(DistforestWarning, match=told):
-        assert (forest.distance(counted) == known).all()
+    assert (forest.distance(counted) == known).all()
     held = counted["seen"].astype(object)
     held[::2] = None
-    with pytest.warns(DistforestWarning, match=told):
-        forest.distance(counted.assign(seen=held))
+    forest.distance(counted.assign(seen=held))
     forest.distance(TABLE.assign(seen=np.nan))
-    with pytest.raises(InputError, match=naming("column 'seen'", "'2024-")):
-        forest.distance(TABLE.assign(seen=TABLE["seen"].astype(str)))
+    words = TABLE["seen"].astype(str)
+    for dtype in ("str", "object", "category"):
+        with pytest.raises(InputError, match=naming("column 'seen'", "'2024-")):
+            forest.distance(TABLE.assign(seen=words.astype(dtype)))
 
 
 def test_dates_by_which_nothing_can_be_counted_are_refused() -> None:

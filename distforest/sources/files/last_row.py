@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,17 +25,9 @@ FEWEST_ABOVE, FEWEST_HOLES = 10, 2
 class LastRow:
     """How many values each column lacks, and which of them the last row lacks; both of shape (n_columns,)."""
 
-    n_rows: int = 0
-    n_missing: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    lacks: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-
-    def see(self, missing: NDArray[np.bool_]) -> None:
-        """Take a block of rows into account: which values are missing, shape (n, n_columns)."""
-        if len(missing):
-            own = missing.sum(axis=0, dtype=np.int64)
-            self.n_missing = self.n_missing + own if self.n_rows else own
-            self.lacks = missing[-1].copy()
-            self.n_rows += len(missing)
+    n_rows: int
+    n_missing: NDArray[np.int64]
+    lacks: NDArray[np.bool_]
 
     @property
     def is_odd(self) -> NDArray[np.bool_]:
@@ -43,9 +35,7 @@ class LastRow:
 
         Examples
         --------
-        >>> last = LastRow()
-        >>> last.see(np.array([[False, False, True]] * 20 + [[True, True, False]]))
-        >>> last.is_odd
+        >>> LastRow(21, np.array([1, 1, 20]), np.array([True, True, False])).is_odd
         array([ True,  True, False])
         """
         whole = self.n_missing == self.lacks

@@ -11,18 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from distforest.amounts import counted
-from distforest.errors import InputError, warn_caller
+from distforest.errors import InputError
 from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
-from distforest.sources.files.cells import is_text, texts_of
-from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
 from distforest.sources.files.survey import column_blocks, first_units
 from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array, objects_array
 from distforest.sources.files.table_files import TABLES, TextOptions, format_of, kind_by_suffix, open_table
 from distforest.sources.files.tables import LibsvmTable
-from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema, told_of_lone_units, told_of_superfluous
+from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema
 from distforest.stores.outputs import OF_ZARR
 
 if TYPE_CHECKING:
@@ -79,11 +77,6 @@ class QueryOptions:
 class Queries(Protocol):
     """The rows of a file, as a forest reads them."""
 
-    @property
-    def told(self) -> tuple[str, ...]:
-        """Warnings about its columns."""
-        ...
-
     def features(self) -> Iterator[Float32s]:
         """Blocks of features, shape (n, n_features)."""
         ...
@@ -96,8 +89,8 @@ class Queries(Protocol):
         """Blocks of the columns that stand beside the answers."""
         ...
 
-    def told_of_values(self) -> list[str]:
-        """Warnings of what was found in all blocks, after these were read."""
+    def told_of_unseen(self) -> str:
+        """A warning of categories that the forest has not seen, after all blocks were read; empty without any."""
         ...
 
 
@@ -144,28 +137,10 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     dropped = {position_of(table, "drop", name) for name in each_name(table, options.drop)}
     others = {*kept, *dropped, *([] if id_at is None else [id_at])}
     others |= {place for place, name in enumerate(table.columns) if name in table.index}
-    positions, schema, told = _features_of(table, wanted, others)
+    positions, schema = _features_of(table, wanted, others)
     cells = options.text.cells_of(table)
-    found = _with_units(schema, table, positions, cells)
-    told += tuple(filter(None, [_told_of_units(schema, found, table, positions)]))
-    told += _told_of_index(table, {*kept, *dropped}) if id_at is None else ()
     own = tuple(dict.fromkeys(place for place in kept if place != id_at))
-    return TableQueries(table, positions, found, cells, id_at, own, told)
-
-
-def _told_of_index(table: Table, named: set[int]) -> tuple[str, ...]:
-    """A warning of an index that names the rows while answers number them; none if it numbers them, too."""
-    index = [place for place, name in enumerate(table.columns) if name in table.index]
-    if not index or named & set(index):
-        return ()
-    first = next(iter(table.batches(index[:1])), [pa.array([], pa.string())])[0]
-    if texts_of(first).to_pylist() == [str(number) for number in range(len(first))]:
-        return ()
-    listed = ", ".join(quoted(table.columns[place]) for place in index)
-    what = f"{listed} of the data frame" if any(table.columns[place] for place in index) else "the first column"
-    one = f"`id={quoted(table.columns[index[0]])}`" if len(index) == 1 else "one of these columns as `id`"
-    cure = f"give {one} to keep the names"
-    return (f"the index, {what}, is not read, and answers number the rows from 0; {cure}",)
+    return TableQueries(table, positions, _with_units(schema, table, positions, cells), cells, id_at, own)
 
 
 def open_objects(source: str, options: QueryOptions) -> TableQueries:
@@ -181,17 +156,13 @@ def open_objects(source: str, options: QueryOptions) -> TableQueries:
     id_at = None if options.id is None else position_of(table, "id", options.id)
     kept = dict.fromkeys(position_of(table, "keep", name) for name in each_name(table, options.keep))
     own = tuple(place for place in kept if place != id_at)
-    return TableQueries(table, (position,), Schema(()), options.text.cells_of(table), id_at, own, ())
+    return TableQueries(table, (position,), Schema(()), options.text.cells_of(table), id_at, own)
 
 
-def _features_of(
-    table: Table, wanted: ReadColumns, others: set[int]
-) -> tuple[tuple[int, ...], Schema, tuple[str, ...]]:
-    """The positions of the features, the schema by which they are read, and warnings."""
+def _features_of(table: Table, wanted: ReadColumns, others: set[int]) -> tuple[tuple[int, ...], Schema]:
+    """The positions of the features, and the schema by which they are read."""
     if wanted.schema is not None:
-        positions = wanted.schema.positions(table.columns, table.path)
-        left = [name for place, name in enumerate(table.columns) if place not in {*positions, *others}]
-        return positions, _with_booleans(wanted.schema), tuple(filter(None, [told_of_superfluous(left)]))
+        return wanted.schema.positions(table.columns, table.path), _with_booleans(wanted.schema)
     rest = tuple(place for place in range(len(table.columns)) if place not in others)
     names = [table.columns[place] for place in rest]
     shown = ", ".join(map(quoted, names[:COLUMNS_TOLD])) + (", ..." if len(names) > COLUMNS_TOLD else "")
@@ -199,8 +170,7 @@ def _features_of(
         cure = "name what is none of them with `drop`, `keep` or `id`"
         expected = f"{counted(wanted.n_features, 'feature')} were expected, by the order of the columns"
         raise InputError(f"{table.path}: {expected}, found {len(rest):,} ({shown}); {cure}")
-    told = f"the forest knows no names, so columns are read in their order: {shown}" if table.headed else ""
-    return rest, Schema.of_names(names), (told,) if told else ()
+    return rest, Schema.of_names(names)
 
 
 def _with_units(schema: Schema, table: Table, positions: Sequence[int], cells: CellFormat) -> Schema:
@@ -211,15 +181,6 @@ def _with_units(schema: Schema, table: Table, positions: Sequence[int], cells: C
         for own, place in zip(schema.columns, positions, strict=True)
     )
     return Schema(tuple(columns))
-
-
-def _told_of_units(schema: Schema, found: Schema, table: Table, positions: Sequence[int]) -> str:
-    """A warning of columns whose unit either the forest or the table knows; a table with types can tell none."""
-    here = (
-        own if is_text(table.types[place]) else replace(own, unit="")
-        for own, place in zip(found.columns, positions, strict=True)
-    )
-    return told_of_lone_units([*zip(schema.columns, here, strict=True)])
 
 
 def _with_booleans(schema: Schema) -> Schema:
@@ -244,11 +205,6 @@ def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int, 
     ------
     InputError
         There is one column, or an entry is no row.
-
-    Warns
-    -----
-    DistforestWarning
-        There are further columns, which are not read.
     """
     table = open_table(source, format_of(source, None), TextOptions(header=True))
     wanted = wanted_rows(numbers, n_rows)
@@ -258,10 +214,6 @@ def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int, 
     if not table.typed and all(row_of(name, numbers, n_rows) is not None for name in columns[:2]):
         found = ", ".join(columns[:2])
         raise InputError(f"{source}: a first row that names the two columns was expected, found the pair {found}")
-    if len(columns) > 2:
-        left, right, *others = map(quoted, columns[:12])
-        listed = ", ".join(others) + (", ..." if len(columns) > 12 else "")
-        warn_caller(f"{source}: {left} and {right} are read as pairs, and not {listed}")
     cure = f", of {queries}; pairs are of rows that are scored" + ("" if numbers else "; if they have names, give `id`")
     return pairs_of_rows_in(table, [table.columns.index(name) for name in columns[:2]], numbers, n_rows, cure)
 
@@ -276,9 +228,7 @@ class TableQueries:
     cells: CellFormat
     id_at: int | None
     kept_at: tuple[int, ...]
-    told: tuple[str, ...]
     unseen: Counter[int] = field(default_factory=Counter)
-    last: LastRow = field(default_factory=LastRow)
 
     def features(self) -> Iterator[Float32s]:
         """Blocks of features, shape (n, n_features).
@@ -296,7 +246,6 @@ class TableQueries:
             if bad.any():
                 row, column = map(int, np.argwhere(bad)[0])
                 raise self._refused(first + row, column, float(block[row, column]))
-            self.last.see(np.isnan(narrow))
             yield narrow
             first += len(narrow)
 
@@ -321,11 +270,8 @@ class TableQueries:
         for arrays in column_blocks(self.table, self.kept_at, ROWS_KEPT):
             yield dict(zip(names, arrays, strict=True))
 
-    def told_of_values(self) -> list[str]:
-        """Warnings of what was found in all blocks: unknown categories, and a last row that may be a total."""
-        return [*filter(None, (self._told_of_unseen(), self.last.told(self.table, self.positions, self.schema.names)))]
-
-    def _told_of_unseen(self) -> str:
+    def told_of_unseen(self) -> str:
+        """A warning of categories that the forest has not seen, after all blocks were read; empty without any."""
         if not self.unseen:
             return ""
         place, n_rows = next(iter(sorted(self.unseen.items())))
@@ -342,7 +288,6 @@ class _LibsvmQueries:
     """The rows of a libsvm file, whose labels are not read."""
 
     table: LibsvmTable
-    told: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, source: str, wanted: ReadColumns, options: QueryOptions) -> _LibsvmQueries:
@@ -378,6 +323,6 @@ class _LibsvmQueries:
         """Nothing: a libsvm file has no columns."""
         yield from ()
 
-    def told_of_values(self) -> list[str]:
-        """Nothing: a libsvm file has no categories, and nothing is missing in it."""
-        return []
+    def told_of_unseen(self) -> str:
+        """Nothing: a libsvm file has no categories."""
+        return ""

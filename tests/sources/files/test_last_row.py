@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,6 @@ from distforest.errors import DistforestWarning
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.last_row import LastRow
-from distforest.sources.files.queries import QueryOptions, ReadColumns, open_queries
-from distforest.sources.schema import FeatureColumn, Schema
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -43,23 +40,11 @@ def test_other_last_rows_are_not_told(rows: str, write: Write, tmp_path: Path) -
     assert open_array(f"{tmp_path}/sheet.zarr/X").shape[0] == rows.count("\n")
 
 
-def test_a_row_of_totals_is_told_when_it_is_scored(write: Write) -> None:
-    wanted = ReadColumns(Schema(tuple(FeatureColumn(name) for name in ("age", "amount", "rate"))), 3)
-    options = QueryOptions(id="name", keep=("note",))
-    queries = open_queries(write("sheet.csv", HEAD + ROWS + TOTAL), wanted, options)
-    assert sum(len(block) for block in queries.features()) == 21
-    [told] = queries.told_of_values()
-    assert re.search(naming("row 20 ", 2, "'age'"), told)
-
-
-@given(st.integers(0, 2**31), st.integers(1, 30))
-def test_blocks_of_any_size_tell_the_same(seed: int, size: int) -> None:
+@given(st.integers(0, 2**31))
+def test_a_last_row_is_odd_where_it_alone_lacks_values(seed: int) -> None:
     rng = np.random.default_rng(seed)
     missing = rng.random((25, 4)) < 0.02
     missing[-1] = rng.random(4) < 0.7
     alone = missing[-1] & ~missing[:-1].any(axis=0)
-    last = LastRow()
-    for first in range(0, 25, size):
-        last.see(missing[first : first + size])
     is_much = alone.sum() >= 2 and 2 * alone.sum() > (~missing[:-1].any(axis=0)).sum()
-    np.testing.assert_array_equal(last.is_odd, alone & is_much)
+    np.testing.assert_array_equal(LastRow(25, missing.sum(axis=0), missing[-1]).is_odd, alone & is_much)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import zarr
 from hypothesis import given
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 
 from distforest import SMERF, load
 from distforest.command_line.reports import inspected
-from distforest.errors import DistforestWarning, InputError
+from distforest.errors import InputError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.sources.arrays import open_array
 from distforest.sources.files.cells import CellFormat, texts_of
@@ -99,31 +97,18 @@ def test_a_forest_keeps_the_units_of_its_columns(write: Write, tmp_path: Path) -
     lines = dict(inspected("f.zarr", read_manifest(f"{tmp_path}/f.zarr"), None, None, None).lines)
     assert lines["names"] == "rate (%), size"
     ingest(write("plain.csv", "rate,size\n5.2,1\n"), f"{tmp_path}/named.zarr")
-    with pytest.warns(DistforestWarning, match=naming("column 'rate'", "'%'")):
-        forest.predict(f"{tmp_path}/named.zarr/X")
-    with pytest.warns(DistforestWarning, match=naming("X: column 'rate'", "'%'")):
-        forest.predict(pd.DataFrame({"rate": [0.052], "size": [1]}))
+    without = forest.predict(f"{tmp_path}/named.zarr/X")
+    np.testing.assert_array_equal(without, forest.predict(pd.DataFrame({"rate": [5.2], "size": [1]})))
 
 
 def test_files_that_are_scored_have_the_units_of_the_forest(write: Write) -> None:
     """A file is read by the forest's unit, named or not; a cell without it, or with another, is refused by line."""
     queries = open_queries(write("new.csv", "size,rate\n1,5.2 %\n2,NA\n"), LEARNED, QueryOptions())
-    assert queries.told == ()
     np.testing.assert_array_equal(next(iter(queries.features())), np.float32([[5.2, 1], [np.nan, 2]]))
     for cell, units in (("0.052", ()), ("0.052", ("%",)), ("5 ‰", ("%", "‰"))):
         path, text = write("other.csv", f"size,rate\n1,5.2 %\n2,{cell}\n"), TextOptions(unit=units)
         with pytest.raises(InputError, match=naming("line 3), column 'rate'", "'%'", f"'{cell}'")):
             next(iter(open_queries(path, LEARNED, QueryOptions(text=text)).features()))
-
-
-def test_units_that_only_the_forest_or_the_table_knows_are_told(write: Write, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"size": [1.0], "rate": [5.2]}), tmp_path / "new.parquet")
-    [told] = open_queries(str(tmp_path / "new.parquet"), LEARNED, QueryOptions()).told
-    assert re.match(naming("column 'rate'", "'%' in the forest"), told)
-    text = TextOptions(unit=("kg", "%"))
-    path = write("new.csv", "size,rate\n1 kg,5.2 %\n")
-    [told] = open_queries(path, LEARNED, QueryOptions(text=text)).told
-    assert re.match(naming("column 'size'", "'kg' here"), told)
 
 
 def test_units_are_the_same_in_all_blocks(write: Write, tmp_path: Path) -> None:
