@@ -6,6 +6,7 @@ It says what the forest itself says; what a forest does not hold, its ground tru
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from tornado.template import Loader
 from distforest.amounts import counted, in_bytes
 from distforest.errors import InputError
 from distforest.estimators.loading import load
+from distforest.estimators.smerf import SMERF
 from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.grids import ScoredGrid
 from distforest.evaluation.roc import ROC
@@ -24,16 +26,17 @@ from distforest.forest import scoring
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
 from distforest.forest.taught_truth import check_own_distances, tells_what_was_taught
+from distforest.forest.tree_spans import merged_in_words
 from distforest.pictures.closeness import closeness_of_some
 from distforest.pictures.clusters import clustered
 from distforest.pictures.importances import importances_of, reads_features
 from distforest.pictures.out_of_bag import error_curve, out_of_bag_roc
-from distforest.pictures.repetition import repetition
 from distforest.pictures.svg_charts import SVGChart, column_chart, in_digits, line_chart, matrix_as_png
 from distforest.pictures.tree_shapes import TreeShapes
 from distforest.sources.opening import opened_array
 from distforest.sources.row_kinds import input_in_words
 from distforest.sources.truth import Truth, TruthKind
+from distforest.sources.weights import OF_PAIRS
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -53,6 +56,16 @@ RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _FOLDER = Path(__file__).parent
 _TEMPLATES = Loader(str(_FOLDER), autoescape="xhtml_escape")
 
+
+TAUGHT = {
+    TruthKind.LABELS: ("y", "labels", "Labels(y)"),
+    TruthKind.TARGETS: ("y", "targets", "Targets(y)"),
+    TruthKind.DIFFERENCES: ("y", "targets", "Targets(y, metric='absolute')"),
+    TruthKind.EMBEDDING: ("Z", "an embedding", "Embedding(Z)"),
+    TruthKind.DIRECTIONS: ("Z", "an embedding", "Embedding(Z, metric='cosine')"),
+    TruthKind.DISTANCES: ("Z", "distances, or the Graph from which they follow", "Distances(Z)"),
+}
+"""The name of each kind of truth in these lines, what it is, and how SMERF is told that it is this."""
 
 IN_WORDS = {TruthKind.LINKS: "which pairs belong together", TruthKind.NOTHING: "nothing"}
 """Kinds of ground truth whose names do not tell everybody what they are."""
@@ -125,7 +138,7 @@ def report_page(
         _importances(estimator),
         *_shapes(forest),
         _proximity(estimator),
-        ReportSection("Grow it again", facts=_versions(forest), code=repetition(estimator, address, made_by)),
+        ReportSection("Grow it again", facts=_versions(forest), code=_repetition(estimator, address, made_by)),
     ]
     page = _TEMPLATES.load("report.html").generate(
         title=f"{type(estimator).__name__}: {Path(address).name}",
@@ -418,3 +431,57 @@ def _in_words(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_in_words(held)}" for key, held in value.items())
     return ", ".join(map(_in_words, value)) if isinstance(value, list) else str(value)
+
+
+# --- how it is grown again ---------------------------------------------------------------------------------
+
+
+def _repetition(estimator: Any, address: str, made_by: str) -> tuple[str, str]:
+    """Write how a forest is grown again: lines of Python, and commands."""
+    forest: Forest = estimator.forest_
+    commands = [f"distforest verify {shlex.quote(address)}", *([made_by] if made_by else [])]
+    return "\n".join(_in_python(estimator, forest)), "\n".join(f"$ {line}" for line in commands)
+
+
+def _in_python(estimator: Any, forest: Forest) -> list[str]:
+    """Lines that grow the forest again."""
+    kind, learned = type(estimator).__name__, forest.meaning.leaf.learned
+    shape = f"{counted(forest.n_training, 'row')}, {counted(forest.n_features, 'column')}"
+    imported, data, names = [kind], [_datum("X", forest, "matrix", shape)], ["X"]
+    if learned in TAUGHT:
+        name, what, relation = TAUGHT[learned]
+        data.append(_datum(name, forest, str(learned), what))
+        is_told = isinstance(estimator, SMERF)
+        imported += [relation.partition("(")[0]] if is_told else []
+        names.append(relation if is_told else name)
+    elif learned is TruthKind.LINKS:
+        data.append(_datum("y", forest, "labels", "labels; known pairs go into fit_pairs(X, pairs, similar)"))
+        names.append("y")
+    if told := merged_in_words(forest.provenance):
+        data.append(f"# {told}: one fit for each seed, and distforest.merge of them all")
+    if OF_PAIRS.key in forest.provenance:
+        data.append("# the given pairs had weights: fit_pairs(..., pair_weight=w) gives them again")
+    if forest.sample_weight is not None:
+        data.append("# training rows had weights: sample_weight=w gives them again")
+    if "similarity" in forest.provenance:
+        data.append("# similarities were asked of a function: similarity=Lazy(...) gives it again")
+    grown = f"forest = {kind}({_arguments(estimator)}).fit({', '.join(names)})"
+    check = f'assert forest.digest_ == "{forest.digest}"'
+    return [f"from distforest import {', '.join(imported)}", "", *data, grown, check]
+
+
+def _datum(name: str, forest: Forest, entry: str, what: str) -> str:
+    """A line that names data: by the address and the digest that the forest keeps, or else by what they are."""
+    inputs = forest.provenance.get("inputs")
+    known = inputs.get(entry) if isinstance(inputs, dict) else None
+    if not isinstance(known, dict) or not isinstance(known.get("address"), str):
+        return f"{name} = ...  # {what}"
+    return f"{name} = {known['address']!r}  # {what}, sha256 {known.get('sha256')}"
+
+
+def _arguments(estimator: Any) -> str:
+    """The arguments of an estimator that are not its defaults."""
+    default = type(estimator)().get_params()
+    given = {name: ... if isinstance(value, np.ndarray) else value for name, value in estimator.get_params().items()}
+    changed = {name: value for name, value in given.items() if value is ... or value != default[name]}
+    return ", ".join(f"{name}={'...' if value is ... else repr(value)}" for name, value in changed.items())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -429,68 +428,3 @@ def test_nearest_breaks_ties_by_index() -> None:
     assert indices.tolist() == [[3, 1, 2], [0, 3, 2], [0, 3, 1], [0, 2, 1]]
     np.testing.assert_array_equal(found[1], [0.5, 0.0, np.nan])
     assert ref.nearest(proximities, 2, leave_out_self=False)[0].tolist() == [[0, 3], [1, 0], [2, 0], [3, 0]]
-
-
-# Geodesic precision and recall
-
-
-def test_precision_and_recall_by_hand() -> None:
-    # places 0 1 2 4 on a line; row 0 cannot tell the others apart, row 3 knows nothing
-    latent = np.abs(np.subtract.outer([0, 1, 2, 4], [0, 1, 2, 4])).astype(float)
-    proximities = np.array([[1, 0.5, 0.5, 0.5], [0.9, 1, 0.2, 0.9], [0.1, 0.8, 1, 0.3], [np.nan, np.nan, np.nan, 1]])
-    relevant = ref.relevant_by_distance(latent, 1)
-    # row 1 is as near to 0 as to 2
-    assert relevant.tolist() == [[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
-    # row 0: 1/3; row 1: 0 or 3, of which 0 is half relevant: 1/4; row 2: 1; row 3: 1/3
-    expected = (1 / 3 + 1 / 4 + 1 + 1 / 3) / 4
-    assert ref.precision_and_recall(proximities, relevant, 1) == pytest.approx((expected, expected))
-
-
-def test_components_by_hand() -> None:
-    relevant = ref.relevant_by_component(np.array([0, 0, 0, 1, 1, 2]))
-    assert relevant.sum(axis=1).tolist() == [2, 2, 2, 1, 1, 0]
-    perfect = relevant + np.eye(6)
-    # two of the nearest: all of the first three; one of two for the next two; nothing for the lone one
-    assert ref.precision_and_recall(perfect, relevant, 2) == pytest.approx(((3 + 2 / 2) / 6, 1))
-    # one of the nearest: half of what is to be found of the first three
-    assert ref.precision_and_recall(perfect, relevant, 1) == pytest.approx((5 / 6, (3 / 2 + 2) / 5))
-    # nothing known: chance, (size - 1) / 5 a row
-    blank = np.ones((6, 6))
-    assert ref.precision_and_recall(blank, relevant, 2) == pytest.approx(((3 * 2 + 2) / 5 / 6, 2 / 5))
-
-
-def test_expectation_is_the_mean_over_all_orders() -> None:
-    """Every order of the columns, ties to the earlier one, is as likely as any other."""
-    rng = np.random.default_rng(6)
-    n, k = 6, 3
-    proximities, labels = rng.integers(3, size=(n, n)) / 2, np.array([0, 0, 0, 1, 1, 1])
-    relevant = ref.relevant_by_component(labels)
-    shares = []
-    for i in range(n):
-        others = [j for j in range(n) if j != i]
-        hits = [
-            relevant[i, sorted(order, key=lambda j: -proximities[i, j])[:k]].sum() for order in permutations(others)
-        ]
-        shares.append(np.mean(hits) / k)
-    precision, recall = ref.precision_and_recall(proximities, relevant, k)
-    assert precision == pytest.approx(np.mean(shares))
-    assert recall == pytest.approx(np.mean(shares) * k / 2)
-
-
-def test_perfect_proximities_and_places_out_of_reach() -> None:
-    places = np.sort(np.random.default_rng(7).random(40)) + np.repeat([0, 10], 20)
-    latent = np.abs(np.subtract.outer(places, places))
-    for k in (1, 5, 39):
-        assert ref.precision_and_recall(-latent, ref.relevant_by_distance(latent, k), k) == pytest.approx((1, 1))
-    # two manifolds: nobody is near on the other one, so 30 neighbours hold at most 19 that count
-    latent[latent > 5] = np.inf
-    precision, recall = ref.precision_and_recall(-latent, ref.relevant_by_distance(latent, 30), 30)
-    assert (precision, recall) == pytest.approx((19 / 30, 1))
-
-
-def test_chance_of_top() -> None:
-    scores = np.array([0.3, 0.9, 0.3, 0.3, -np.inf])
-    assert ref.chance_of_top(scores, 1).tolist() == [0, 1, 0, 0, 0]
-    np.testing.assert_allclose(ref.chance_of_top(scores, 3), [2 / 3, 1, 2 / 3, 2 / 3, 0])
-    assert ref.chance_of_top(scores, 5).tolist() == [1, 1, 1, 1, 0]
-    assert ref.chance_of_top(np.full(3, -np.inf), 2).tolist() == [0, 0, 0]
