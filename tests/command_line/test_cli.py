@@ -759,7 +759,7 @@ def test_a_warning_is_one_plain_line(spec, home, tmp_path):
     done = subprocess.run(**process(*arguments), check=True, timeout=60)
     warned, *progress = done.stderr.splitlines()
     assert all(line.startswith(("grow", "merge")) for line in progress)
-    assert warned.startswith("warning: distances: ")
+    assert warned.startswith("warning: DF004 distances: ")
 
 
 # --- fit and score, here ----------------------------------------------------------------------------------
