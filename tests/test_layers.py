@@ -36,7 +36,7 @@ ESTIMATORS = (
 )
 COMMANDS = {
     f"command_line.{name}"
-    for name in ("cli", "certificates", "doctor", "forest_report", "schema", "sealed_forests", "service", "trials")
+    for name in ("cli", "doctor", "forest_report", "schema", "sealed_forests", "service", "trials")
 }
 WITH_A_SCHEDULER = ("calls", "doctor", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}

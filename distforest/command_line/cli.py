@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from distforest.command_line import certificates, doctor, forest_report, schema, sealed_forests, service, trials
+from distforest.command_line import doctor, forest_report, schema, sealed_forests, service, trials
 from distforest.command_line.commands import (
     HEADED,
     JSON,
@@ -172,7 +172,7 @@ def print_answer(ctx: click.Context, report: Report | None) -> None:
 
 
 main.add_section((*sealed_forests.COMMANDS, *trials.COMMANDS, *forest_report.COMMANDS, *schema.COMMANDS))
-main.add_section((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), "Jobs of a service")
+main.add_section((*service.COMMANDS, *doctor.COMMANDS), "Jobs of a service")
 
 
 # --- fit --------------------------------------------------------------------------------------------------

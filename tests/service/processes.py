@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 
 import dask
 import psutil
+import pytest
 from distributed import Security
 from sklearn.datasets import load_iris
 
@@ -27,6 +29,7 @@ from distforest.jobs.train import fit_here
 from distforest.service.calls import Service
 from distforest.service.registry import ENDS, Registry
 from distforest.sources.arrays import write_array
+from tests.programs import program
 from tests.service import faults
 
 T = TypeVar("T")
@@ -343,6 +346,16 @@ def undisturbed(cluster: Cluster) -> Iterator[None]:
 
 
 # --- what is asked of it ----------------------------------------------------------------------------------------------
+
+
+def make_certificates(folder: Path) -> None:
+    """Make a folder of certificates by the recipe of docs/service.md."""
+    recipe = re.search(r"```sh\n(umask.*?)```", (SOURCE / "docs/service.md").read_text(), re.DOTALL)
+    if program("openssl") is None:
+        pytest.skip("openssl is missing: apt-get install openssl")
+    assert recipe is not None
+    lines = recipe[1].replace("certificates", folder.name)
+    subprocess.run(["sh", "-eu", "-c", lines], cwd=folder.parent, check=True, capture_output=True, timeout=60)
 
 
 def security(certificates: Path) -> Security:
