@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,7 +30,6 @@ from distforest.jobs.train import fit_here
 from distforest.service.calls import Service
 from distforest.service.registry import ENDS, Registry
 from distforest.sources.arrays import write_array
-from tests.programs import program
 from tests.service import faults
 
 T = TypeVar("T")
@@ -351,7 +351,7 @@ def undisturbed(cluster: Cluster) -> Iterator[None]:
 def make_certificates(folder: Path) -> None:
     """Make a folder of certificates by the recipe of docs/service.md."""
     recipe = re.search(r"```sh\n(umask.*?)```", (SOURCE / "docs/service.md").read_text(), re.DOTALL)
-    if program("openssl") is None:
+    if shutil.which("openssl") is None:
         pytest.skip("openssl is missing: apt-get install openssl")
     assert recipe is not None
     lines = recipe[1].replace("certificates", folder.name)

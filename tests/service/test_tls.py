@@ -119,7 +119,7 @@ def shake(secured: Secured, answers: str, connects: str) -> None:
 def test_a_client_cannot_pose_as_a_scheduler(secured: Secured) -> None:
     for answers, connects in (("scheduler", "client"), ("worker", "scheduler"), ("worker", "worker")):
         shake(secured, answers, connects)
-    with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED.*purpose"):
+    with pytest.raises(ssl.SSLError, match=r"CERTIFICATE_VERIFY_FAILED.*purpose"):
         shake(secured, "client", "worker")
 
 
