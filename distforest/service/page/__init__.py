@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
-from tornado.template import Loader
+from dask.utils import format_time
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from tornado.web import HTTPError, RequestHandler
 
 from distforest.errors import DistforestError, InputError, NotFoundError
-from distforest.service.page import charts, exposition, facts, words
+from distforest.service.page import exposition, facts, words
 from distforest.service.page.measured import Measurements, Serving
 from distforest.service.registry import UNREADABLE, UnreadableError
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 _FOLDER = Path(__file__).parent
-_TEMPLATES = Loader(str(_FOLDER))  # our own loader, which escapes whatever the settings of the server
+_TEMPLATES = Environment(loader=PackageLoader(__name__), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+_TEMPLATES.filters["quote"] = lambda name: quote(name, safe="")
+_TEMPLATES.globals["words"] = words
 _FILES = {
     "style.css": "text/css; charset=utf-8",
     "watch.js": "text/javascript; charset=utf-8",
@@ -161,7 +164,7 @@ class Page(PageReading):
     def show(self, template: str, **values: object) -> None:
         """Answer a template, in which every value is escaped."""
         self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.finish(_TEMPLATES.load(template).generate(root=self.root, words=words, now=time.time(), **values))
+        self.finish(_TEMPLATES.get_template(template).render(root=self.root, **values))
 
 
 class JobsPage(Page):
@@ -171,19 +174,17 @@ class JobsPage(Page):
 
     def get(self) -> None:
         """Answer the page."""
-        jobs, now = self.service.listed(), time.time()
+        jobs = self.service.listed()
         state, skipped = self.get_query_argument("state", ""), self.number("skip")
         chosen = [job for job in jobs if not state or job["state"] == state]
-        shown = chosen[skipped : skipped + N_ON_A_PAGE]
         self.show(
             "jobs.html",
             service=self.service,
             about=self.service.about(),
             aside=[job for job in jobs if job["state"] == UNREADABLE],
             states=Counter(job["state"] for job in jobs),
-            state=state,
-            state_in_link=quote(state, safe=""),
-            jobs=[words.job_in_words(job, now) for job in shown],
+            chosen=state,
+            jobs=chosen[skipped : skipped + N_ON_A_PAGE],
             newer=max(0, skipped - N_ON_A_PAGE) if skipped else None,
             older=skipped + N_ON_A_PAGE if len(chosen) > skipped + N_ON_A_PAGE else None,
         )
@@ -197,16 +198,15 @@ class JobPage(Page):
     async def get(self, name: str) -> None:
         """Answer the page."""
         with _answering_errors():
-            job, now = self.service.job(name), time.time()
+            job = self.service.job(name)
             columns, events = await self.measurements.of_job(job)
         self.show(
             "job.html",
             service=self.service,
             job=job,
-            told=words.job_in_words(job, now),
-            facts=facts.facts_of_job(job, now),
+            facts=facts.facts_of_job(job),
             results=facts.of_result(job["result"]),
-            charts=charts.of_trees(columns, job["n_trees"] or 0),
+            charts=facts.charts(columns),
             events=facts.folded(events),
             cut=bool(events) and events[0]["n"] > 1,
         )
@@ -221,7 +221,7 @@ class ReportPage(Page):
         """Answer the page."""
         with _answering_errors():
             job = self.service.job(name)
-        run = [*facts.facts_of_job(job, time.time()), *facts.of_result(job["result"])]
+        run = [*facts.facts_of_job(job), *facts.of_result(job["result"])]
         try:
             page = await self.service.report(name, run)
         except DistforestError as error:
@@ -267,7 +267,7 @@ class Health(PageReading):
         service = self.service
         about, now = service.about(), time.time()
         age = max(0.0, now - about["heartbeat"])
-        late = f"the service's last heartbeat was {words.seconds(age)} ago" if age > HEARTBEAT_PATIENCE else None
+        late = f"the service's last heartbeat was {format_time(age)} ago" if age > HEARTBEAT_PATIENCE else None
         reason = service.failure or late
         record = {key: about[key] for key in ("id", "version", "started", "heartbeat", "workers", "threads")}
         states = Counter(job["state"] for job in service.listed())
