@@ -111,8 +111,6 @@ def charts(columns: Sequence[ChartColumn]) -> list[Chart]:
         if any(values):
             least, middle, most = (written(value) for value in (min(values), median(values), max(values)))
             summary = f"median {middle}" if least == most else f"median {middle}, {least} to {most}"
-            shares = [
-                (column, value / max(values), written(value)) for column, value in zip(columns, values, strict=True)
-            ]
-            found.append(Chart(title, summary, most, shares))
+            bars = [(trees, value / max(values), written(value)) for trees, value in zip(columns, values, strict=True)]
+            found.append(Chart(title, summary, most, bars))
     return found
