@@ -40,7 +40,6 @@ COMMANDS = {
 }
 WITH_A_SCHEDULER = ("calls", "doctor", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
-DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
 ONLY_IN = {
     "distributed": {"jobs.forked_from", "jobs.on_dask", "jobs.worker_start", *SERVICE},
@@ -61,11 +60,11 @@ ONLY_IN = {
             "evaluation.splits",
             "growth.pairs.linear_cells",
             "pictures.closeness",
-            "pictures.forest_displays",
+            "pictures.displays",
         ),
         *(f"estimators.{name}" for name in ESTIMATORS),
     },
-    "matplotlib": {f"pictures.{name}" for name in DRAWN},
+    "matplotlib": {"pictures.charts"},
     "pyarrow": {f"sources.files.{name}" for name in ARROW},
     "click": {*COMMANDS, "command_line.commands", "service"},
     "numba": {"jit", "kernel_cache", "sources.lanes", "growth.cuts.earlier_links"},

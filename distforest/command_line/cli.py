@@ -264,7 +264,7 @@ def _files_of_grid(table: str | None, plot: str | None, overwrite: bool) -> Call
     if plot:
         check_plot(plot)
         try:
-            from distforest.pictures.forest_displays import TuningDisplay
+            from distforest.pictures.displays import TuningDisplay
         except ImportError as error:
             raise no_plots(error) from error
 

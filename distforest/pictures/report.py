@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tornado.template import Loader
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from distforest.amounts import counted, in_bytes
 from distforest.errors import InputError
@@ -29,15 +29,20 @@ from distforest.pictures.clusters import clustered
 from distforest.pictures.importances import importances_of, reads_features
 from distforest.pictures.out_of_bag import error_curve, out_of_bag_roc
 from distforest.pictures.repetition import repetition
-from distforest.pictures.svg_charts import SVGChart, column_chart, in_digits, line_chart, matrix_as_png
 from distforest.pictures.tree_shapes import TreeShapes
 from distforest.sources.opening import opened_array
 from distforest.sources.row_kinds import input_in_words
 from distforest.sources.truth import Truth, TruthKind
 
+try:
+    from distforest.pictures import charts
+except ModuleNotFoundError:  # without matplotlib, the tables stand alone
+    charts = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
-    from distforest.pictures.pictured import Clusters, Importances
+    from distforest.pictures.clusters import Clusters
+    from distforest.pictures.importances import Importances
 
     Facts = list[tuple[str, str]]
 
@@ -50,9 +55,9 @@ MOST_LINES = 10
 RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 """False positive rates at which a ROC curve is told."""
 
-_FOLDER = Path(__file__).parent
-_TEMPLATES = Loader(str(_FOLDER), autoescape="xhtml_escape")
-
+_TEMPLATES = Environment(
+    loader=PackageLoader("distforest.pictures"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+)
 
 IN_WORDS = {TruthKind.LINKS: "which pairs belong together", TruthKind.NOTHING: "nothing"}
 """Kinds of ground truth whose names do not tell everybody what they are."""
@@ -69,13 +74,12 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A section of the page: a heading, sentences, facts, a chart or a picture with its table, and blocks of code."""
+    """A section of the page: a heading, sentences, facts, a chart with its table, and blocks of code."""
 
     title: str
     told: tuple[str, ...] = ()
     facts: Sequence[tuple[str, str]] = ()
-    chart: SVGChart | None = None
-    picture: str = ""
+    chart: str = ""
     table: ReportTable | None = None
     code: tuple[str, ...] = ()
 
@@ -127,7 +131,7 @@ def report_page(
         _proximity(estimator),
         ReportSection("Grow it again", facts=_versions(forest), code=repetition(estimator, address, made_by)),
     ]
-    page = _TEMPLATES.load("report.html").generate(
+    page = _TEMPLATES.get_template("report.html").render(
         title=f"{type(estimator).__name__}: {Path(address).name}",
         kind=type(estimator).__name__,
         address=address,
@@ -139,9 +143,8 @@ def report_page(
         ),
         warning=Roots.of_forest(forest).told(),
         sections=sections,
-        style=(_FOLDER / "report.css").read_text(),
     )
-    return page.decode(), forest
+    return page, forest
 
 
 def _truth(estimator: Any, given: object) -> Truth:
@@ -268,7 +271,7 @@ def _error(forest: Forest, truth: Truth | None) -> ReportSection:
     curve = error_curve(forest, truth)
     last = in_digits(float(curve.error[-1]))
     told = (f"{curve.measure.capitalize()}: {last} by all {counted(forest.n_trees, 'tree')}, of {curve.judged}.",)
-    chart = line_chart(curve.n_trees, curve.error, ("trees", curve.measure))
+    chart = _chart(title, "draw_line", curve.n_trees, curve.error, "trees", curve.measure)
     places = np.unique(np.linspace(0, len(curve.error) - 1, MOST_LINES).astype(np.int64))
     lines = [(f"{curve.n_trees[k]:,}", in_digits(float(curve.error[k]))) for k in places.tolist()]
     return ReportSection(title, told, facts, chart, table=ReportTable(("trees", curve.measure), lines))
@@ -302,16 +305,8 @@ def _told_curve(title: str, curve: ROC, how: str) -> ReportSection:
     rates = curve.at(RATES).tolist()
     lines = [(f"{100 * rate:g}%", f"{100 * found:.1f}%") for rate, found in zip(RATES, rates, strict=True)]
     names = ("false positive rate", "true positive rate")
-    chart = line_chart(*_thinned(curve), names, most=1.0, with_chance=True)
+    chart = _chart(title, "draw_curves", [curve], False, "", "pairs")
     return ReportSection(title, (f"Area {curve.auc:.4f}; {how}.",), (), chart, table=ReportTable(names, lines))
-
-
-def _thinned(curve: ROC) -> tuple[np.ndarray, np.ndarray]:
-    """Points of a curve: its knots, or of many those and values at even rates that a page can show."""
-    if len(curve.fpr) <= 400:
-        return curve.fpr, curve.tpr
-    rates = np.linspace(0.0, 1.0, 301)
-    return np.append(0.0, rates), np.append(0.0, curve.at(rates))
 
 
 # --- what it has learned ----------------------------------------------------------------------------------
@@ -361,7 +356,7 @@ def _shapes(forest: Forest) -> list[ReportSection]:
         ReportSection(
             title,
             (f"{leaves}: median {in_digits(float(np.median(own)))}, {own.min():,} to {own.max():,}.",),
-            chart=column_chart(columns, (name, "leaves")),
+            chart=_chart(title, "draw_columns", columns, name, "leaves"),
             table=ReportTable((name, "leaves"), [(what, f"{n:,}") for what, n in lines]),
         )
         for title, name, own, columns, lines in found
@@ -380,7 +375,7 @@ def _proximity(estimator: Any) -> ReportSection:
     which = f"{n:,} of the {forest.n_training:,} {rows}, drawn at random," if few else f"All {rows}"
     kind = "the share of trees in which two share a leaf" if forest.leaves is not None else "1 \N{MINUS SIGN} distance"
     told = (f"{which} against each other: {kind}. Dark is 0, bright is 1.",)
-    return ReportSection(title, told, picture=matrix_as_png(found.ordered), table=_table_of_clusters(found))
+    return ReportSection(title, told, chart=_chart(title, "draw_proximity", found, ""), table=_table_of_clusters(found))
 
 
 def _table_of_clusters(found: Clusters) -> ReportTable:
@@ -418,3 +413,19 @@ def _in_words(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_in_words(held)}" for key, held in value.items())
     return ", ".join(map(_in_words, value)) if isinstance(value, list) else str(value)
+
+
+def in_digits(value: float) -> str:
+    """A number in three digits, or all of a whole one.
+
+    Examples
+    --------
+    >>> in_digits(0.12345), in_digits(1500.0), in_digits(250.5)
+    ('0.123', '1,500', '250')
+    """
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 100.0 else f"{value:.3g}"
+
+
+def _chart(title: str, drawing: str, *drawn: object) -> str:
+    """A chart as SVG, by a function of `charts`; nothing without matplotlib."""
+    return "" if charts is None else charts.as_svg(title, getattr(charts, drawing), *drawn)
