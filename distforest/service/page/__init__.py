@@ -11,17 +11,16 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 from dask.utils import format_time
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from tornado.web import HTTPError, RequestHandler
+from tornado.web import RequestHandler
 
-from distforest.errors import DistforestError, InputError, NotFoundError
+from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError
 from distforest.service.page import exposition, facts, words
 from distforest.service.page.measured import Measurements, Serving
 from distforest.service.registry import UNREADABLE, UnreadableError
@@ -65,24 +64,13 @@ N_ON_A_PAGE = 50
 HEARTBEAT_PATIENCE = 60.0
 """Seconds without a heartbeat after which the health of the service is bad."""
 
-
-class RefusedError(HTTPError):  # type: ignore[misc]  # of a package whose types are not read
-    """A request that is answered with an error: its status, its kind and a sentence."""
-
-    def __init__(self, status: int, kind: str, message: str) -> None:
-        super().__init__(status, "%s", message)
-        self.kind, self.message = kind, message
-
-
-@contextmanager
-def _answering_errors() -> Iterator[None]:
-    """Answer 404 for a job that does not exist, and 500 with the reason for one that cannot be read."""
-    try:
-        yield
-    except NotFoundError as error:
-        raise RefusedError(404, "NotFoundError", str(error)) from error
-    except UnreadableError as error:
-        raise RefusedError(500, "UnreadableError", str(error)) from error
+_STATUSES: dict[type[DistforestError], int] = {
+    InputError: 400,
+    NotFoundError: 404,
+    ConflictError: 409,
+    UnreadableError: 500,
+}
+"""Statuses of errors that are answered with their message; of any other such error, 503."""
 
 
 class PageReading(RequestHandler):  # type: ignore[misc]  # as above
@@ -110,7 +98,7 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
         """The service of this scheduler."""
         service: Serving | None = self.server.extensions.get(_EXTENSION)
         if service is None:
-            raise RefusedError(503, "JobError", "the job service has not started on this scheduler")
+            raise JobError("the job service has not started on this scheduler")
         return service
 
     @property
@@ -126,16 +114,22 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
         """A whole number of the query; 0 if it is missing."""
         text = self.get_query_argument(name, "0")
         if not re.fullmatch("[0-9]{1,16}", text) or int(text) > _LARGEST_NUMBER:
-            raise RefusedError(400, "InputError", f"{name} is a whole number from 0, got {text[:40]!r}")
+            raise InputError(f"{name} is a whole number from 0, got {text[:40]!r}")
         return int(text)
+
+    def log_exception(self, kind: type[BaseException], value: BaseException, traceback: TracebackType) -> None:
+        """Log what is no answer to the request."""
+        if not isinstance(value, DistforestError):
+            super().log_exception(kind, value, traceback)
 
     def write_error(self, status_code: int, *, exc_info: ExcInfo = (None, None, None), **_more: object) -> None:
         """Answer an error; for an internal one only refer to the log."""
         if status_code == 405:
             self.set_header("Allow", "GET, HEAD")
         error = exc_info[1]
-        if isinstance(error, RefusedError):
-            self.refuse(error.kind, error.message)
+        if isinstance(error, DistforestError):
+            self.set_status(_STATUSES.get(type(error), 503))
+            self.refuse(type(error).__name__, str(error))
         elif status_code < 500:
             self.refuse("InputError", f"{self.request.method} of this address is not answered: it can only be read")
         else:
@@ -197,9 +191,8 @@ class JobPage(Page):
 
     async def get(self, name: str) -> None:
         """Answer the page."""
-        with _answering_errors():
-            job = self.service.job(name)
-            columns, events = await self.measurements.of_job(job)
+        job = self.service.job(name)
+        columns, events = await self.measurements.of_job(job)
         self.show(
             "job.html",
             service=self.service,
@@ -219,14 +212,11 @@ class ReportPage(Page):
 
     async def get(self, name: str) -> None:
         """Answer the page."""
-        with _answering_errors():
-            job = self.service.job(name)
-        run = [*facts.facts_of_job(job), *facts.of_result(job["result"])]
+        job = self.service.job(name)
         try:
-            page = await self.service.report(name, run)
-        except DistforestError as error:
-            status = 409 if isinstance(error, InputError) else 503
-            raise RefusedError(status, type(error).__name__, str(error)) from error
+            page = await self.service.report(name, [*facts.facts_of_job(job), *facts.of_result(job["result"])])
+        except InputError as error:
+            raise ConflictError(str(error)) from error
         self.set_header("Content-Security-Policy", _REPORT_POLICY)
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.finish(page)
@@ -245,8 +235,7 @@ class JobJSON(PageReading):
 
     def get(self, name: str) -> None:
         """Answer JSON."""
-        with _answering_errors():
-            self.tell({"job": self.service.job(name)})
+        self.tell({"job": self.service.job(name)})
 
 
 class EventsJSON(PageReading):
@@ -254,9 +243,8 @@ class EventsJSON(PageReading):
 
     async def get(self, name: str) -> None:
         """Answer JSON."""
-        with _answering_errors():
-            job = self.service.job(name)  # read before the events, so that an ended job comes with all of them
-            self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
+        job = self.service.job(name)  # read before the events, so that an ended job comes with all of them
+        self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
 
 
 class Health(PageReading):
@@ -299,7 +287,7 @@ class File(PageReading):
     def get(self, name: str) -> None:
         """Answer a file's content."""
         if name not in _FILES:
-            raise RefusedError(404, "NotFoundError", "there is no such file")
+            raise NotFoundError("there is no such file")
         self.set_header("Content-Type", _FILES[name])
         self.finish((_FOLDER / name).read_bytes())
 
