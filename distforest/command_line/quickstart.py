@@ -462,19 +462,22 @@ def draw(home: Path) -> str | None:
     from distforest.pictures import charts, displays  # noqa: PLC0415  (matplotlib is optional)
 
     figure = charts.blank(14.0, 8.0)
-    (known, predicted, curve), (matrix, spread, places) = figure.subplots(2, 3)
+    above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
     held_out, distance = _test(home, "lazega", "held_out"), _scores(home, "lazega-distance", "distance")
+    who = f"among {len(held_out)} lawyers, {int(held_out.sum())} of them held out"
+    above.suptitle(f"SMERF: who works with whom {who}", fontweight="bold")
+    known, predicted, curve = above.subplots(1, 3)
     near = displays.ProximityDisplay.from_predictions(1.0 - distance, ax=predicted).clusters
-    predicted.set_title("Predicted links: 1 \N{MINUS SIGN} forest distance")
+    predicted.set_title("Predicted: 1 minus forest distance")
     known.imshow(_test(home, "lazega", "A")[np.ix_(near.order, near.order)], cmap="Blues")
-    who = f"SMERF: who works with whom among {len(held_out)} lawyers, {int(held_out.sum())} of them held out"
-    known.set(title=f"{who}\nKnown links, in the same order", xticks=[], yticks=[])
+    known.set(title="Known links, in the same order", xticks=[], yticks=[])
     scored = _scores(home, "lazega-pairs", "distance")
-    displays.ROCDisplay.from_predictions(_test(home, "lazega", "linked"), scored, ax=curve)
+    displays.ROCDisplay.from_predictions(_test(home, "lazega", "linked"), scored, at=(), ax=curve)
     labels, distance = _test(home, "ionosphere", "y"), _scores(home, "ionosphere-distance", "distance")
     names = _shipped("ionosphere")["classes"][labels]
+    below.suptitle(f"SimForest: forest distances of {len(labels)} held-out radar returns", fontweight="bold")
+    matrix, spread, places = below.subplots(1, 3)
     displays.ProximityDisplay.from_predictions(1.0 - distance, n_clusters=2, ax=matrix)
-    matrix.set_title(f"SimForest: 1 \N{MINUS SIGN} distance of {len(labels)} held-out radar returns")
     displays.DistancesDisplay.from_predictions(names, distance, ax=spread)
     displays.MapDisplay.from_predictions(names, distance, ax=places)
     path = home / "quickstart.png"

@@ -40,7 +40,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 MOST_CURVES = 100
 """Trees whose curves are drawn: the first ones."""
 
-MOST_NAMED = 12
+MOST_FEATURES = 12
 """Features that are named: those of the largest values."""
 
 NAMELESS = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -131,7 +131,7 @@ def draw_line(axes: Axes, x: Ints, y: Floats, x_name: str, y_name: str) -> None:
     _finish(axes, "", x_name, y_name)
 
 
-def draw_columns(axes: Axes, columns: Sequence[tuple[str, int]], x_name: str, y_name: str) -> None:
+def draw_counts(axes: Axes, columns: Sequence[tuple[str, int]], x_name: str, y_name: str) -> None:
     """Draw a column for each name and number; some of them are named."""
     axes.bar(np.arange(len(columns)), [n for _, n in columns], color=BLUE, width=0.8)
     places = range(0, len(columns), -(-len(columns) // 4))
@@ -204,7 +204,7 @@ def draw_spread(axes: Axes, distance: Floats, codes: Ints) -> None:
             share = np.full(int(chosen.sum()), 1.0 / chosen.sum())
             axes.hist(distance[chosen], bins.tolist(), weights=share, color=colour, alpha=0.55, label=name)
             axes.axvline(float(np.median(distance[chosen])), color=colour, linestyle="--", linewidth=1.5)
-    _finish(axes, "Distances within and between classes (dashed: medians)", "forest distance", "share of pairs")
+    _finish(axes, "Distances by class (dashed: medians)", "forest distance", "share of pairs")
 
 
 def draw_map(axes: Axes, places: Floats, values: np.ndarray | None, names: Sequence[str]) -> None:
@@ -223,7 +223,7 @@ def draw_map(axes: Axes, places: Floats, values: np.ndarray | None, names: Seque
             axes.scatter(x[own], y[own], s=28, color=colour, marker=marker, linewidths=0, label=label)
         n_more = len(names) - LEGEND_ENTRIES
         axes.legend(frameon=False, title=f"and {n_more} more" if n_more > 0 else None)
-    _finish(axes, "Map of the rows by their distances", "first principal coordinate", "second principal coordinate")
+    _finish(axes, "Map by distances", "first principal coordinate", "second principal coordinate")
 
 
 def draw_proximity(axes: Axes, clusters: Clusters, title: str = "Proximity, rows by cluster") -> None:
@@ -241,7 +241,7 @@ def draw_proximity(axes: Axes, clusters: Clusters, title: str = "Proximity, rows
 def draw_importances(axes: Axes, drawn: Importances) -> None:
     """Draw the largest importances of features, by name."""
     total = np.sum([*drawn.parts.values()], axis=0)
-    most = np.argsort(-total, kind="stable")[:MOST_NAMED]
+    most = np.argsort(-total, kind="stable")[:MOST_FEATURES]
     begin, places = np.zeros(len(most)), np.arange(len(most))
     for (part, shares), colour in zip(drawn.parts.items(), (BLUE, ORANGE), strict=False):
         axes.barh(places, shares[most], left=begin, color=colour, label=part)
@@ -259,7 +259,7 @@ def draw_importances(axes: Axes, drawn: Importances) -> None:
 def draw_contributions(axes: Axes, contributions: Floats, baseline: float, names: Sequence[str]) -> None:
     """Draw what features add to the mean distance of two rows, or take from it, as steps to their distance."""
     order = np.argsort(-np.abs(contributions), kind="stable")
-    most = order[: MOST_NAMED - 1] if len(order) > MOST_NAMED else order
+    most = order[: MOST_FEATURES - 1] if len(order) > MOST_FEATURES else order
     sizes, labels = contributions[most], [names[k] if len(names) else str(k) for k in most]
     if len(most) < len(order):
         sizes = np.append(sizes, contributions[order[len(most) :]].sum())
@@ -320,6 +320,7 @@ def draw_tree(axes: Axes, tree: DrawnTree) -> None:
     axes.set_xlabel("\n".join(tree.lines), fontsize=8)
     axes.set_title(tree.title, fontsize=10, parse_math=False)
     axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_visible(tree.has_scores)
     axes.figure.figure.draw_without_rendering()  # so that the axes have their size
     for _ in range(3):  # widths of letters are whole pixels, so one step may not do
         scale = min(1.0, _room(axes, rows))

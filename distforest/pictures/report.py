@@ -333,7 +333,7 @@ def _shapes(forest: Forest) -> list[ReportSection]:
         ReportSection(
             title,
             (f"{leaves}: median {in_digits(float(np.median(own)))}, {own.min():,} to {own.max():,}.",),
-            chart=_chart(title, "draw_columns", columns, name, "leaves"),
+            chart=_chart(title, "draw_counts", columns, name, "leaves"),
             table=ReportTable((name, "leaves"), [(what, f"{n:,}") for what, n in lines]),
         )
         for title, name, own, columns, lines in found

@@ -33,7 +33,7 @@ DRAWN_DEPTH = 6
 """Largest depth to which boxes can be drawn: the picture is then about two metres wide."""
 
 CLASS_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-DISSIMILAR, SIMILAR = "#F3B994", "#9CCBE8"
+_DISSIMILAR, _SIMILAR = "#F3B994", "#9CCBE8"
 MINUS = "\N{MINUS SIGN}"
 
 PAIRS_LEFT = f"+ similar and {MINUS} dissimilar training pairs; a pair goes left if the line below its box holds"
@@ -265,7 +265,7 @@ class _Nodes:
         if counts := self.counts(node):
             shares = np.divide(counts, np.maximum(self.counts(0) or 1, 1))
             lead = (shares[0] - shares[1]) / (shares.sum() or 1.0)
-            return _paled(SIMILAR if lead > 0.0 else DISSIMILAR, abs(lead))
+            return _paled(_SIMILAR if lead > 0.0 else _DISSIMILAR, abs(lead))
         if not isinstance(leaf_table, ClassCounts) or leaf_table.n_outputs < 2:
             return (1.0, 1.0, 1.0)
         shares = leaf_table.outputs(self.tree, np.array([node]))[0]

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from distforest.errors import InputError
 from distforest.evaluation.roc import ROC
 from distforest.pictures import ImportancesDisplay
-from distforest.pictures.charts import as_svg, draw_columns, draw_curves, draw_line
+from distforest.pictures.charts import as_svg, draw_counts, draw_curves, draw_line
 from distforest.pictures.clusters import principal_coordinates
 from distforest.pictures.importances import Importances
 from tests.messages import naming
@@ -111,7 +111,7 @@ def test_names_that_are_not_one_for_each_feature_are_refused() -> None:
 CHARTS: list[tuple[Any, ...]] = [
     (draw_line, np.array([3]), np.array([0.5]), "trees", "error"),
     (draw_line, np.arange(1, 60), np.zeros(59), "trees", "error"),
-    (draw_columns, [("1", 3), ("2 to 3", 0), ("4", 7)], "depth", "leaves"),
+    (draw_counts, [("1", 3), ("2 to 3", 0), ("4", 7)], "depth", "leaves"),
     (draw_curves, [ROC([0, 0.5, 1], [0, 0.9, 1])], False, "", "pairs"),
 ]
 
@@ -134,6 +134,6 @@ def test_a_chart_is_a_part_of_a_page_in_its_colours(drawn: tuple[Any, ...]) -> N
 
 def test_a_column_for_each_number() -> None:
     axes = Figure().subplots()
-    draw_columns(axes, [(str(k), k) for k in range(30)], "depth", "leaves")
+    draw_counts(axes, [(str(k), k) for k in range(30)], "depth", "leaves")
     assert [bar.get_height() for bar in axes.patches] == list(range(30))
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "8", "16", "24"]
