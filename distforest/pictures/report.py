@@ -324,19 +324,18 @@ def _shapes(forest: Forest) -> list[ReportSection]:
     """How deep leaves lie, and what they hold."""
     shapes, things = TreeShapes.of(forest), "pairs" if forest.leaves is None else "rows"
     leaves = counted(len(shapes.depths), "leaf", "leaves")
-    sizes = shapes.sizes_told()
     found = (
-        ("Depths of leaves", "depth", shapes.depths, shapes.depths_told(), shapes.depths_told(MOST_LINES)),
-        ("Sizes of leaves", f"{things} in bag", shapes.sizes, sizes, sizes),
+        ("Depths of leaves", "depth", shapes.depths, shapes.depths_told()),
+        ("Sizes of leaves", f"{things} in bag", shapes.sizes, shapes.sizes_told()),
     )
     return [
         ReportSection(
             title,
             (f"{leaves}: median {in_digits(float(np.median(own)))}, {own.min():,} to {own.max():,}.",),
-            chart=_chart(title, "draw_counts", columns, name, "leaves"),
-            table=ReportTable((name, "leaves"), [(what, f"{n:,}") for what, n in lines]),
+            chart=_chart(title, "draw_counts", counts, name, "leaves"),
+            table=ReportTable((name, "leaves"), [(what, f"{n:,}") for what, n in counts]),
         )
-        for title, name, own, columns, lines in found
+        for title, name, own, counts in found
     ]
 
 
