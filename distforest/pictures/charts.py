@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,6 +51,9 @@ LEGEND_ENTRIES = 15
 """Classes that a legend names."""
 
 BINS = 40
+
+_STYLING = threading.Lock()
+"""Held while the style of all figures is that of a page: a worker may make two reports at once."""
 
 
 class Picture(Figure):
@@ -94,7 +98,7 @@ def as_svg(title: str, draw: Callable[..., None], *drawn: Any) -> Markup:
     inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     style = {"svg.fonttype": "none", "svg.hashsalt": title, "font.size": 12.5, **dict.fromkeys(inked, INK)}
     stream = io.StringIO()
-    with mpl.rc_context(style):
+    with _STYLING, mpl.rc_context(style):
         figure = blank(4.6, 3.2)
         draw(figure.subplots(), *drawn)
         figure.savefig(stream, format="svg", transparent=True, metadata=NAMELESS)
