@@ -144,8 +144,10 @@ def draw_counts(axes: Axes, columns: Sequence[tuple[str, int]], x_name: str, y_n
     _finish(axes, "", x_name, y_name)
 
 
-def draw_curves(axes: Axes, curves: Sequence[ROC], log: bool, title: str, name: str = "one tree") -> None:
-    """Draw ROC curves of trees, their mean, and chance; a curve by itself is called by its name."""
+def draw_roc(
+    axes: Axes, curves: Sequence[ROC], points: Sequence[OperatingPoint], log: bool, title: str, name: str
+) -> None:
+    """Draw ROC curves of trees, their mean, chance and operating points; a curve by itself is called by its name."""
     mean = ROC.mean(curves)
     places = np.array([0.0, 1.0])
     if log:
@@ -159,6 +161,8 @@ def draw_curves(axes: Axes, curves: Sequence[ROC], log: bool, title: str, name: 
     area = f"{'their mean' if len(curves) > 1 else name}: area {mean.auc:.3f}"
     axes.plot(*_knots(mean, places), color=BLUE, linewidth=2.5, label=area)
     axes.plot(places, places, color=ORANGE, linestyle="--", linewidth=1, label="chance")
+    for point, marker in zip(points, cycle(MARKERS), strict=False):
+        axes.plot(point.fpr, point.tpr, marker, color="black", markersize=7, zorder=3, label=point.told())
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     if log:
         axes.set(xscale="log", xlim=(places[0], 1.0))
@@ -190,12 +194,6 @@ class OperatingPoint(NamedTuple):
         """In words."""
         where = "" if self.threshold is None else f"distance ≤ {self.threshold:.3g}: "
         return f"{where}{100 * self.tpr:.3g}% found, {100 * self.fpr:.3g}% false"
-
-
-def draw_points(axes: Axes, points: Sequence[OperatingPoint]) -> None:
-    """Mark operating points on a curve; the legend says what they are."""
-    for point, marker in zip(points, cycle(MARKERS), strict=False):
-        axes.plot(point.fpr, point.tpr, marker, color="black", markersize=7, zorder=3, label=point.told())
 
 
 def draw_spread(axes: Axes, distance: Floats, codes: Ints) -> None:

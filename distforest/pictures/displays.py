@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -55,7 +56,10 @@ class Display:
         That has these axes.
     """
 
-    size: ClassVar[tuple[float, float]] = (7.0, 4.0)
+    chart: ClassVar[Callable[..., None]]
+    size: tuple[float, float] = (7.0, 4.0)
+    """Width and height in inches of a figure of its own."""
+
     ax_: Axes
     figure_: FigureBase
 
@@ -77,18 +81,11 @@ class Display:
         InputError
             ``ax`` is anything but axes of matplotlib.
         """
-        self.ax_ = charts.blank(*self._size()).subplots() if ax is None else charts.check_axes(ax)
+        self.ax_ = charts.blank(*self.size).subplots() if ax is None else charts.check_axes(ax)
         self.figure_ = self.ax_.figure
-        self._draw(self.ax_)
+        self.chart(self.ax_, *(getattr(self, field.name) for field in fields(self)))  # type: ignore[arg-type]
         charts.add_legend(self.ax_)
         return self
-
-    def _size(self) -> tuple[float, float]:
-        """Width and height in inches of a figure of its own."""
-        return self.size
-
-    def _draw(self, axes: Axes) -> None:
-        raise NotImplementedError
 
     def _repr_png_(self) -> bytes | None:
         """The picture as PNG, for IPython; None if it was drawn on given axes, which their own figure shows."""
@@ -96,6 +93,7 @@ class Display:
         return figure._repr_png_() if isinstance(figure, charts.Picture) else None
 
 
+@dataclass(repr=False, eq=False)
 class ImportancesDisplay(Display):
     """The largest importances of features, by name.
 
@@ -115,8 +113,8 @@ class ImportancesDisplay(Display):
     'Features by importance'
     """
 
-    def __init__(self, importances: Importances) -> None:
-        self.importances = importances
+    importances: Importances
+    chart = staticmethod(charts.draw_importances)
 
     @classmethod
     def from_estimator(
@@ -131,10 +129,8 @@ class ImportancesDisplay(Display):
         found = importances_of(own, names) if X is None else permutation_importances_of(own, X, y, names)
         return cls(found).plot(ax)
 
-    def _draw(self, axes: Axes) -> None:
-        charts.draw_importances(axes, self.importances)
 
-
+@dataclass(repr=False, eq=False)
 class ExplanationDisplay(Display):
     """Why two rows are near or far: what each feature adds to the mean distance, or takes from it.
 
@@ -163,11 +159,16 @@ class ExplanationDisplay(Display):
     'distance: 1, mean 0.662'
     """
 
-    def __init__(self, contributions: ArrayLike, baseline: float, names: Sequence[str] = ()) -> None:
-        self.contributions, self.baseline, self.names = numbers(contributions, "contributions", 1), baseline, names
-        if len(names) not in (0, len(self.contributions)):
+    contributions: Floats
+    baseline: float
+    names: Sequence[str] = ()
+    chart = staticmethod(charts.draw_contributions)
+
+    def __post_init__(self) -> None:
+        self.contributions = numbers(self.contributions, "contributions", 1)
+        if len(self.names) not in (0, len(self.contributions)):
             n_features = counted(len(self.contributions), "feature")
-            raise InputError(f"names: none, or one for each of {n_features} was expected, found {len(names)}")
+            raise InputError(f"names: none, or one for each of {n_features} was expected, found {len(self.names)}")
 
     @classmethod
     def from_estimator(
@@ -185,10 +186,8 @@ class ExplanationDisplay(Display):
         found = own.explain(_one_row("left", left), _one_row("right", right))
         return cls(found.contributions[0], float(found.baselines[0]), list(names) or [*found.columns]).plot(ax)
 
-    def _draw(self, axes: Axes) -> None:
-        charts.draw_contributions(axes, self.contributions, self.baseline, self.names)
 
-
+@dataclass(repr=False, eq=False)
 class TuningDisplay(Display):
     """The score of each cell of a grid.
 
@@ -208,8 +207,8 @@ class TuningDisplay(Display):
     'min_samples_split'
     """
 
-    def __init__(self, tuned: ScoredGrid) -> None:
-        self.tuned = tuned
+    tuned: ScoredGrid
+    chart = staticmethod(charts.draw_grid)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
@@ -218,9 +217,6 @@ class TuningDisplay(Display):
         if tuned is None:
             raise InputError("the forest was not chosen from a grid by a tuning job; draw what `tune` has returned")
         return cls(tuned).plot(ax)
-
-    def _draw(self, axes: Axes) -> None:
-        charts.draw_grid(axes, self.tuned)
 
 
 def operating_points(similar: ArrayLike, distance: ArrayLike, at: Sequence[float]) -> list[OperatingPoint]:
@@ -259,6 +255,7 @@ def operating_points(similar: ArrayLike, distance: ArrayLike, at: Sequence[float
     return [OperatingPoint(float(fpr[k]), float(tpr[k]), float(-thresholds[k])) for k in knots]
 
 
+@dataclass(repr=False, eq=False)
 class ROCDisplay(Display):
     """ROC curves of a distance, or of trees and their mean, with operating points.
 
@@ -290,18 +287,16 @@ class ROCDisplay(Display):
 
     size = (5.6, 5.0)
 
-    def __init__(
-        self,
-        curves: Sequence[ROC],
-        points: Sequence[OperatingPoint] = (),
-        *,
-        log: bool = False,
-        title: str = "ROC",
-        name: str = "one tree",
-    ) -> None:
-        if not curves:
+    curves: Sequence[ROC]
+    points: Sequence[OperatingPoint] = ()
+    log: bool = False
+    title: str = "ROC"
+    name: str = "one tree"
+    chart = staticmethod(charts.draw_roc)
+
+    def __post_init__(self) -> None:
+        if not self.curves:
             raise InputError("no curves were given; pass at least one")
-        self.curves, self.points, self.log, self.title, self.name = curves, points, log, title, name
 
     @classmethod
     def from_estimator(
@@ -347,11 +342,8 @@ class ROCDisplay(Display):
         curve = roc_curve(-np.asarray(distance, np.float64), np.asarray(similar) != 0)
         return cls([curve], points, log=log, title=title, name="distance").plot(ax)
 
-    def _draw(self, axes: Axes) -> None:
-        charts.draw_curves(axes, self.curves, self.log, self.title, self.name)
-        charts.draw_points(axes, self.points)
 
-
+@dataclass(repr=False, eq=False)
 class DistancesDisplay(Display):
     """Histograms of the distances of rows within and between classes.
 
@@ -371,8 +363,9 @@ class DistancesDisplay(Display):
     'forest distance'
     """
 
-    def __init__(self, distance: Floats, codes: Ints) -> None:
-        self.distance, self.codes = distance, codes
+    distance: Floats
+    codes: Ints
+    chart = staticmethod(charts.draw_spread)
 
     @classmethod
     def from_estimator(cls, forest: Any, X: Any, y: Any, *, ax: Axes | None = None) -> Self:
@@ -385,10 +378,8 @@ class DistancesDisplay(Display):
         matrix = numbers(distance, "distance", 2)
         return cls(matrix, _coded(y, len(matrix))[0]).plot(ax)
 
-    def _draw(self, axes: Axes) -> None:
-        charts.draw_spread(axes, self.distance, self.codes)
 
-
+@dataclass(repr=False, eq=False)
 class MapDisplay(Display):
     """Rows in the plane, so that near ones are near: the first two principal coordinates of their distances.
 
@@ -412,8 +403,10 @@ class MapDisplay(Display):
 
     size = (5.6, 4.6)
 
-    def __init__(self, places: Floats, values: np.ndarray | None = None, names: Sequence[str] = ()) -> None:
-        self.places, self.values, self.names = places, values, names
+    places: Floats
+    values: np.ndarray | None = None
+    names: Sequence[str] = ()
+    chart = staticmethod(charts.draw_map)
 
     @classmethod
     def from_estimator(cls, forest: Any, X: Any = None, y: Any = None, *, ax: Axes | None = None) -> Self:
@@ -427,10 +420,8 @@ class MapDisplay(Display):
         places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))  # of a single row
         return cls(places, *((None, ()) if y is None else _amounts_or_codes(y, len(places)))).plot(ax)
 
-    def _draw(self, axes: Axes) -> None:
-        charts.draw_map(axes, self.places, self.values, self.names)
 
-
+@dataclass(repr=False, eq=False)
 class ProximityDisplay(Display):
     """Proximities of rows as a matrix, ordered by clusters, with lines between these.
 
@@ -450,8 +441,8 @@ class ProximityDisplay(Display):
 
     size = (5.4, 4.8)
 
-    def __init__(self, clusters: Clusters) -> None:
-        self.clusters = clusters
+    clusters: Clusters
+    chart = staticmethod(charts.draw_proximity)
 
     @classmethod
     def from_estimator(
@@ -465,10 +456,8 @@ class ProximityDisplay(Display):
         """Draw given proximities, shape (n, n); larger means nearer. Arguments and errors as of `from_estimator`."""
         return cls(clustered(proximity, n_clusters)).plot(ax)
 
-    def _draw(self, axes: Axes) -> None:
-        charts.draw_proximity(axes, self.clusters)
 
-
+@dataclass(repr=False, eq=False)
 class TreeDisplay(Display):
     """The upper nodes of a tree, or cells of a ranking tree: what they hold, and by what they are split.
 
@@ -489,8 +478,8 @@ class TreeDisplay(Display):
     <Picture size 680x490 with 1 Axes>
     """
 
-    def __init__(self, tree: DrawnTree) -> None:
-        self.tree = tree
+    tree: DrawnTree
+    chart = staticmethod(charts.draw_tree)
 
     @classmethod
     def from_estimator(
@@ -502,11 +491,10 @@ class TreeDisplay(Display):
         """
         return cls(drawn_tree(check_forest(forest), tree, depth, names)).plot(ax)
 
-    def _size(self) -> tuple[float, float]:
+    @property
+    def size(self) -> tuple[float, float]:  # type: ignore[override]
+        """Width and height in inches that the boxes need."""
         return self.tree.size
-
-    def _draw(self, axes: Axes) -> None:
-        charts.draw_tree(axes, self.tree)
 
 
 def _one_row(name: str, row: Any) -> Any:

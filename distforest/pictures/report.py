@@ -288,7 +288,7 @@ def _curve(estimator: Any, truth: Truth | None) -> list[ReportSection]:
         ("false positive rate", "true positive rate"),
         [(f"{100 * rate:g}%", f"{100 * found:.1f}%") for rate, found in pairs],
     )
-    chart = _chart(title, "draw_curves", [curve], False, "", "pairs")
+    chart = _chart(title, "draw_roc", [curve], (), False, "", "pairs")
     return [ReportSection(title, (f"Area {curve.auc:.4f}; {how}.",), chart=chart, table=table)]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Ints
 
 
-MOST_RANGES = 10
+_MOST_RANGES = 10
 """Ranges of depths in which leaves are counted."""
 
 
@@ -56,7 +56,7 @@ class TreeShapes:
         [('2', 2), ('3', 0), ('4', 1)]
         """
         least, greatest = int(self.depths.min()), int(self.depths.max())
-        width = -(-(greatest - least + 1) // MOST_RANGES)
+        width = -(-(greatest - least + 1) // _MOST_RANGES)
         return _in_ranges(self.depths, least, np.arange(least, greatest + 1, width) + width - 1)
 
     def sizes_told(self) -> list[tuple[str, int]]:

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from distforest.errors import InputError
 from distforest.evaluation.roc import ROC
 from distforest.pictures import ImportancesDisplay
-from distforest.pictures.charts import as_svg, draw_counts, draw_curves, draw_line
+from distforest.pictures.charts import as_svg, draw_counts, draw_line, draw_roc
 from distforest.pictures.clusters import principal_coordinates
 from distforest.pictures.importances import Importances
 from tests.messages import naming
@@ -112,7 +112,7 @@ CHARTS: list[tuple[Any, ...]] = [
     (draw_line, np.array([3]), np.array([0.5]), "trees", "error"),
     (draw_line, np.arange(1, 60), np.zeros(59), "trees", "error"),
     (draw_counts, [("1", 3), ("2 to 3", 0), ("4", 7)], "depth", "leaves"),
-    (draw_curves, [ROC([0, 0.5, 1], [0, 0.9, 1])], False, "", "pairs"),
+    (draw_roc, [ROC([0, 0.5, 1], [0, 0.9, 1])], (), False, "", "pairs"),
 ]
 
 
@@ -128,7 +128,7 @@ def test_a_chart_is_a_part_of_a_page_in_its_colours(drawn: tuple[Any, ...]) -> N
     assert "#0072b2" not in svg.lower()
     assert "<metadata" not in svg
     assert '<g id="' not in svg
-    for name in drawn[-2:] if drawn[0] is not draw_curves else ("false positive rate", "true positive rate"):
+    for name in drawn[-2:] if drawn[0] is not draw_roc else ("false positive rate", "true positive rate"):
         assert f">{name}<" in svg
 
 
