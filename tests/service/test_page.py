@@ -218,7 +218,7 @@ def test_the_list(served: Served, service: PlayedService) -> None:
     document = Document(served.ask("/distforest/jobs"))
     rows = [a["data-key"] for a in document.found("tr") if "data-key" in a]
     assert rows == ["smerf-1", "old"]
-    for said in ("running growing trees", "8 of 40 trees", "120 a minute", "16.00 s left", error["message"]):
+    for said in ("running growing trees", "8 of 40 trees", "120 trees a minute", "16.00 s left", error["message"]):
         assert said in document.text
     assert "2 workers 4 threads" in document.text
     (bar,) = document.found("progress")
@@ -270,7 +270,7 @@ def test_a_job(served: Served, service: PlayedService) -> None:
     service.commit("smerf-1", 8, 15)
     service.happen("smerf-1", "lost", "worker tcp://x was lost", worker="tcp://x")
     document = Document(served.ask("/distforest/jobs/smerf-1"))
-    for said in ("20 % 8 of 40 trees growing trees 120 a minute 16.00 s left", "/data/x.forest.zarr"):
+    for said in ("20 % 8 of 40 trees growing trees 120 trees a minute 16.00 s left", "/data/x.forest.zarr"):
         assert said in document.text
     assert [a["data-key"] for a in document.found("li")] == ["4", "3", "1"]
     assert "trees 8 to 15 are committed and 1 commit before" in document.text

@@ -29,8 +29,10 @@ def test_a_job_in_words() -> None:
     running = {"state": "RUNNING", "phase": "grow", "done": 10, "total": 40, "rate": 2.5, "remaining": 12.0}
     job = job_of(**running, submitted=NOW - 30, started=NOW - 20, retries=2, lost_workers=1)
     assert (words.state_of(job).word, words.doing(job)) == ("running", "growing trees")
-    assert words.progress(job) == ["10 of 40 trees", "150 a minute", "12.00 s left"]
+    assert words.progress(job) == ["10 of 40 trees", "150 trees a minute", "12.00 s left"]
     assert words.trouble(job) == "2 tried again, 1 worker lost"
+    speeds = [words.progress(job | {"rate": rate, "total": 3})[1] for rate in (0.001, 50.0)]
+    assert speeds == ["0.06 a minute", "3,000 a minute"]
 
 
 @pytest.mark.parametrize("state", sorted(words.STATE_WORDS))

@@ -84,9 +84,11 @@ def done_of_total(job: JobState) -> tuple[int, int]:
 def progress(job: JobState) -> list[str]:
     """How much of a job is done, at what speed, and for how long it goes on, as far as this is known."""
     done, total = done_of_total(job)
-    parts = [f"{done:,} of {total:,}{' trees' if total == job['n_trees'] else ''}"] if total else []
+    unit = " trees" if total == job["n_trees"] else ""
+    parts = [f"{done:,} of {total:,}{unit}"] if total else []
     if job["state"] in WORKING and job["rate"]:
-        parts.append(f"{60 * job['rate']:,.3g} a minute")
+        speed = 60.0 * job["rate"]
+        parts.append(f"{speed:,.0f}{unit} a minute" if speed >= 10.0 else f"{speed:.2g}{unit} a minute")
     if job["state"] in WORKING and job["remaining"] is not None:
         parts.append(f"{format_time(job['remaining'])} left")
     return parts
