@@ -29,7 +29,7 @@ from sklearn.model_selection import train_test_split
 
 from distforest import RFD, TreeRank
 from distforest.evaluation.roc import ROC
-from distforest.pictures.ranking_plots import cells_of
+from distforest.pictures.trees import drawn_tree
 
 RATE = 1e-3
 K = 5
@@ -84,8 +84,8 @@ def main(arguments: list[str] | None = None) -> None:
         votes = halves.y[np.argsort(distances[name], axis=1)[:, :K]]
         accuracy = np.mean(mode(votes, axis=1).mode == halves.y_new)
         print(f"{name:10}{curve.auc:>8.3f}{curve.tpr_at(RATE):>15.3f}{accuracy:>16.3f}")
-    root, *_ = cells_of(ranking, depth=1, names=wine.feature_names)
-    print(f"\nThe first tree parts {root.similar + root.dissimilar:,} pairs by {root.cut.replace(chr(10), ' ')}")
+    root, *_ = drawn_tree(ranking, depth=1, names=wine.feature_names).boxes
+    print(f"\nThe first tree parts {sum(root.counts):,} pairs by {root.cut.replace(chr(10), ' ')}")
     if options.picture:
         draw(curves).savefig(options.picture, dpi=120)
 

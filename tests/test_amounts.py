@@ -13,8 +13,6 @@ from distforest.command_line.reports import inspected, verified
 from distforest.errors import DistforestError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.cluster import Here, Work
-from distforest.pictures import BudgetDisplay
-from distforest.pictures.pictured import Budgets
 from distforest.service.leading import event_of
 from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import FEATURES, read
@@ -65,8 +63,3 @@ def test_a_forest_of_one_tree_is_told_in_the_singular(tmp_path: Path) -> None:
 def test_a_shard_of_one_tree_is_told_in_the_singular() -> None:
     assert event_of(RECEIPT)["message"].startswith("trees 3 to 5 ")
     assert event_of(replace(RECEIPT, first=4, last=4))["message"].startswith("tree 4 ")
-
-
-def test_the_only_pair_of_a_budget_is_told_in_the_singular() -> None:
-    figure = BudgetDisplay(Budgets([1], [0.5], 1, "1-NN", 0.5)).plot().figure_
-    assert [text.get_text() for text in figure.legends[0].get_texts()][-1] == "all 1 pair"

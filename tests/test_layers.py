@@ -35,7 +35,7 @@ ESTIMATORS = (
     *("forest_estimator", "on_features", "on_pairs", "on_rows", "on_tables"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "tuning", "urerf"),
 )
-COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "doctor", "sealed_forests", "service")}
+COMMANDS = {f"command_line.{name}" for name in ("cli", "doctor", "sealed_forests", "service")}
 WITH_A_SCHEDULER = (
     "calls",
     "checkup",
@@ -49,7 +49,6 @@ WITH_A_SCHEDULER = (
     "whereabouts",
 )
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
-DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
 ONLY_IN = {
     "distributed": {
@@ -73,11 +72,11 @@ ONLY_IN = {
     "numcodecs": {"sources.guarded"},
     "sklearn": {
         *("evaluation.grids", "evaluation.predictions", "evaluation.splits", "growth.pairs.linear_cells"),
-        *(f"pictures.{name}" for name in ("closeness", "curves", "forest_displays", "out_of_bag", "plotting")),
+        *(f"pictures.{name}" for name in ("closeness", "displays", "out_of_bag")),
         "command_line.quickstart",
         *(f"estimators.{name}" for name in ESTIMATORS),
     },
-    "matplotlib": {f"pictures.{name}" for name in DRAWN},
+    "matplotlib": {"pictures.charts"},
     "prometheus_client": {"service.metrics", "service.page"},
     "pyarrow": {f"sources.files.{name}" for name in ARROW},
     "click": {*COMMANDS, "command_line.commands", "service"},

@@ -33,9 +33,16 @@ export network=${DISTFOREST_INTERFACE:+--interface=$DISTFOREST_INTERFACE}
 
 # Who reaches a Dask port runs code as you, and a cluster has many users: only holders of these certificates are let in.
 (umask 077 && mkdir -p "$root")
-[[ -e $root/certificates/dask.yaml ]] || distforest certificates "$root/certificates"
 export DASK_CONFIG=$root/certificates
-
+if [[ ! -e $DASK_CONFIG/dask.yaml ]]; then # one certificate, of its own authority, for all parts of this job
+    (umask 077 && mkdir -p "$DASK_CONFIG" && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc \
+        -days 365 -subj /CN=distforest -keyout "$DASK_CONFIG/key.pem" -out "$DASK_CONFIG/cert.pem")
+    pair="{cert: \"$DASK_CONFIG/cert.pem\", key: \"$DASK_CONFIG/key.pem\"}"
+    cat > "$DASK_CONFIG/dask.yaml" <<END
+distributed: {comm: {default-scheme: tls, require-encryption: true, tls: {
+  ca-file: "$DASK_CONFIG/cert.pem", scheduler: $pair, worker: $pair, client: $pair}}}
+END
+fi
 # A folder on this node's own disk, if nobody else has made it before.
 own() {
     (umask 077 && mkdir -p "$1")

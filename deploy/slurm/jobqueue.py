@@ -3,7 +3,7 @@
 Needs ``pip install dask-jobqueue``. The scheduler runs here, on a login or service node, until Ctrl-C or SIGTERM;
 started again over the same job root it goes on with the jobs that were not finished. Its address is in
 JOB_ROOT/scheduler.json, for ``distforest submit job.toml --scheduler-file``. Certificates are taken from Dask's
-configuration (``DASK_CONFIG``, made by ``distforest certificates``): without them its port lets anyone run code.
+configuration (``DASK_CONFIG``, made by the recipe in docs/service.md): without them its port lets anyone run code.
 """
 
 import argparse

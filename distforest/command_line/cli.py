@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from distforest.command_line import certificates, doctor, sealed_forests, service
+from distforest.command_line import doctor, sealed_forests, service
 from distforest.command_line.commands import (
     HEADED,
     JSON,
@@ -173,7 +173,7 @@ def print_answer(ctx: click.Context, report: Report | None) -> None:
 
 
 main.add_section(sealed_forests.COMMANDS)
-main.add_section((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), "Jobs of a service")
+main.add_section((*service.COMMANDS, *doctor.COMMANDS), "Jobs of a service")
 
 
 # --- fit --------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def _files_of_grid(table: str | None, plot: str | None, overwrite: bool) -> Call
     if plot:
         check_plot(plot)
         try:
-            from distforest.pictures.forest_displays import TuningDisplay
+            from distforest.pictures.displays import TuningDisplay
         except ImportError as error:
             raise no_plots(error) from error
 

@@ -366,7 +366,7 @@ def import_measures() -> None:
     """Import what measures and draws, which takes about a second; what is missing is told when it is needed."""
     with suppress(ImportError):
         importlib.import_module("sklearn.metrics")
-        importlib.import_module("distforest.pictures.plotting")
+        importlib.import_module("distforest.pictures.displays")
 
 
 def link_questions(home: Path) -> list[Question]:
@@ -459,26 +459,29 @@ def draw(home: Path) -> str | None:
     if importlib.util.find_spec("matplotlib") is None:
         print("      no picture: matplotlib is not installed (pip install 'distforest[plot]')", file=sys.stderr)
         return None
-    from distforest.pictures import plotting  # noqa: PLC0415  (matplotlib is optional)
+    from distforest.pictures import charts, displays  # noqa: PLC0415  (matplotlib is optional)
 
-    held_out = _test(home, "lazega", "held_out")
-    links = plotting.Links(
-        _test(home, "lazega", "A"),
-        _scores(home, "lazega-distance", "distance"),
-        held_out,
-        _test(home, "lazega", "linked"),
-        _scores(home, "lazega-pairs", "distance"),
-        f"SMERF: who works with whom among {len(held_out)} lawyers, {int(held_out.sum())} of them held out",
-    )
-    labels = _test(home, "ionosphere", "y")
-    returns = plotting.Classes(
-        _scores(home, "ionosphere-distance", "distance"),
-        labels,
-        _shipped("ionosphere")["classes"].tolist(),
-        f"SimForest: forest distances of {len(labels)} held-out radar returns",
-    )
+    figure = charts.blank(14.0, 8.0)
+    above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
+    held_out, distance = _test(home, "lazega", "held_out"), _scores(home, "lazega-distance", "distance")
+    who = f"among {len(held_out)} lawyers, {int(held_out.sum())} of them held out"
+    above.suptitle(f"SMERF: who works with whom {who}", fontweight="bold")
+    known, predicted, curve = above.subplots(1, 3)
+    near = displays.ProximityDisplay.from_predictions(1.0 - distance, ax=predicted).clusters
+    predicted.set_title("Predicted: 1 minus forest distance")
+    known.imshow(_test(home, "lazega", "A")[np.ix_(near.order, near.order)], cmap="Blues")
+    known.set(title="Known links, in the same order", xticks=[], yticks=[])
+    scored = _scores(home, "lazega-pairs", "distance")
+    displays.ROCDisplay.from_predictions(_test(home, "lazega", "linked"), scored, at=(), ax=curve)
+    labels, distance = _test(home, "ionosphere", "y"), _scores(home, "ionosphere-distance", "distance")
+    names = _shipped("ionosphere")["classes"][labels]
+    below.suptitle(f"SimForest: forest distances of {len(labels)} held-out radar returns", fontweight="bold")
+    matrix, spread, places = below.subplots(1, 3)
+    displays.ProximityDisplay.from_predictions(1.0 - distance, n_clusters=2, ax=matrix)
+    displays.DistancesDisplay.from_predictions(names, distance, ax=spread)
+    displays.MapDisplay.from_predictions(names, distance, ax=places)
     path = home / "quickstart.png"
-    plotting.overview(links, returns).savefig(path, dpi=130)
+    figure.savefig(path, dpi=130)
     return str(path)
 
 

@@ -9,50 +9,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distforest.pictures.distance_displays import (
+    from distforest.pictures.displays import (
         DistancesDisplay,
-        MapDisplay,
-        OutlierScoresDisplay,
-        ProximityDisplay,
-    )
-    from distforest.pictures.forest_displays import (
-        BudgetDisplay,
         ExplanationDisplay,
         ImportancesDisplay,
+        MapDisplay,
+        ProximityDisplay,
         ROCDisplay,
+        TreeDisplay,
         TuningDisplay,
     )
-    from distforest.pictures.tree_display import TreeDisplay
 
 __all__ = [
-    "BudgetDisplay",
     "DistancesDisplay",
     "ExplanationDisplay",
     "ImportancesDisplay",
     "MapDisplay",
-    "OutlierScoresDisplay",
     "ProximityDisplay",
     "ROCDisplay",
     "TreeDisplay",
     "TuningDisplay",
 ]
 
-_HOME = {
-    **dict.fromkeys(
-        ("BudgetDisplay", "ExplanationDisplay", "ImportancesDisplay", "ROCDisplay", "TuningDisplay"), "forest_displays"
-    ),
-    **dict.fromkeys(
-        ("DistancesDisplay", "MapDisplay", "OutlierScoresDisplay", "ProximityDisplay"), "distance_displays"
-    ),
-    "TreeDisplay": "tree_display",
-}
-
 
 def __getattr__(name: str) -> Any:
     """Import a display when it is first asked for."""
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'distforest.pictures' has no attribute {name!r}")
-    return getattr(import_module(f"distforest.pictures.{_HOME[name]}"), name)
+    return getattr(import_module("distforest.pictures.displays"), name)
 
 
 def __dir__() -> list[str]:

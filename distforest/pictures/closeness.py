@@ -30,20 +30,7 @@ def check_forest(forest: Any) -> Any:
 
 
 def closeness(forest: Any, X: Any = None) -> Floats:
-    """How near a forest finds rows to each other, shape (n, n): shares of common leaves, of pairs 1 - distance.
-
-    Parameters
-    ----------
-    forest
-        A fitted estimator.
-    X
-        Rows, as `distance` takes them; None: the training rows.
-
-    Raises
-    ------
-    InputError
-        As `proximity` or `distance`; or ``forest`` is no estimator of this package.
-    """
+    """How near a forest finds rows, by default its training rows: shares of common leaves, or of pairs 1 - distance."""
     own = check_forest(forest)
     return own.proximity(X) if isinstance(own, OnRows) else 1.0 - own.distance(X)
 

@@ -1,7 +1,8 @@
-"""Rows ordered by clusters of their proximities, so that a matrix of them shows its blocks."""
+"""Where rows stand in a picture: ordered by clusters of their proximities, or in the plane by their distances."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,18 +11,48 @@ from scipy.spatial.distance import squareform
 
 from distforest.arguments import check_finite, numbers, whole
 from distforest.errors import InputError
-from distforest.pictures.pictured import Clusters
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from distforest.arguments import Floats
+    from distforest.sources.source import Ints
 
 MOST_CLUSTERS = 10
 """Largest number of clusters that is chosen by itself."""
 
 MOST_SERIATED = 1000
 """Largest number of rows whose order is the best of all that the clusters allow; it takes seconds for more."""
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Proximities of rows, and the clusters into which the rows fall.
+
+    Attributes
+    ----------
+    proximity
+        Proximities, in the order of the rows, shape (n, n).
+    order
+        The rows in the order of the picture, those of a cluster next to each other, shape (n,).
+    codes
+        The cluster of each row, numbered as they come in ``order``, shape (n,).
+    """
+
+    proximity: Floats
+    order: Ints
+    codes: Ints
+
+    @property
+    def ordered(self) -> Floats:
+        """The proximities in the order of the picture, shape (n, n)."""
+        ordered: Floats = self.proximity[np.ix_(self.order, self.order)]
+        return ordered
+
+    @property
+    def sizes(self) -> Ints:
+        """Number of rows in each cluster, shape (n_clusters,)."""
+        return np.bincount(self.codes)
 
 
 def clustered(proximity: ArrayLike, n_clusters: int | None = None) -> Clusters:
@@ -59,7 +90,7 @@ def clustered(proximity: ArrayLike, n_clusters: int | None = None) -> Clusters:
     if n_clusters is not None and whole("n_clusters", n_clusters, 1) > n:
         raise InputError(f"n_clusters: at most {n:,}, one for each row, were expected, found {n_clusters:,}")
     if n == 1:
-        return Clusters(proximity, np.zeros(1), np.zeros(1))
+        return Clusters(proximity, np.zeros(1, np.int64), np.zeros(1, np.int64))
     apart = proximity.max() - (proximity + proximity.T) / 2.0
     np.fill_diagonal(apart, 0.0)
     condensed = squareform(apart, checks=False)
@@ -79,3 +110,45 @@ def _widest_gap(heights: Floats) -> int:
     last = np.append(0.0, heights)[-MOST_CLUSTERS:]
     gaps = np.diff(last)[::-1]  # of 2 clusters first
     return int(np.argmax(gaps)) + 2 if gaps.max(initial=0.0) > 0.0 else 1
+
+
+def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
+    """Place points so that their Euclidean distances approximate given ones: classical scaling (Torgerson).
+
+    Parameters
+    ----------
+    distance
+        Shape (n, n), symmetric.
+    n_dimensions
+        Number of dimensions of the map.
+
+    Returns
+    -------
+    ndarray
+        Coordinates, shape (n, n_dimensions), the widest dimension first. The sign of each dimension makes its entry of
+        the largest absolute value positive.
+
+    Raises
+    ------
+    InputError
+        The distances are not a square matrix of finite numbers, or ``n_dimensions`` is not an integer >= 1.
+
+    Examples
+    --------
+    >>> points = np.array([0.0, 1.0, 5.0])
+    >>> places = principal_coordinates(np.abs(points[:, None] - points), 1)
+    >>> np.allclose(places[:, 0], points - 2.0)
+    True
+    """
+    distance = numbers(distance, "distance", 2)
+    if distance.shape[0] != distance.shape[1] or not len(distance):
+        raise InputError(f"distance must be a square matrix with rows, found shape {distance.shape}")
+    check_finite(distance, "distance")
+    squares = distance**2
+    centred = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
+    values, vectors = np.linalg.eigh(-centred / 2.0)
+    widest = np.argsort(values)[::-1][: whole("n_dimensions", n_dimensions, 1)]
+    places = vectors[:, widest] * np.sqrt(np.maximum(values[widest], 0.0))
+    largest = places[np.argmax(np.abs(places), axis=0), np.arange(places.shape[1])]
+    signed: Floats = places * np.where(largest < 0, -1.0, 1.0)
+    return signed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.estimators.rfd import RFD
 from distforest.estimators.smerf import SMERF
@@ -11,12 +13,53 @@ from distforest.estimators.urerf import URerF
 from distforest.forest import scoring
 from distforest.forest.importances import gain_importances
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
-from distforest.pictures.pictured import Importances
 from distforest.sources.point_pairs import named
 from distforest.sources.row_kinds import Dense, Kernel, Several
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from distforest.arguments import Floats
+
+
+@dataclass(frozen=True)
+class Importances:
+    """The importance of each feature in a forest.
+
+    Attributes
+    ----------
+    parts
+        One or two named arrays of shape (n_features,) that add up to the importances: in a forest over pairs those of
+        its differences and of its middles.
+    names
+        Names of the features; if empty, their numbers are shown.
+    of
+        The total that the shares are shares of; or what importances are that are no shares.
+    title
+        Title of the picture.
+    errors
+        Standard error of each importance, shape (n_features,); None: they are not drawn.
+    is_share
+        Whether the importances are shares of a total; if not, one may be negative.
+
+    Raises
+    ------
+    InputError
+        There are names, but not one for each feature.
+    """
+
+    parts: Mapping[str, Floats]
+    names: Sequence[str] = ()
+    of: str = "the gain of all splits"
+    title: str = "Features by importance"
+    errors: Floats | None = None
+    is_share: bool = True
+
+    def __post_init__(self) -> None:
+        n_features = len(next(iter(self.parts.values())))
+        if self.names and len(self.names) != n_features:
+            expected = f"none, or one for each of {counted(n_features, 'feature')} was expected"
+            raise InputError(f"names: {expected}, found {len(self.names)}")
 
 
 def reads_features(forest: Any) -> bool:

@@ -5,7 +5,6 @@ It says what the forest itself says; what a forest does not hold, its ground tru
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tornado.template import Loader
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from distforest.amounts import counted, in_bytes
 from distforest.errors import InputError
@@ -21,7 +20,6 @@ from distforest.estimators.loading import load
 from distforest.estimators.smerf import SMERF
 from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.grids import ScoredGrid
-from distforest.evaluation.roc import ROC
 from distforest.forest import scoring
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
@@ -31,16 +29,19 @@ from distforest.pictures.closeness import closeness_of_some
 from distforest.pictures.clusters import clustered
 from distforest.pictures.importances import importances_of, reads_features
 from distforest.pictures.out_of_bag import error_curve, out_of_bag_roc
-from distforest.pictures.svg_charts import SVGChart, column_chart, in_digits, line_chart, matrix_as_png
 from distforest.pictures.tree_shapes import TreeShapes
 from distforest.sources.opening import opened_array
 from distforest.sources.row_kinds import input_in_words
 from distforest.sources.truth import Truth, TruthKind
 from distforest.sources.weights import OF_PAIRS
 
+try:
+    from distforest.pictures import charts
+except ModuleNotFoundError:  # without matplotlib, the tables stand alone
+    charts = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
-    from distforest.pictures.pictured import Clusters, Importances
 
     Facts = list[tuple[str, str]]
 
@@ -53,9 +54,9 @@ MOST_LINES = 10
 RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 """False positive rates at which a ROC curve is told."""
 
-_FOLDER = Path(__file__).parent
-_TEMPLATES = Loader(str(_FOLDER), autoescape="xhtml_escape")
-
+_TEMPLATES = Environment(
+    loader=PackageLoader("distforest.pictures"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+)
 
 TAUGHT = {
     TruthKind.LABELS: ("y", "labels", "Labels(y)"),
@@ -82,13 +83,12 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A section of the page: a heading, sentences, facts, a chart or a picture with its table, and blocks of code."""
+    """A section of the page: a heading, sentences, facts, a chart with its table, and blocks of code."""
 
     title: str
     told: tuple[str, ...] = ()
     facts: Sequence[tuple[str, str]] = ()
-    chart: SVGChart | None = None
-    picture: str = ""
+    chart: str = ""
     table: ReportTable | None = None
     code: tuple[str, ...] = ()
 
@@ -128,9 +128,10 @@ def report_page(
     estimator: Any = load(address)
     forest: Forest = estimator.forest_
     known = None if truth is None else _truth(estimator, truth)
+    params = {**forest.meaning.params, "seed": forest.meaning.seed}
     sections = [
         _data(forest),
-        ReportSection("Parameters", facts=_parameters(forest)),
+        ReportSection("Parameters", facts=[(name, repr(value)) for name, value in params.items()]),
         *_grid(forest),
         _run(forest, run),
         _error(forest, known),
@@ -140,7 +141,7 @@ def report_page(
         _proximity(estimator),
         ReportSection("Grow it again", facts=_versions(forest), code=_repetition(estimator, address, made_by)),
     ]
-    page = _TEMPLATES.load("report.html").generate(
+    page = _TEMPLATES.get_template("report.html").render(
         title=f"{type(estimator).__name__}: {Path(address).name}",
         kind=type(estimator).__name__,
         address=address,
@@ -152,9 +153,8 @@ def report_page(
         ),
         warning=Roots.of_forest(forest).told(),
         sections=sections,
-        style=(_FOLDER / "report.css").read_text(),
     )
-    return page.decode(), forest
+    return page, forest
 
 
 def _truth(estimator: Any, given: object) -> Truth:
@@ -195,25 +195,22 @@ def _noun(forest: Forest) -> str:
 
 def _data(forest: Forest) -> ReportSection:
     """What the forest was grown from."""
-    meaning, schema = forest.meaning, forest.schema
+    meaning, similarity = forest.meaning, _entries(forest, "similarity")
     facts = [
         ("Training", counted(forest.n_training, "point" if forest.leaves is None else "row")),
         ("Read as", f"{meaning.rows.kind}, {counted(forest.n_columns, 'column')}"),
         ("Taught", IN_WORDS.get(meaning.leaf.learned, str(meaning.leaf.learned))),
     ]
-    if schema is not None:
-        facts.append(("Features", _some(schema.told())))
+    if forest.schema is not None:
+        facts.append(("Features", _some(forest.schema.told())))
     if meaning.classes is not None:
         facts.append(("Classes", _some([*map(str, meaning.classes)])))
-    rows, is_asked = meaning.rows.to_dict(), bool(_entries(forest, "similarity"))
     for name, entry in _entries(forest, "inputs").items():
-        facts.append((f"Input: {input_in_words(name, rows, is_asked=is_asked)}", _in_words(entry)))
-    facts += [("Similarity", _in_words(own)) for own in [_entries(forest, "similarity")] if own]
+        words = input_in_words(name, meaning.rows.to_dict(), is_asked=bool(similarity))
+        facts.append((f"Input: {words}", _in_words(entry)))
+    if similarity:
+        facts.append(("Similarity", _in_words(similarity)))
     return ReportSection("Data", facts=facts)
-
-
-def _parameters(forest: Forest) -> Facts:
-    return [(name, repr(value)) for name, value in forest.meaning.params.items()] + [("seed", f"{forest.meaning.seed}")]
 
 
 def _grid(forest: Forest) -> list[ReportSection]:
@@ -222,25 +219,15 @@ def _grid(forest: Forest) -> list[ReportSection]:
     if found is None:
         return []
     best = ", ".join(f"{name}={value}" for name, value in found.best_params_.items())
-    told = f"The best of {counted(len(found.rows()), 'cell')} by {_spoken(found.scoring)}, out of bag: {best}."
-    rank = found.columns[-1]
-    names = [name for name in found.columns[:-1] if not all(_is_nan(value) for value in found.cv_results_[name])]
+    scoring = found.scoring.replace("_", " ")
+    told = f"The best of {counted(len(found.rows()), 'cell')} by {scoring}, out of bag: {best}."
+    *names, rank = found.columns
+    known = [name for name in names if any(value == value for value in found.cv_results_[name])]  # any that is no NaN
     order = np.argsort(found.cv_results_[rank], kind="stable")[:MOST_TOLD].tolist()
-    lines = [tuple(_in_short(found.cv_results_[name][number]) for name in (rank, *names)) for number in order]
-    headings = ("rank", *(_spoken(name.removeprefix("param_")) for name in names))
+    cells = [[found.cv_results_[name][number] for name in (rank, *known)] for number in order]
+    lines = [tuple(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in line) for line in cells]
+    headings = ("rank", *(name.removeprefix("param_").replace("_", " ") for name in known))
     return [ReportSection("Grid", (told,), table=ReportTable(headings, lines))]
-
-
-def _spoken(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _in_short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _run(forest: Forest, run: Sequence[tuple[str, str]]) -> ReportSection:
@@ -267,64 +254,55 @@ def _versions(forest: Forest) -> Facts:
 
 def _error(forest: Forest, truth: Truth | None) -> ReportSection:
     """The error out of bag over the trees; without a truth what the fit has recorded."""
-    found = Estimates.of(forest.provenance)
-    facts = [(_score(forest, found), in_digits(found.oob_score))] if found.oob_score is not None else []
-    facts += [("RMSE of distances", in_digits(found.oob_rmse))] if found.oob_rmse is not None else []
+    title, found, learned = "Error out of bag", Estimates.of(forest.provenance), forest.meaning.leaf.learned
+    facts = []
+    if found.oob_score is not None:  # the attribute `oob_score_` of its estimator
+        kinds = (
+            (forest.leaves is None, "Pairs classified correctly"),
+            (found.oob_rmse is not None, "R² of distances"),
+            (learned is TruthKind.LABELS, "Objects classified correctly"),
+            (True, "R² of targets"),
+        )
+        facts.append((next(words for is_it, words in kinds if is_it), in_digits(found.oob_score)))
+    if found.oob_rmse is not None:
+        facts.append(("RMSE of distances", in_digits(found.oob_rmse)))
     if found.pruning is not None:
         facts.append(("Pruned", f"to a gain of {found.pruning.gain:g}"))
-    title = "Error out of bag"
     if truth is None:
         recorded = "As the fit has recorded it." if facts else "The fit has recorded none."
-        is_given = forest.meaning.leaf.learned not in (TruthKind.LINKS, TruthKind.NOTHING)
-        cure = "A forest does not hold what it was taught: give that as --truth to draw it." if is_given else ""
-        return ReportSection(title, (f"{recorded} {cure or 'Give labels as --truth to draw it.'}",), facts)
+        cure = "A forest does not hold what it was taught: give that as --truth to draw it."
+        if learned in (TruthKind.LINKS, TruthKind.NOTHING):
+            cure = "Give labels as --truth to draw it."
+        return ReportSection(title, (f"{recorded} {cure}",), facts)
     curve = error_curve(forest, truth)
     last = in_digits(float(curve.error[-1]))
     told = (f"{curve.measure.capitalize()}: {last} by all {counted(forest.n_trees, 'tree')}, of {curve.judged}.",)
-    chart = line_chart(curve.n_trees, curve.error, ("trees", curve.measure))
-    places = np.unique(np.linspace(0, len(curve.error) - 1, MOST_LINES).astype(np.int64))
-    lines = [(f"{curve.n_trees[k]:,}", in_digits(float(curve.error[k]))) for k in places.tolist()]
-    return ReportSection(title, told, facts, chart, table=ReportTable(("trees", curve.measure), lines))
-
-
-def _score(forest: Forest, found: Estimates) -> str:
-    """What the score that a fit has recorded measures, the attribute ``oob_score_`` of its estimator."""
-    if forest.leaves is None:
-        return "Pairs classified correctly"
-    if found.oob_rmse is not None:
-        return "R² of distances"
-    return "Objects classified correctly" if forest.meaning.leaf.learned is TruthKind.LABELS else "R² of targets"
+    places = np.unique(np.linspace(0, len(curve.error) - 1, MOST_LINES).astype(np.int64)).tolist()
+    table = ReportTable(
+        ("trees", curve.measure), [(f"{curve.n_trees[k]:,}", in_digits(float(curve.error[k]))) for k in places]
+    )
+    return ReportSection(
+        title, told, facts, _chart(title, "draw_line", curve.n_trees, curve.error, "trees", curve.measure), table
+    )
 
 
 def _curve(estimator: Any, truth: Truth | None) -> list[ReportSection]:
     """The ROC curve of pairs out of bag, or of a ranking forest that of its training pairs; none without either."""
     if truth is not None and truth.kind is TruthKind.LABELS:
-        return [
-            _told_curve(
-                "ROC of pairs out of bag", out_of_bag_roc(estimator.forest_, truth), "pairs of one label are similar"
-            )
-        ]
-    if isinstance(estimator, TreeRank):
-        return [
-            _told_curve("ROC of the training pairs", estimator.roc_, "the mean of the trees, better than of new pairs")
-        ]
-    return []
-
-
-def _told_curve(title: str, curve: ROC, how: str) -> ReportSection:
-    rates = curve.at(RATES).tolist()
-    lines = [(f"{100 * rate:g}%", f"{100 * found:.1f}%") for rate, found in zip(RATES, rates, strict=True)]
-    names = ("false positive rate", "true positive rate")
-    chart = line_chart(*_thinned(curve), names, most=1.0, with_chance=True)
-    return ReportSection(title, (f"Area {curve.auc:.4f}; {how}.",), (), chart, table=ReportTable(names, lines))
-
-
-def _thinned(curve: ROC) -> tuple[np.ndarray, np.ndarray]:
-    """Points of a curve: its knots, or of many those and values at even rates that a page can show."""
-    if len(curve.fpr) <= 400:
-        return curve.fpr, curve.tpr
-    rates = np.linspace(0.0, 1.0, 301)
-    return np.append(0.0, rates), np.append(0.0, curve.at(rates))
+        title, how = "ROC of pairs out of bag", "pairs of one label are similar"
+        curve = out_of_bag_roc(estimator.forest_, truth)
+    elif isinstance(estimator, TreeRank):
+        title, how = "ROC of the training pairs", "the mean of the trees, better than of new pairs"
+        curve = estimator.roc_
+    else:
+        return []
+    pairs = zip(RATES, curve.at(RATES).tolist(), strict=True)
+    table = ReportTable(
+        ("false positive rate", "true positive rate"),
+        [(f"{100 * rate:g}%", f"{100 * found:.1f}%") for rate, found in pairs],
+    )
+    chart = _chart(title, "draw_roc", [curve], (), False, "", "pairs")
+    return [ReportSection(title, (f"Area {curve.auc:.4f}; {how}.",), chart=chart, table=table)]
 
 
 # --- what it has learned ----------------------------------------------------------------------------------
@@ -339,45 +317,38 @@ def _importances(estimator: Any) -> ReportSection:
         found = importances_of(estimator)
     except InputError as error:
         return ReportSection(title, (f"{error}.".capitalize(),))
-    return ReportSection(title, (f"Shares of {found.of}.",), table=_table_of_importances(found))
-
-
-def _table_of_importances(found: Importances) -> ReportTable:
     total = np.sum([*found.parts.values()], axis=0)
     most = np.argsort(-total, kind="stable")[:MOST_TOLD].tolist()
-    several = len(found.parts) > 1
+    columns = {"share": total, **(found.parts if len(found.parts) > 1 else {})}
+    if found.errors is not None:
+        columns["standard error"] = found.errors
     lines = []
     for k in most:
-        parts = [f"{100 * shares[k]:.1f}%" for shares in found.parts.values()] if several else []
-        if found.errors is not None:
-            parts.append(f"{100 * found.errors[k]:.1f}%")
-        lines.append((found.names[k] if found.names else f"feature {k}", f"{100 * total[k]:.1f}%", *parts))
-    rest = total.sum() - total[most].sum()
+        name = found.names[k] if found.names else f"feature {k}"
+        lines.append((name, *(f"{100 * values[k]:.1f}%" for values in columns.values())))
     if len(total) > len(most):
-        n_more = len(found.parts) * several + (found.errors is not None)
-        lines.append((f"the other {len(total) - len(most):,}", f"{100 * rest:.1f}%", *[""] * n_more))
-    bars = [float(total[k] / total.max()) for k in most]
-    errors = () if found.errors is None else ("standard error",)
-    return ReportTable(("feature", "share", *(found.parts if several else ()), *errors), lines, bars)
+        rest = f"{100 * (total.sum() - total[most].sum()):.1f}%"
+        lines.append((f"the other {len(total) - len(most):,}", rest, *[""] * (len(columns) - 1)))
+    table = ReportTable(("feature", *columns), lines, [float(total[k] / total.max()) for k in most])
+    return ReportSection(title, (f"Shares of {found.of}.",), table=table)
 
 
 def _shapes(forest: Forest) -> list[ReportSection]:
     """How deep leaves lie, and what they hold."""
     shapes, things = TreeShapes.of(forest), "pairs" if forest.leaves is None else "rows"
     leaves = counted(len(shapes.depths), "leaf", "leaves")
-    sizes = shapes.sizes_told()
     found = (
-        ("Depths of leaves", "depth", shapes.depths, shapes.depths_told(), shapes.depths_told(MOST_LINES)),
-        ("Sizes of leaves", f"{things} in bag", shapes.sizes, sizes, sizes),
+        ("Depths of leaves", "depth", shapes.depths, shapes.depths_told()),
+        ("Sizes of leaves", f"{things} in bag", shapes.sizes, shapes.sizes_told()),
     )
     return [
         ReportSection(
             title,
             (f"{leaves}: median {in_digits(float(np.median(own)))}, {own.min():,} to {own.max():,}.",),
-            chart=column_chart(columns, (name, "leaves")),
-            table=ReportTable((name, "leaves"), [(what, f"{n:,}") for what, n in lines]),
+            chart=_chart(title, "draw_counts", counts, name, "leaves"),
+            table=ReportTable((name, "leaves"), [(what, f"{n:,}") for what, n in counts]),
         )
-        for title, name, own, columns, lines in found
+        for title, name, own, counts in found
     ]
 
 
@@ -388,28 +359,21 @@ def _proximity(estimator: Any) -> ReportSection:
         found = clustered(closeness_of_some(estimator))
     except InputError as error:
         return ReportSection(title, (f"{error}.".capitalize(),))
-    n = len(found.order)
-    rows, few = f"{_noun(forest)}s", n < forest.n_training
-    which = f"{n:,} of the {forest.n_training:,} {rows}, drawn at random," if few else f"All {rows}"
+    n, rows = len(found.order), f"{_noun(forest)}s"
+    which = f"{n:,} of the {forest.n_training:,} {rows}, drawn at random," if n < forest.n_training else f"All {rows}"
     kind = "the share of trees in which two share a leaf" if forest.leaves is not None else "1 \N{MINUS SIGN} distance"
-    told = (f"{which} against each other: {kind}. Dark is 0, bright is 1.",)
-    return ReportSection(title, told, picture=matrix_as_png(found.ordered), table=_table_of_clusters(found))
-
-
-def _table_of_clusters(found: Clusters) -> ReportTable:
     lines = []
     for cluster, size in enumerate(found.sizes.tolist()):
         own = found.codes == cluster
         within, beyond = found.proximity[np.ix_(own, own)], found.proximity[np.ix_(own, ~own)]
-        others = (within.sum() - np.trace(within)) / (size * (size - 1)) if size > 1 else None
-        lines.append(
-            (f"{cluster + 1}", f"{size:,}", *(_share(own) for own in (others, beyond.mean() if beyond.size else None)))
-        )
-    return ReportTable(("cluster", "rows", "mean within", "mean to others"), lines)
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+        others = f"{(within.sum() - np.trace(within)) / (size * (size - 1)):.3f}" if size > 1 else ""
+        lines.append((f"{cluster + 1}", f"{size:,}", others, f"{beyond.mean():.3f}" if beyond.size else ""))
+    return ReportSection(
+        title,
+        (f"{which} against each other: {kind}. Dark is 0, bright is 1.",),
+        chart=_chart(title, "draw_proximity", found, ""),
+        table=ReportTable(("cluster", "rows", "mean within", "mean to others"), lines),
+    )
 
 
 # --- words ------------------------------------------------------------------------------------------------
@@ -485,3 +449,19 @@ def _arguments(estimator: Any) -> str:
     given = {name: ... if isinstance(value, np.ndarray) else value for name, value in estimator.get_params().items()}
     changed = {name: value for name, value in given.items() if value is ... or value != default[name]}
     return ", ".join(f"{name}={'...' if value is ... else repr(value)}" for name, value in changed.items())
+
+
+def in_digits(value: float) -> str:
+    """A number in three digits, or all of a whole one.
+
+    Examples
+    --------
+    >>> in_digits(0.12345), in_digits(1500.0), in_digits(250.5)
+    ('0.123', '1,500', '250')
+    """
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 100.0 else f"{value:.3g}"
+
+
+def _chart(title: str, drawing: str, *drawn: object) -> str:
+    """A chart as SVG, by a function of `charts`; nothing without matplotlib."""
+    return "" if charts is None else charts.as_svg(title, getattr(charts, drawing), *drawn)

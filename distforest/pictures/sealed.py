@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
 from distforest.estimators.loading import load
-from distforest.estimators.outliers import SimForestOutlier
 from distforest.estimators.tree_rank import TreeRank
 from distforest.forest.feature_shares import read_feature_shares, read_names
 from distforest.forest.pairs.pair_scores import columns_of
 from distforest.forest.sealed.artifact import read_manifest
+from distforest.pictures.charts import blank
 from distforest.pictures.closeness import closeness_of_some
-from distforest.pictures.distance_displays import OutlierScoresDisplay, ProximityDisplay
-from distforest.pictures.forest_displays import ImportancesDisplay
-from distforest.pictures.importances import importances_of, reads_features
-from distforest.pictures.pictured import Weights
-from distforest.pictures.plotting import feature_weights
-from distforest.pictures.ranking_plots import ranking
-from distforest.pictures.tree_display import TreeDisplay
+from distforest.pictures.displays import (
+    ImportancesDisplay,
+    ProximityDisplay,
+    ROCDisplay,
+    TreeDisplay,
+)
+from distforest.pictures.importances import Importances, importances_of, reads_features
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -39,8 +39,8 @@ def sealed_picture(address: str, features: str | None = None) -> FigureBase:
     -------
     Figure
         Weights of features if these were not drawn alike; of TreeRank a tree and the curves of all; of splits that read
-        features their importances; of outliers how usual the training objects are; of other similarities the
-        proximities of the training objects by cluster, or a tree if objects out of bag were not routed.
+        features their importances; of similarities the proximities of the training objects by cluster, or a tree if
+        objects out of bag were not routed.
 
     Raises
     ------
@@ -49,27 +49,28 @@ def sealed_picture(address: str, features: str | None = None) -> FigureBase:
     InputError
         No split gains anything; there are no names at ``features``, or not one for each feature.
     """
-    manifest = read_manifest(address)
-    drawn = read_feature_shares(address, manifest, features)
+    drawn = read_feature_shares(address, read_manifest(address), features)
     if drawn is not None:
-        return feature_weights(Weights(drawn.shares, drawn.dependence, drawn.names))
+        parts = {"drawn": drawn.shares}
+        if drawn.dependence is not None:
+            depends = drawn.dependence > 0.0
+            parts = {"the others": drawn.shares * ~depends, "depends on another": drawn.shares * depends}
+        weights = Importances(parts, drawn.names, "the draws", "Features by weight")
+        return ImportancesDisplay(weights).plot().figure_
     forest: Any = load(address)
     if isinstance(forest, TreeRank):
-        return ranking(forest, names=read_names(features, columns_of(forest.forest_).n_features))
+        names = read_names(features, columns_of(forest.forest_).n_features)
+        figure = blank(15.0, 6.6)
+        tree, curves = figure.subplots(1, 2, width_ratios=(2, 1))
+        TreeDisplay.from_estimator(forest, names=names, ax=tree)
+        ROCDisplay.from_estimator(forest, at=(), log=True, ax=curves)
+        return figure
     if reads_features(forest):
-        names = read_names(features, forest.n_features_in_)
         try:
-            importances = importances_of(forest, names)
+            importances = importances_of(forest, read_names(features, forest.n_features_in_))
         except InputError as error:
             raise InputError(f"{address}: {error}") from error
         return ImportancesDisplay(importances).plot().figure_
-    return _of_similarities(forest)
-
-
-def _of_similarities(forest: Any) -> FigureBase:
-    """Draw a forest whose splits read similarities of objects."""
-    if isinstance(forest, SimForestOutlier):
-        return OutlierScoresDisplay.from_estimator(forest).figure_
     if forest.forest_.has_unrouted:
         return TreeDisplay.from_estimator(forest).figure_
     return ProximityDisplay.from_predictions(closeness_of_some(forest)).figure_

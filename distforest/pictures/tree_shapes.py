@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from distforest.sources.source import Ints
 
 
+_MOST_RANGES = 10
+"""Ranges of depths in which leaves are counted."""
+
+
 @dataclass(frozen=True)
 class TreeShapes:
     """All leaves of a forest.
@@ -43,22 +47,17 @@ class TreeShapes:
             depths = depths_of(table)
         return cls(depths[table.is_leaf], table.n_rows[table.is_leaf])
 
-    def depths_told(self, most: int | None = None) -> list[tuple[str, int]]:
-        """Number of leaves at each depth, from the least, or in at most so many ranges of depths that are as wide.
+    def depths_told(self) -> list[tuple[str, int]]:
+        """Number of leaves at each depth, or in at most ten ranges of depths that are as wide.
 
         Examples
         --------
-        >>> shapes = TreeShapes(np.array([2, 2, 4]), np.array([1, 5, 3]))
-        >>> shapes.depths_told()
+        >>> TreeShapes(np.array([2, 2, 4]), np.array([1, 5, 3])).depths_told()
         [('2', 2), ('3', 0), ('4', 1)]
-        >>> shapes.depths_told(2)
-        [('2 to 3', 2), ('4', 1)]
         """
         least, greatest = int(self.depths.min()), int(self.depths.max())
-        width = 1 if most is None else -(-(greatest - least + 1) // most)
-        counts = np.bincount((self.depths - least) // width).tolist()
-        starts = range(least, greatest + 1, width)
-        return [(_range(start, min(start + width - 1, greatest)), n) for start, n in zip(starts, counts, strict=True)]
+        width = -(-(greatest - least + 1) // _MOST_RANGES)
+        return _in_ranges(self.depths, least, np.arange(least, greatest + 1, width) + width - 1)
 
     def sizes_told(self) -> list[tuple[str, int]]:
         """Number of leaves of each size, in ranges that double.
@@ -69,18 +68,15 @@ class TreeShapes:
         [('1', 1), ('2', 0), ('3 to 4', 1), ('5 to 8', 1)]
         """
         powers = np.ceil(np.log2(np.maximum(self.sizes, 1))).astype(np.int64)
-        least = int(powers.min())
-        counts = enumerate(np.bincount(powers - least).tolist(), start=least)
-        return [(_doubling(power), n) for power, n in counts]
+        ends = 2 ** np.arange(powers.min(), powers.max() + 1)
+        return _in_ranges(self.sizes, int(ends[0]) // 2 + 1, ends)
 
 
-def _doubling(power: int) -> str:
-    """The sizes above half of a power of two, up to it."""
-    return _range(2**power // 2 + 1, 2**power)
-
-
-def _range(least: int, most: int) -> str:
-    return f"{most:,}" if least >= most else f"{least:,} to {most:,}"
+def _in_ranges(values: Ints, start: int, ends: Ints) -> list[tuple[str, int]]:
+    """Count values in ranges from a start, each up to one of ascending ends."""
+    counts = np.bincount(np.searchsorted(ends, values), minlength=len(ends)).tolist()
+    ranges = zip([start, *(ends[:-1] + 1).tolist()], ends.tolist(), counts, strict=True)
+    return [(f"{most:,}" if least >= most else f"{least:,} to {most:,}", n) for least, most, n in ranges]
 
 
 def _depths_of_cells(ranks: Ranks, tree: int) -> Ints:

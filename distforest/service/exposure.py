@@ -22,7 +22,7 @@ PAGES_CERTIFICATE = "distributed.scheduler.dashboard.tls.cert"
 def expiries(security: Security, role: str) -> dict[str, float]:
     """The Unix times at which the certificates of a process expire, by the name of their file.
 
-    The package cryptography reads them, which came with whatever made them; without it, nothing is known.
+    The package cryptography reads them, which the extra ``tls`` installs; without it, nothing is known.
     """
     try:
         from cryptography import x509  # noqa: PLC0415  (an extra)

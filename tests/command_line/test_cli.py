@@ -205,8 +205,8 @@ def test_inspect_draws_forests_on_similarities(home, tmp_path):
         "asked": SimForestClassifier(lazy, n_estimators=3, random_state=0).fit(np.arange(len(X)), y),
         "outliers": SimForestOutlier(n_estimators=3, random_state=0).fit(given),
     }
-    shown = dict.fromkeys(("linear", "given", "numbers"), "Proximity, rows by cluster")
-    shown |= {"asked": "SimForestClassifier, tree 0 of 3", "outliers": "How usual the rows are"}
+    shown = dict.fromkeys(("linear", "given", "numbers", "outliers"), "Proximity, rows by cluster")
+    shown["asked"] = "SimForestClassifier, tree 0 of 3"
     for name, forest in forests.items():
         forest.save(tmp_path / f"{name}.zarr")
         code, _, err = run("inspect", tmp_path / f"{name}.zarr", "--plot", tmp_path / f"{name}.svg")

@@ -18,11 +18,11 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
-from distforest.service.certificates import make
 from distforest.service.registry import ENDS, Registry
 from distforest.sources.arrays import write_array
 from tests.deploy.containers import ROOT, Host, from_image, read, restarts
 from tests.programs import program
+from tests.service.processes import make_certificates
 from tests.simulated import helix
 
 FILE, TLS = ROOT / "docker-compose.yml", ROOT / "deploy" / "compose.tls.yml"
@@ -182,7 +182,7 @@ def test_a_job_over_tls_whose_data_and_forest_lie_in_the_store(tmp_path: Path) -
     if moto is None:
         pytest.skip("moto_server is missing: pip install 'moto[server]'")
     jobs, keys = tmp_path / "jobs", tmp_path / "keys"
-    make(keys, ["scheduler"])
+    make_certificates(keys)
     said = {
         "DISTFOREST_CERTIFICATES": str(keys),
         "DISTFOREST_JOBS": str(jobs),

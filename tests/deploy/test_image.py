@@ -50,7 +50,7 @@ def test_all_that_the_package_needs_is_pinned_to_a_version_that_it_takes() -> No
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found = pinned("requirements.txt")
     extras = project["optional-dependencies"]
-    for text in [*project["dependencies"], *extras["s3"], *extras.get("tls", [])]:
+    for text in [*project["dependencies"], *extras["plot"], *extras["s3"], *extras["tls"]]:
         requirement = Requirement(text)
         assert requirement.specifier.contains(found[canonicalize_name(requirement.name)]), text
     assert not set(found) & {"pip", "pytest", "distforest"}

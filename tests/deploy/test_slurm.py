@@ -158,7 +158,6 @@ def test_a_job_survives_its_scheduler_without_slurm(job: Path, tmp_path: Path) -
 STAND_IN = """\
 #!/usr/bin/env bash
 case "$1" in
-    certificates) mkdir -p "$2" && touch "$2/dask.yaml" ;;
     scheduler) exit 1 ;;
     *) exec sleep 100 ;;
 esac

@@ -17,7 +17,7 @@ from distforest.estimators.pair_columns import Cosine
 from distforest.forest.pairs.cells import pruned
 from distforest.forest.pairs.pair_scores import pair_answers, training_pairs
 from distforest.forest.pairs.pair_walks import Block, Walks
-from distforest.pictures.node_boxes import drawn_nodes
+from distforest.pictures.trees import drawn_tree
 from distforest.sources.point_pairs import MOST_PAIRED
 from tests.messages import naming
 
@@ -180,7 +180,7 @@ def test_many_categories_are_read_as_whether_they_differ() -> None:
 
 def test_a_node_says_which_two_it_sends_left() -> None:
     forest = RFD(3, random_state=0).fit(FRAME[["colour"]], Y)
-    texts = [box.cut for tree in range(3) for box in drawn_nodes(forest, tree, 4, ()).boxes]
+    texts = [box.cut for tree in range(3) for box in drawn_tree(forest, tree, 4, ()).boxes]
     assert any("pair(colour) in {" in text and " & " in text for text in texts), texts
 
 

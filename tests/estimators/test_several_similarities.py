@@ -22,7 +22,7 @@ from distforest import (
 )
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.sealed.artifact import _checked_meaning
-from distforest.pictures.node_boxes import drawn_nodes
+from distforest.pictures.trees import drawn_tree
 from tests import samples
 from tests.estimators.rows import CITY, EUCLID
 from tests.estimators.rows import THIRD as X
@@ -186,7 +186,7 @@ def test_what_cannot_be_used_is_refused(
 
 
 def test_a_drawn_tree_names_the_measure_that_a_cut_reads() -> None:
-    boxes = drawn_nodes(forest_of(n_columns=1).fit(BOTH, Y), 0, 1, ()).boxes
+    boxes = drawn_tree(forest_of(n_columns=1).fit(BOTH, Y), 0, 1, ()).boxes
     assert re.fullmatch("s[0-9]+ by ([01]) \N{MINUS SIGN} s[0-9]+ by \\1 ≤ .+", boxes[0].cut)
 
 

@@ -9,8 +9,8 @@ from sklearn.datasets import load_wine
 from distforest import SimForestClassifier
 from distforest.forest.path_lengths import depths_of
 from distforest.forest.table import LEAF
-from distforest.pictures.node_boxes import OF_CHAINS, drawn_nodes
 from distforest.pictures.tree_shapes import TreeShapes
+from distforest.pictures.trees import OF_CHAINS, drawn_tree
 
 X, Y = load_wine(return_X_y=True)
 FOREST = SimForestClassifier(
@@ -48,7 +48,7 @@ def test_a_chain_is_one_level() -> None:
 
 
 def test_a_leaf_below_several_boxes_counts_once_in_each() -> None:
-    drawn = drawn_nodes(FOREST, 0, 3, [])
+    drawn = drawn_tree(FOREST, 0, 3, [])
     boxes, nodes = {}, {(0, 0): 0}
     for box in drawn.boxes:
         boxes[box.depth, box.place] = box

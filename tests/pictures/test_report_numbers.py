@@ -1,9 +1,6 @@
 """The numbers of a report, against slow references: errors out of bag, shapes of trees, clusters."""
 
 import itertools
-import struct
-import zlib
-from base64 import b64decode
 
 import numpy as np
 import pytest
@@ -15,7 +12,6 @@ from distforest.forest.pairs.pair_scores import node_scores
 from distforest.pictures import out_of_bag
 from distforest.pictures.clusters import clustered
 from distforest.pictures.out_of_bag import error_curve, out_of_bag_roc
-from distforest.pictures.svg_charts import line_chart, matrix_as_png
 from distforest.pictures.tree_shapes import TreeShapes
 from distforest.sources.truth import Truth, TruthKind
 from tests.messages import naming
@@ -226,28 +222,3 @@ def test_clusters_that_lie_apart_are_found_without_their_number():
     assert sorted(found.sizes.tolist()) == [4, 5, 6]
     assert clustered(np.ones((5, 5))).sizes.tolist() == [5]
     assert clustered([[1.0]]).sizes.tolist() == [1]
-
-
-def test_a_matrix_is_a_sound_png():
-    matrix = np.array([[0.0, 0.5, 1.0], [1.0, 0.2, 0.0]])
-    content = b64decode(matrix_as_png(matrix).partition(",")[2])
-    blocks, place = {}, 8
-    while place < len(content):
-        (size,) = struct.unpack(">I", content[place : place + 4])
-        body = content[place + 4 : place + 8 + size]
-        assert struct.unpack(">I", content[place + 8 + size : place + 12 + size]) == (zlib.crc32(body),)
-        blocks[body[:4]], place = body[4:], place + 12 + size
-    assert struct.unpack(">II", blocks[b"IHDR"][:8]) == (3, 2)
-    rows = np.frombuffer(zlib.decompress(blocks[b"IDAT"]), np.uint8).reshape(2, 4)
-    assert rows[:, 1:].tolist() == [[0, 128, 255], [255, 51, 0]]
-    palette = np.frombuffer(blocks[b"PLTE"], np.uint8).reshape(256, 3)
-    light = palette @ [0.2126, 0.7152, 0.0722]
-    assert (np.diff(light) > -0.5).all()  # so that order is seen without colour
-
-
-def test_a_line_of_one_point_is_drawn():
-    chart = line_chart([3], [0.5], ("trees", "error"))
-    assert chart.shapes[0].points == "0.0,0.0 600.0,0.0"
-    assert chart.across == ("3",)
-    assert line_chart([1, 60], [0.5, 0.2], ("trees", "error")).across == ("1", "60")
-    assert line_chart([0, 1], [0, 1], ("a", "b")).across == ("0", "0.5", "1")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +19,7 @@ from typing import Any, TypeVar
 
 import dask
 import psutil
+import pytest
 from distributed import Security
 from sklearn.datasets import load_iris
 
@@ -343,6 +346,16 @@ def undisturbed(cluster: Cluster) -> Iterator[None]:
 
 
 # --- what is asked of it ----------------------------------------------------------------------------------------------
+
+
+def make_certificates(folder: Path) -> None:
+    """Make a folder of certificates by the recipe of docs/service.md."""
+    recipe = re.search(r"```sh\n(umask.*?)```", (SOURCE / "docs/service.md").read_text(), re.DOTALL)
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is missing: apt-get install openssl")
+    assert recipe is not None
+    lines = recipe[1].replace("certificates", folder.name)
+    subprocess.run(["sh", "-eu", "-c", lines], cwd=folder.parent, check=True, capture_output=True, timeout=60)
 
 
 def security(certificates: Path) -> Security:

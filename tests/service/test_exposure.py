@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import ssl
 import subprocess
 import sys
 from datetime import datetime
@@ -16,39 +17,48 @@ from distributed import Scheduler, Security
 
 from distforest.service.exposure import PAGES_CERTIFICATE, expiries, open_address
 from tests.messages import naming
+from tests.service.processes import make_certificates
 from tests.service.test_service import in_a_service
 
-pytest.importorskip("cryptography", reason="certificates are made by cryptography")
+pytest.importorskip("cryptography", reason="certificates are read by cryptography")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
-    """Certificates for two days, and when they expire."""
-    from distforest.service.certificates import make
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates of the recipe."""
+    own = tmp_path_factory.mktemp("tls") / "own"
+    make_certificates(own)
+    return own
 
-    made = make(tmp_path_factory.mktemp("tls") / "own", days=2)
-    return Path(made.folder), made.valid_until.timestamp()
+
+def expiry(path: str) -> float:
+    """The Unix time at which a certificate expires, as openssl tells it."""
+    asked = ["openssl", "x509", "-noout", "-enddate", "-in", path]
+    told = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=60).stdout
+    return ssl.cert_time_to_seconds(told.removeprefix("notAfter=").strip())
 
 
-def test_certificates_expire_as_they_say(folder: tuple[Path, float], tmp_path: Path) -> None:
-    own, end = folder
-    ca, worker, scheduler = (str(own / f"{name}.pem") for name in ("ca", "worker", "scheduler"))
+def test_certificates_expire_as_they_say(folder: Path, tmp_path: Path) -> None:
+    ca, worker, scheduler = (str(folder / f"{name}.pem") for name in ("ca", "worker", "scheduler"))
+    ends = {path: expiry(path) for path in (ca, worker, scheduler)}
     security = Security(tls_ca_file=ca, tls_worker_cert=worker, tls_scheduler_cert=str(tmp_path / "gone.pem"))
-    assert expiries(security, "worker") == {ca: end, worker: end}
+    assert expiries(security, "worker") == {ca: ends[ca], worker: ends[worker]}
     with dask.config.set({PAGES_CERTIFICATE: scheduler}):
-        assert expiries(security, "scheduler") == {ca: end, scheduler: end}
-        assert expiries(security, "client") == {ca: end}
+        assert expiries(security, "scheduler") == {ca: ends[ca], scheduler: ends[scheduler]}
+        assert expiries(security, "client") == {ca: ends[ca]}
     (tmp_path / "gone.pem").write_text("no certificate")
-    assert expiries(security, "scheduler") == {ca: end}
-    assert expiries(Security(tls_ca_file=Path(ca).read_text()), "client") == {"in memory": end}
+    assert expiries(security, "scheduler") == {ca: ends[ca]}
+    assert expiries(Security(tls_ca_file=Path(ca).read_text()), "client") == {"in memory": ends[ca]}
     assert expiries(Security(), "scheduler") == {}
 
 
 @pytest.mark.parametrize(("host", "is_open"), [("127.0.0.1", False), ("0.0.0.0", True)])
-def test_a_port_is_open_if_others_reach_it_without_tls(host: str, is_open: bool, folder: tuple[Path, float]) -> None:
-    own = folder[0]
-    files = {"tls_scheduler_cert": str(own / "scheduler.pem"), "tls_scheduler_key": str(own / "scheduler-key.pem")}
-    closed = Security(tls_ca_file=str(own / "ca.pem"), require_encryption=True, **files)
+def test_a_port_is_open_if_others_reach_it_without_tls(host: str, is_open: bool, folder: Path) -> None:
+    files = {
+        "tls_scheduler_cert": str(folder / "scheduler.pem"),
+        "tls_scheduler_key": str(folder / "scheduler-key.pem"),
+    }
+    closed = Security(tls_ca_file=str(folder / "ca.pem"), require_encryption=True, **files)
 
     async def found(security: Security, protocol: str) -> str | None:
         options = {"host": host, "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}

@@ -68,7 +68,7 @@ def test_a_job_is_watched_from_queued_to_done(served: Served, service: PlayedSer
         service.commit(name, first, first + 3)
         service.change(name, done=first + 4, rate=5.0, remaining=(12 - first) / 5)
         look_again(browser)
-        browser.wait_for(FAR, say(f"{first + 4} of 16 trees growing trees 5 trees a second"))
+        browser.wait_for(FAR, say(f"{first + 4} of 16 trees growing trees 300 trees a minute"))
         assert browser.run("return document.querySelector('progress').value") == first + 4
         assert browser.run("return [...document.querySelectorAll('svg')].map(svg => svg.children.length)") == [
             first + 4,

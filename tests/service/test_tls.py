@@ -27,10 +27,9 @@ import distforest
 from distforest.errors import InputError
 from distforest.jobs.spec import Spec
 from distforest.service.calls import Service
-from distforest.service.certificates import make
 from distforest.sources.arrays import open_array
 from tests.messages import naming
-from tests.service.processes import PATIENCE, Cluster, Iris, running, security
+from tests.service.processes import PATIENCE, Cluster, Iris, make_certificates, running, security
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -60,7 +59,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """A scheduler with the service, and a worker; beside them certificates of another authority."""
     folder = tmp_path_factory.mktemp("secured")
     for name in ("tls", "other"):
-        make(folder / name, users=["ada"])
+        make_certificates(folder / name)
     options = ("--allow-prefix", str(folder))
     with running(Secured(folder, options, {"DASK_CONFIG": str(folder / "tls")}, n_workers=1)) as found:
         yield found
@@ -74,12 +73,12 @@ def done(secured: Secured) -> dict[str, Any]:
 
 
 def test_the_owner_of_a_job_is_the_name_in_the_certificate(secured: Secured, done: dict[str, Any]) -> None:
-    assert done["owner"] == "distforest client"
+    assert done["owner"] == "client"
     own = secured.folder / "tls"
     files = {
         "tls_ca_file": own / "ca.pem",
-        "tls_client_cert": own / "client-ada.pem",
-        "tls_client_key": own / "client-ada-key.pem",
+        "tls_client_cert": own / "ada.pem",
+        "tls_client_key": own / "ada-key.pem",
     }
     ada = Service(
         secured.address, Security(require_encryption=True, **{name: str(path) for name, path in files.items()})
@@ -118,6 +117,29 @@ def test_a_user_needs_the_files_of_a_client_alone(secured: Secured, done: dict[s
     answer = command(secured, "user", "list", "--json")
     assert answer.returncode == 0, answer.stderr
     assert [job["id"] for job in json.loads(answer.stdout)["jobs"]] == ["mine"]
+
+
+def shake(secured: Secured, answers: str, connects: str) -> None:
+    """Let two roles of the cluster shake hands in memory; raises what either of them raises."""
+    asked = security(secured.tls)
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    contexts = asked.get_connection_args(connects)["ssl_context"], asked.get_listen_args(answers)["ssl_context"]
+    ends = [contexts[0].wrap_bio(back, there), contexts[1].wrap_bio(there, back, server_side=True)]
+    for _ in range(5):
+        for end in list(ends):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            ends.remove(end)
+    assert not ends
+
+
+def test_a_client_cannot_pose_as_a_scheduler(secured: Secured) -> None:
+    for answers, connects in (("scheduler", "client"), ("worker", "scheduler"), ("worker", "worker")):
+        shake(secured, answers, connects)
+    with pytest.raises(ssl.SSLError, match=r"CERTIFICATE_VERIFY_FAILED.*purpose"):
+        shake(secured, "client", "worker")
 
 
 # --- who has none -----------------------------------------------------------------------------------------

@@ -11,18 +11,18 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
+from dask.utils import format_time
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CONTENT_TYPE_LATEST
-from tornado.template import Loader
-from tornado.web import HTTPError, RequestHandler
+from tornado.web import RequestHandler
 
-from distforest.errors import DistforestError, InputError, NotFoundError
-from distforest.service.page import charts, facts, words
+from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError
+from distforest.service.page import facts, words
 from distforest.service.page.measured import Measurements, Serving
 from distforest.service.registry import UNREADABLE, UnreadableError
 
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 _FOLDER = Path(__file__).parent
-_TEMPLATES = Loader(str(_FOLDER))  # our own loader, which escapes whatever the settings of the server
+_TEMPLATES = Environment(loader=PackageLoader(__name__), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+_TEMPLATES.filters["quote"] = lambda name: quote(name, safe="")
+_TEMPLATES.globals["words"] = words
 _FILES = {
     "style.css": "text/css; charset=utf-8",
     "watch.js": "text/javascript; charset=utf-8",
@@ -63,24 +65,13 @@ N_ON_A_PAGE = 50
 HEARTBEAT_PATIENCE = 60.0
 """Seconds without a heartbeat after which the health of the service is bad."""
 
-
-class RefusedError(HTTPError):  # type: ignore[misc]  # of a package whose types are not read
-    """A request that is answered with an error: its status, its kind and a sentence."""
-
-    def __init__(self, status: int, kind: str, message: str) -> None:
-        super().__init__(status, "%s", message)
-        self.kind, self.message = kind, message
-
-
-@contextmanager
-def _answering_errors() -> Iterator[None]:
-    """Answer 404 for a job that does not exist, and 500 with the reason for one that cannot be read."""
-    try:
-        yield
-    except NotFoundError as error:
-        raise RefusedError(404, "NotFoundError", str(error)) from error
-    except UnreadableError as error:
-        raise RefusedError(500, "UnreadableError", str(error)) from error
+_STATUSES: dict[type[DistforestError], int] = {
+    InputError: 400,
+    NotFoundError: 404,
+    ConflictError: 409,
+    UnreadableError: 500,
+}
+"""Statuses of errors that are answered with their message; of any other such error, 503."""
 
 
 class PageReading(RequestHandler):  # type: ignore[misc]  # as above
@@ -108,7 +99,7 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
         """The service of this scheduler."""
         service: Serving | None = self.server.extensions.get(_EXTENSION)
         if service is None:
-            raise RefusedError(503, "JobError", "the job service has not started on this scheduler")
+            raise JobError("the job service has not started on this scheduler")
         return service
 
     @property
@@ -124,16 +115,22 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
         """A whole number of the query; 0 if it is missing."""
         text = self.get_query_argument(name, "0")
         if not re.fullmatch("[0-9]{1,16}", text) or int(text) > _LARGEST_NUMBER:
-            raise RefusedError(400, "InputError", f"{name} is a whole number from 0, got {text[:40]!r}")
+            raise InputError(f"{name} is a whole number from 0, got {text[:40]!r}")
         return int(text)
+
+    def log_exception(self, kind: type[BaseException], value: BaseException, traceback: TracebackType) -> None:
+        """Log what is no answer to the request."""
+        if not isinstance(value, DistforestError):
+            super().log_exception(kind, value, traceback)
 
     def write_error(self, status_code: int, *, exc_info: ExcInfo = (None, None, None), **_more: object) -> None:
         """Answer an error; for an internal one only refer to the log."""
         if status_code == 405:
             self.set_header("Allow", "GET, HEAD")
         error = exc_info[1]
-        if isinstance(error, RefusedError):
-            self.refuse(error.kind, error.message)
+        if isinstance(error, DistforestError):
+            self.set_status(_STATUSES.get(type(error), 503))
+            self.refuse(type(error).__name__, str(error))
         elif status_code < 500:
             self.refuse("InputError", f"{self.request.method} of this address is not answered: it can only be read")
         else:
@@ -162,7 +159,7 @@ class Page(PageReading):
     def show(self, template: str, **values: object) -> None:
         """Answer a template, in which every value is escaped."""
         self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.finish(_TEMPLATES.load(template).generate(root=self.root, words=words, now=time.time(), **values))
+        self.finish(_TEMPLATES.get_template(template).render(root=self.root, **values))
 
 
 class JobsPage(Page):
@@ -172,19 +169,17 @@ class JobsPage(Page):
 
     def get(self) -> None:
         """Answer the page."""
-        jobs, now = self.service.listed(), time.time()
+        jobs = self.service.listed()
         state, skipped = self.get_query_argument("state", ""), self.number("skip")
         chosen = [job for job in jobs if not state or job["state"] == state]
-        shown = chosen[skipped : skipped + N_ON_A_PAGE]
         self.show(
             "jobs.html",
             service=self.service,
             about=self.service.about(),
             aside=[job for job in jobs if job["state"] == UNREADABLE],
             states=Counter(job["state"] for job in jobs),
-            state=state,
-            state_in_link=quote(state, safe=""),
-            jobs=[words.job_in_words(job, now) for job in shown],
+            chosen=state,
+            jobs=chosen[skipped : skipped + N_ON_A_PAGE],
             newer=max(0, skipped - N_ON_A_PAGE) if skipped else None,
             older=skipped + N_ON_A_PAGE if len(chosen) > skipped + N_ON_A_PAGE else None,
         )
@@ -197,17 +192,15 @@ class JobPage(Page):
 
     async def get(self, name: str) -> None:
         """Answer the page."""
-        with _answering_errors():
-            job, now = self.service.job(name), time.time()
-            columns, events = await self.measurements.of_job(job)
+        job = self.service.job(name)
+        columns, events = await self.measurements.of_job(job)
         self.show(
             "job.html",
             service=self.service,
             job=job,
-            told=words.job_in_words(job, now),
-            facts=facts.facts_of_job(job, now),
+            facts=facts.facts_of_job(job),
             results=facts.of_result(job["result"]),
-            charts=charts.of_trees(columns, job["n_trees"] or 0),
+            charts=facts.charts(columns),
             events=facts.folded(events),
             cut=bool(events) and events[0]["n"] > 1,
         )
@@ -220,14 +213,11 @@ class ReportPage(Page):
 
     async def get(self, name: str) -> None:
         """Answer the page."""
-        with _answering_errors():
-            job = self.service.job(name)
-        run = [*facts.facts_of_job(job, time.time()), *facts.of_result(job["result"])]
+        job = self.service.job(name)
         try:
-            page = await self.service.report(name, run)
-        except DistforestError as error:
-            status = 409 if isinstance(error, InputError) else 503
-            raise RefusedError(status, type(error).__name__, str(error)) from error
+            page = await self.service.report(name, [*facts.facts_of_job(job), *facts.of_result(job["result"])])
+        except InputError as error:
+            raise ConflictError(str(error)) from error
         self.set_header("Content-Security-Policy", _REPORT_POLICY)
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.finish(page)
@@ -246,8 +236,7 @@ class JobJSON(PageReading):
 
     def get(self, name: str) -> None:
         """Answer JSON."""
-        with _answering_errors():
-            self.tell({"job": self.service.job(name)})
+        self.tell({"job": self.service.job(name)})
 
 
 class EventsJSON(PageReading):
@@ -255,9 +244,8 @@ class EventsJSON(PageReading):
 
     async def get(self, name: str) -> None:
         """Answer JSON."""
-        with _answering_errors():
-            job = self.service.job(name)  # read before the events, so that an ended job comes with all of them
-            self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
+        job = self.service.job(name)  # read before the events, so that an ended job comes with all of them
+        self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
 
 
 class Health(PageReading):
@@ -268,7 +256,7 @@ class Health(PageReading):
         service = self.service
         about, now = service.about(), time.time()
         age = max(0.0, now - about["heartbeat"])
-        late = f"the service's last heartbeat was {words.seconds(age)} ago" if age > HEARTBEAT_PATIENCE else None
+        late = f"the service's last heartbeat was {format_time(age)} ago" if age > HEARTBEAT_PATIENCE else None
         reason = service.failure or late
         record = {key: about[key] for key in ("id", "version", "started", "heartbeat", "workers", "threads")}
         states = Counter(job["state"] for job in service.listed())
@@ -299,7 +287,7 @@ class File(PageReading):
     def get(self, name: str) -> None:
         """Answer a file's content."""
         if name not in _FILES:
-            raise RefusedError(404, "NotFoundError", "there is no such file")
+            raise NotFoundError("there is no such file")
         self.set_header("Content-Type", _FILES[name])
         self.finish((_FOLDER / name).read_bytes())
 

@@ -13,10 +13,10 @@ from distforest.errors import DistforestWarning, InputError
 from distforest.estimators.pair_columns import Cosine
 from distforest.evaluation.roc import ROC
 from distforest.pictures import ROCDisplay, TreeDisplay
-from distforest.pictures.ranking_plots import cells_of, ranking
+from distforest.pictures.trees import drawn_tree
 from distforest.sources.arrays import write_array
 from tests.messages import naming
-from tests.pictures.test_plotting import drawn_on, overlapping
+from tests.pictures.test_charts import drawn_on, overlapping
 
 NAMES = ["a rather long name of height", "a rather long name of width", "$x^2$\n\x1b"]
 SHORT = ["height", "width", "depth"]
@@ -66,13 +66,13 @@ def test_the_words_of_a_cell_send_the_pairs_that_its_parts_count(points, links, 
     left, right = points[pairs[:, 0]], points[pairs[:, 1]]
     cells = {
         (cell.depth, cell.place): cell
-        for cell in cells_of(fitted(points, links, region=region, n_estimators=1), 0, 4, SHORT)
+        for cell in drawn_tree(fitted(points, links, region=region, n_estimators=1), 0, 4, SHORT).boxes
     }
     inside = {(0, 0): np.ones(len(pairs), bool)}
     assert len(cells) > 12
     for (depth, place), cell in cells.items():
         own = inside[depth, place]
-        assert (cell.similar, cell.dissimilar) == (int((own & similar).sum()), int((own & ~similar).sum()))
+        assert cell.counts == (int((own & similar).sum()), int((own & ~similar).sum()))
         if cell.cut:
             side = pairs_go_left(cell.cut, left, right)
             inside[depth + 1, 2 * place], inside[depth + 1, 2 * place + 1] = own & side, own & ~side
@@ -81,7 +81,7 @@ def test_the_words_of_a_cell_send_the_pairs_that_its_parts_count(points, links, 
 
 
 def test_the_parts_of_a_cell_share_its_pairs_and_leaves(forests):
-    cells = {(cell.depth, cell.place): cell for cell in cells_of(forests["diagonal"], depth=6)}
+    cells = {(cell.depth, cell.place): cell for cell in drawn_tree(forests["diagonal"], depth=6).boxes}
     forest = forests["diagonal"].forest_
     assert cells[0, 0].n_leaves == int(forest.table.is_leaf[: forest.table.tree_size[0]].sum())
     for (depth, place), cell in cells.items():
@@ -89,7 +89,7 @@ def test_the_parts_of_a_cell_share_its_pairs_and_leaves(forests):
         if cell.cut and depth < 6:
             assert sum(part.n_leaves for part in parts) == cell.n_leaves
             left, right = parts  # the better part is the left
-            assert left.similar * right.dissimilar > right.similar * left.dissimilar
+            assert left.counts[0] * right.counts[1] > right.counts[0] * left.counts[1]
         else:
             assert parts == [None, None]
         assert (cell.n_leaves == 1) == (not cell.cut)
@@ -99,7 +99,7 @@ def test_a_small_tree_is_told_by_its_number_of_nodes(points, links):
     pairs, _ = links
     near = np.abs(points[pairs[:, 0], :2] - points[pairs[:, 1], :2]).max(axis=1) < 12  # two cuts at least
     forest = fitted(points, (pairs, near), leafrank_depth=3, max_depth=1, max_features=None)
-    root, *_ = cells_of(forest, names=SHORT)
+    root, *_ = drawn_tree(forest, names=SHORT).boxes
     n_nodes = int(forest.forest_.table.tree_size[0]) - 2  # but for its two cells
     column = int(forest.forest_.table.columns[0])
     assert n_nodes >= 2
@@ -109,34 +109,20 @@ def test_a_small_tree_is_told_by_its_number_of_nodes(points, links):
 
 def test_a_linear_cut_and_further_columns_are_named(points, links):
     linear = fitted(points, links, leafrank="linear", max_depth=1)
-    assert cells_of(linear)[0].cut.startswith("a sum of 6 columns")
+    assert drawn_tree(linear).boxes[0].cut.startswith("a sum of 6 columns")
     constant = np.zeros((4, 2))
     constant[:, 0] = [1, 2, -1, -2]
     forest = TreeRank(1, pair_columns=[Cosine()], leafrank_depth=1, min_samples_leaf=1, max_depth=1, random_state=0)
-    cut = cells_of(forest.fit(constant, [0, 0, 1, 1]))[0].cut
+    cut = drawn_tree(forest.fit(constant, [0, 0, 1, 1])).boxes[0].cut
     assert cut.split(" ≤ ")[0].split(" > ")[0] in {"|d feature 0|", "further column 0"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("region", ["diagonal", "square"])
-def test_a_tree_and_its_curves_are_drawn_without_texts_on_one_another(forests, region):
-    figure = ranking(forests[region], 1, 3, NAMES)
-    assert overlapping(figure) == []
-    tree, linear, logarithmic = figure.axes
-    shown = [text.get_text() for text in tree.texts]
-    for cell in cells_of(forests[region], 1, 3, NAMES):
-        assert any(told.startswith(f"+ {cell.similar:,}\n\N{MINUS SIGN} {cell.dissimilar:,}") for told in shown)
-        assert cell.depth == 3 or not cell.cut or cell.cut in shown
-    assert tree.get_title().startswith("TreeRank, tree 1 of 2: ")
-    assert (linear.get_xscale(), logarithmic.get_xscale()) == ("linear", "log")
 
 
 def test_a_tree_that_parts_nothing_is_drawn():
     with pytest.warns(DistforestWarning, match="split"):
         forest = TreeRank(1, random_state=0).fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
-    (root,) = cells_of(forest)
-    assert (root.similar, root.dissimilar, root.cut, root.n_leaves) == (6, 9, "", 1)
-    assert overlapping(ranking(forest)) == []
+    (root,) = drawn_tree(forest).boxes
+    assert (root.counts, root.cut, root.n_leaves) == ((6, 9), "", 1)
+    assert overlapping(TreeDisplay.from_estimator(forest).figure_) == []
 
 
 @pytest.mark.parametrize("log", [False, True])
@@ -162,8 +148,7 @@ def test_a_tree_and_its_curves_are_drawn_on_given_axes(forests):
     display = ROCDisplay(forest.tree_rocs_, log=True)
     assert display.plot(right).ax_ is right
     cells, curves = TreeDisplay.from_estimator(forest, 1, depth=2).ax_, display.plot().ax_
-    plain = [text.get_text().replace("\n≤", " ≤").replace("\n>", " >") for text in left.texts]
-    assert plain == [text.get_text() for text in cells.texts] != []
+    assert [text.get_text() for text in left.texts] == [text.get_text() for text in cells.texts] != []
     assert drawn_on(right)[:4] == drawn_on(curves)[:4]
     assert drawn_on(right)[4] == curves.get_legend_handles_labels()[1]
     assert (figure.legends, figure.axes) == ([], [left, right])  # nothing beside them
@@ -192,18 +177,10 @@ def test_what_cannot_be_drawn_is_refused(forests):
         TreeDisplay.from_estimator(forest, 2)
     with pytest.raises(InputError, match=naming("depth:", 6, 7)):
         TreeDisplay.from_estimator(forest, depth=7)
-    with pytest.raises(InputError, match=naming("names:", "3 features", 2)):
-        ranking(forest, names=["a", "b"])
+    with pytest.raises(InputError, match=naming("names:", "3 columns", 2)):
+        TreeDisplay.from_estimator(forest, names=["a", "b"])
     with pytest.raises(InputError, match="curves"):
         ROCDisplay([])
-    with pytest.raises(InputError, match=r"curves: .*list of ROC.* ROC$"):
-        ROCDisplay(forest.tree_rocs_[0])
-    with pytest.raises(InputError, match=naming("curves:", "list of ROC", "tuple")):
-        ROCDisplay([forest.tree_rocs_[0], ([0, 1], [0, 1])])
-    with pytest.raises(InputError, match=naming("forest:", "TreeRank", "RFD")):
-        ranking(RFD())
-    with pytest.raises(InputError, match=naming("forest:", "fitted TreeRank")):
-        ranking(TreeRank())
     with pytest.raises(InputError, match=naming("tree", 0.5)):
         TreeDisplay.from_estimator(forest, 0.5)
     with pytest.raises(InputError, match=naming("depth", "'2'")):
@@ -223,16 +200,8 @@ def test_no_text_of_a_tree_lies_on_another_on_given_axes(forests, region, width,
     axes = figure.subplots(gridspec_kw=None if layout else {"bottom": 0.25})
     TreeDisplay.from_estimator(forests[region], names=NAMES, ax=axes)
     assert overlapping(figure) == []
-    drawn = round(-axes.get_ylim()[0] - 0.45)
-    assert drawn == 3 if width > 6 else 1 <= drawn <= 3
-    assert {text.get_fontsize() for text in axes.texts} < {5.0, 6.0, 7.0, 8.0}
-
-
-def test_a_tree_without_room_is_told(forests):
-    axes = Figure(figsize=(3, 2)).subplots()
-    with pytest.warns(DistforestWarning, match=naming("depth 4", "axes")) as told:
-        TreeDisplay.from_estimator(forests["diagonal"], depth=4, names=NAMES, ax=axes)
-    assert [own.filename for own in told] == [__file__]
+    [size] = {text.get_fontsize() for text in axes.texts}
+    assert 2.0 < size <= 8.0
 
 
 @pytest.mark.slow
@@ -244,7 +213,7 @@ def test_inspect_draws_a_sealed_ranking_forest(forests, points, tmp_path):
     done = CliRunner().invoke(cli.main, [*asked, "--features", f"{tmp_path}/in.zarr/X"])
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["method"] == "treerank"
-    first = cells_of(forests["square"], names=SHORT)[0].cut.split("\n")[1]
+    first = drawn_tree(forests["square"], names=SHORT).boxes[0].cut.split("\n")[1]
     assert first in (tmp_path / "a.svg").read_text()
 
 

@@ -1,0 +1,537 @@
+"""Displays: pictures on one set of axes, which hold what they show, as scikit-learn has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn import metrics
+
+from distforest.amounts import counted
+from distforest.arguments import check_finite, numbers
+from distforest.errors import InputError
+from distforest.estimators.tree_rank import TreeRank
+from distforest.evaluation.grids import ScoredGrid
+from distforest.evaluation.roc import ROC
+from distforest.pictures import charts
+from distforest.pictures.charts import OperatingPoint
+from distforest.pictures.closeness import check_forest, closeness
+from distforest.pictures.clusters import clustered, principal_coordinates
+from distforest.pictures.importances import importances_of, permutation_importances_of
+from distforest.pictures.trees import drawn_tree
+from distforest.sources.arrays import are_targets
+from distforest.sources.factors import named_classes, names_of_classes
+from distforest.sources.given import in_memory
+from distforest.sources.opening import opened_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+    from numpy.typing import ArrayLike
+
+    from distforest.arguments import Floats
+    from distforest.pictures.clusters import Clusters
+    from distforest.pictures.importances import Importances
+    from distforest.pictures.trees import DrawnTree
+    from distforest.sources.source import Ints
+
+
+class Display:
+    """A picture on one set of axes.
+
+    ``from_estimator(forest, X, y, ax=None)`` draws what a fitted estimator of this package says, ``from_predictions``
+    what is known already; both return the display. ``X`` are rows as ``distance`` takes them, None the training rows;
+    ``y`` are their labels, an array or its address; ``ax`` is as of `plot`. Both raise InputError if ``forest`` is no
+    estimator that can be drawn, or there is not one label for each row.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        On which `plot` has drawn last.
+    figure_ : matplotlib figure
+        That has these axes.
+    """
+
+    chart: ClassVar[Callable[..., None]]
+    size: tuple[float, float] = (7.0, 4.0)
+    """Width and height in inches of a figure of its own."""
+
+    ax_: Axes
+    figure_: FigureBase
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the picture.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw on; None: a figure of its own, which a notebook shows and ``figure_.savefig`` saves.
+
+        Returns
+        -------
+        Display
+            Itself.
+
+        Raises
+        ------
+        InputError
+            ``ax`` is anything but axes of matplotlib.
+        """
+        self.ax_ = charts.blank(*self.size).subplots() if ax is None else charts.check_axes(ax)
+        self.figure_ = self.ax_.figure
+        self.chart(self.ax_, *(getattr(self, field.name) for field in fields(self)))  # type: ignore[arg-type]
+        charts.add_legend(self.ax_)
+        return self
+
+    def _repr_png_(self) -> bytes | None:
+        """The picture as PNG, for IPython; None if it was drawn on given axes, which their own figure shows."""
+        figure = getattr(self, "figure_", None)
+        return figure._repr_png_() if isinstance(figure, charts.Picture) else None
+
+
+@dataclass(repr=False, eq=False)
+class ImportancesDisplay(Display):
+    """The largest importances of features, by name.
+
+    Parameters
+    ----------
+    importances : Importances
+        The importances of all features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import SMERF
+    >>> data = load_iris()
+    >>> forest = SMERF(20, random_state=0).fit(data.data, data.target)
+    >>> display = ImportancesDisplay.from_estimator(forest, names=data.feature_names)
+    >>> display.ax_.get_title()
+    'Features by importance'
+    """
+
+    importances: Importances
+    chart = staticmethod(charts.draw_importances)
+
+    @classmethod
+    def from_estimator(
+        cls, forest: Any, X: Any = None, y: Any = None, *, names: Sequence[str] = (), ax: Axes | None = None
+    ) -> Self:
+        """Draw the importances of features, with their standard errors over the trees.
+
+        With ``X`` and ``y``, the training rows of a `SMERF` and what it was taught, importances are by permutation.
+        ``names`` are those of the features; if empty, the forest's, or numbers.
+        """
+        own = check_forest(forest)
+        found = importances_of(own, names) if X is None else permutation_importances_of(own, X, y, names)
+        return cls(found).plot(ax)
+
+
+@dataclass(repr=False, eq=False)
+class ExplanationDisplay(Display):
+    """Why two rows are near or far: what each feature adds to the mean distance, or takes from it.
+
+    Parameters
+    ----------
+    contributions : array-like of shape (n_features,)
+        By how much each feature raises the distance above the baseline, or lowers it.
+    baseline : float
+        The mean distance of the training rows; the distance is the baseline and all contributions.
+    names : sequence of str
+        Names of the features; if empty, their numbers are shown.
+
+    Raises
+    ------
+    InputError
+        There are names, but not one for each feature.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import SMERF
+    >>> data = load_iris()
+    >>> forest = SMERF(20, random_state=0).fit(data.data, data.target)
+    >>> display = ExplanationDisplay.from_estimator(forest, data.data[0], data.data[100], names=data.feature_names)
+    >>> display.ax_.get_xlabel()
+    'distance: 1, mean 0.662'
+    """
+
+    contributions: Floats
+    baseline: float
+    names: Sequence[str] = ()
+    chart = staticmethod(charts.draw_contributions)
+
+    def __post_init__(self) -> None:
+        self.contributions = numbers(self.contributions, "contributions", 1)
+        if len(self.names) not in (0, len(self.contributions)):
+            n_features = counted(len(self.contributions), "feature")
+            raise InputError(f"names: none, or one for each of {n_features} was expected, found {len(self.names)}")
+
+    @classmethod
+    def from_estimator(
+        cls, forest: Any, left: Any, right: Any, *, names: Sequence[str] = (), ax: Axes | None = None
+    ) -> Self:
+        """Draw why a `SMERF`, `URerF`, `RFD` or `TreeRank` says that two rows are this near or far.
+
+        Each row has shape (n_features,) or (1, n_features); a data frame of one row keeps its names. ``names`` are
+        those of the features, or of RFD's columns of a pair; if empty, the forest's.
+        """
+        own = check_forest(forest)
+        if not hasattr(own, "explain"):
+            expected = "forest: SMERF, URerF, RFD or TreeRank was expected"
+            raise InputError(f"{expected}, as {type(own).__name__} explains no distance")
+        found = own.explain(_one_row("left", left), _one_row("right", right))
+        return cls(found.contributions[0], float(found.baselines[0]), list(names) or [*found.columns]).plot(ax)
+
+
+@dataclass(repr=False, eq=False)
+class TuningDisplay(Display):
+    """The score of each cell of a grid.
+
+    Parameters
+    ----------
+    tuned : ScoredGrid
+        What `distforest.estimators.tuning.tune` has found, or a sealed forest says of the grid from which it was
+        chosen. The first parameter of the grid is drawn along the axis, and each combination of the others as a line.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import SMERF, tune
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = tune(SMERF(30, random_state=0), {"min_samples_split": [2, 20, 80]}, X, y)
+    >>> TuningDisplay(found).plot().ax_.get_xlabel()
+    'min_samples_split'
+    """
+
+    tuned: ScoredGrid
+    chart = staticmethod(charts.draw_grid)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
+        """Draw the grid from which ``distforest tune`` has chosen a forest that was loaded; else raises InputError."""
+        tuned = ScoredGrid.of_provenance(check_forest(estimator).forest_.provenance)
+        if tuned is None:
+            raise InputError("the forest was not chosen from a grid by a tuning job; draw what `tune` has returned")
+        return cls(tuned).plot(ax)
+
+
+def operating_points(similar: ArrayLike, distance: ArrayLike, at: Sequence[float]) -> list[OperatingPoint]:
+    """Find the largest distances up to which pairs may be called similar at bounded false positive rates.
+
+    Parameters
+    ----------
+    similar, distance
+        Whether each pair is similar, and its distance, shape (n_pairs,).
+    at
+        Largest allowed shares of the dissimilar pairs, in [0, 1].
+
+    Returns
+    -------
+    list of OperatingPoint
+        One for each rate at which a pair can be called similar; each threshold once.
+
+    Raises
+    ------
+    InputError
+        The arrays are not of one length, all pairs are of one kind, or a rate is not in [0, 1].
+
+    Examples
+    --------
+    >>> operating_points([1, 1, 0, 1, 0], [0.1, 0.2, 0.3, 0.4, 0.9], at=[0.0, 0.5])
+    [OperatingPoint(fpr=0.0, tpr=0.6666666666666666, threshold=0.2), OperatingPoint(fpr=0.5, tpr=1.0, threshold=0.4)]
+    """
+    is_similar, far = numbers(similar, "similar", 1) != 0.0, numbers(distance, "distance", 1)
+    if len(is_similar) != len(far) or is_similar.all() or not is_similar.any():
+        raise InputError("similar and distance must be of one length, with pairs of both kinds")
+    check_finite(far, "distance")
+    if strange := [rate for rate in at if not 0.0 <= rate <= 1.0]:
+        raise InputError(f"at: rates from 0 to 1 were expected, found {strange[0]!r}")
+    fpr, tpr, thresholds = metrics.roc_curve(is_similar, -far, drop_intermediate=False)
+    knots = sorted({int(np.searchsorted(fpr, rate, side="right")) - 1 for rate in at} - {0})  # at knot 0 none is called
+    return [OperatingPoint(float(fpr[k]), float(tpr[k]), float(-thresholds[k])) for k in knots]
+
+
+@dataclass(repr=False, eq=False)
+class ROCDisplay(Display):
+    """ROC curves of a distance, or of trees and their mean, with operating points.
+
+    Parameters
+    ----------
+    curves : sequence of ROC
+        The curve; or one for each tree, such as `TreeRank.tree_rocs_`, of which the first 100 are drawn, and the mean
+        of all.
+    points : sequence of OperatingPoint
+        Points to be marked.
+    log : bool
+        Whether the scale of false positive rates is logarithmic, which shows the few pairs that rank highest.
+    title : str
+        Title of the picture.
+    name : str
+        What a curve by itself is called.
+
+    Raises
+    ------
+    InputError
+        There is no curve.
+
+    Examples
+    --------
+    >>> display = ROCDisplay.from_predictions([1, 1, 0, 1, 0], [0.1, 0.2, 0.3, 0.4, 0.9], at=[0.0])
+    >>> [point.told() for point in display.points], round(display.curves[0].auc, 3)
+    (['distance ≤ 0.2: 66.7% found, 0% false'], 0.833)
+    """
+
+    size = (5.6, 5.0)
+
+    curves: Sequence[ROC]
+    points: Sequence[OperatingPoint] = ()
+    log: bool = False
+    title: str = "ROC"
+    name: str = "one tree"
+    chart = staticmethod(charts.draw_roc)
+
+    def __post_init__(self) -> None:
+        if not self.curves:
+            raise InputError("no curves were given; pass at least one")
+
+    @classmethod
+    def from_estimator(
+        cls,
+        forest: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        at: Sequence[float] = (0.01, 0.1),
+        log: bool = False,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw how well distances tell all pairs of one label from all others.
+
+        Without rows and labels, the curves of a `TreeRank` on its training pairs are drawn. ``at`` are the false
+        positive rates of the operating points.
+        """
+        own = check_forest(forest)
+        if X is not None:
+            distance = own.distance(X)
+            codes, _ = _coded(y, len(distance))
+            left, right = np.triu_indices(len(codes), 1)
+            return cls.from_predictions(codes[left] == codes[right], distance[left, right], at=at, log=log, ax=ax)
+        if not isinstance(own, TreeRank):
+            raise InputError(f"X, y: rows and labels were expected, as {type(own).__name__} keeps no curve of its own")
+        mean = own.roc_
+        points = [OperatingPoint(rate, mean.tpr_at(rate)) for rate in at]
+        return cls(own.tree_rocs_, points, log=log, title="ROC of the training pairs").plot(ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        similar: ArrayLike,
+        distance: ArrayLike,
+        *,
+        at: Sequence[float] = (0.01, 0.1),
+        log: bool = False,
+        title: str = "ROC of pairs",
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw how well distances, shape (n_pairs,), tell similar pairs from others; InputError without both."""
+        points = operating_points(similar, distance, at)
+        fpr, tpr, _ = metrics.roc_curve(
+            np.asarray(similar) != 0, -np.asarray(distance, np.float64), drop_intermediate=False
+        )
+        return cls([ROC(fpr, tpr)], points, log=log, title=title, name="distance").plot(ax)
+
+
+@dataclass(repr=False, eq=False)
+class DistancesDisplay(Display):
+    """Histograms of the distances of rows within and between classes.
+
+    Parameters
+    ----------
+    distance : ndarray of shape (n, n)
+        Distances of the rows.
+    codes : ndarray of shape (n,)
+        The class of each row, as a number.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import RFD
+    >>> X, y = load_iris(return_X_y=True)
+    >>> DistancesDisplay.from_estimator(RFD(20, random_state=0).fit(X, y), X, y).ax_.get_xlabel()
+    'forest distance'
+    """
+
+    distance: Floats
+    codes: Ints
+    chart = staticmethod(charts.draw_spread)
+
+    @classmethod
+    def from_estimator(cls, forest: Any, X: Any, y: Any, *, ax: Axes | None = None) -> Self:
+        """Draw the distances of labelled rows."""
+        return cls.from_predictions(y, check_forest(forest).distance(X), ax=ax)
+
+    @classmethod
+    def from_predictions(cls, y: Any, distance: ArrayLike, *, ax: Axes | None = None) -> Self:
+        """Draw given distances, shape (n, n), of rows with these labels, shape (n,); errors as `from_estimator`."""
+        matrix = numbers(distance, "distance", 2)
+        return cls(matrix, _coded(y, len(matrix))[0]).plot(ax)
+
+
+@dataclass(repr=False, eq=False)
+class MapDisplay(Display):
+    """Rows in the plane, so that near ones are near: the first two principal coordinates of their distances.
+
+    Parameters
+    ----------
+    places : ndarray of shape (n, 2)
+        Coordinates of the rows.
+    values : ndarray of shape (n,), or None
+        A number of each row; with ``names`` its class, as a place in these. None: all rows are drawn alike.
+    names : sequence of str
+        Names of the classes; empty if ``values`` are amounts.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import SMERF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> MapDisplay.from_estimator(SMERF(20, random_state=0).fit(X, y), X, y).names
+    ['0', '1', '2']
+    """
+
+    size = (5.6, 4.6)
+
+    places: Floats
+    values: np.ndarray | None = None
+    names: Sequence[str] = ()
+    chart = staticmethod(charts.draw_map)
+
+    @classmethod
+    def from_estimator(cls, forest: Any, X: Any = None, y: Any = None, *, ax: Axes | None = None) -> Self:
+        """Draw a map of rows, coloured by labels, or by amounts: fractional numbers, and targets."""
+        return cls.from_predictions(y, check_forest(forest).distance(X), ax=ax)
+
+    @classmethod
+    def from_predictions(cls, y: Any, distance: ArrayLike, *, ax: Axes | None = None) -> Self:
+        """Draw a map by given distances, shape (n, n); ``y`` and errors as of `from_estimator`."""
+        places = principal_coordinates(np.asarray(distance), 2)
+        places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))  # of a single row
+        return cls(places, *((None, ()) if y is None else _amounts_or_codes(y, len(places)))).plot(ax)
+
+
+@dataclass(repr=False, eq=False)
+class ProximityDisplay(Display):
+    """Proximities of rows as a matrix, ordered by clusters, with lines between these.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        The proximities, and the clusters of the rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import URerF
+    >>> forest = URerF(20, random_state=0).fit(load_iris().data)
+    >>> ProximityDisplay.from_estimator(forest, n_clusters=3).clusters.order.shape
+    (150,)
+    """
+
+    size = (5.4, 4.8)
+
+    clusters: Clusters
+    chart = staticmethod(charts.draw_proximity)
+
+    @classmethod
+    def from_estimator(
+        cls, forest: Any, X: Any = None, *, n_clusters: int | None = None, ax: Axes | None = None
+    ) -> Self:
+        """Draw shares of common leaves, or 1 - distance of a forest over pairs, by ``n_clusters``, or up to 10."""
+        return cls.from_predictions(closeness(forest, X), n_clusters=n_clusters, ax=ax)
+
+    @classmethod
+    def from_predictions(cls, proximity: ArrayLike, *, n_clusters: int | None = None, ax: Axes | None = None) -> Self:
+        """Draw given proximities, shape (n, n); larger means nearer. Arguments and errors as of `from_estimator`."""
+        return cls(clustered(proximity, n_clusters)).plot(ax)
+
+
+@dataclass(repr=False, eq=False)
+class TreeDisplay(Display):
+    """The upper nodes of a tree, or cells of a ranking tree: what they hold, and by what they are split.
+
+    The cells of a ranking tree stand at their scores, the most similar pairs on the left. A single split is described
+    in words. Of a larger small tree the number of its nodes is shown, and the column that the first one reads.
+
+    Parameters
+    ----------
+    tree : DrawnTree
+        The tree, as `distforest.pictures.trees.drawn_tree` describes it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import TreeRank
+    >>> forest = TreeRank(1, n_pairs=500, leafrank_depth=1, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> TreeDisplay.from_estimator(forest, depth=2).figure_
+    <Picture size 680x490 with 1 Axes>
+    """
+
+    tree: DrawnTree
+    chart = staticmethod(charts.draw_tree)
+
+    @classmethod
+    def from_estimator(
+        cls, forest: Any, tree: int = 0, *, depth: int = 3, names: Sequence[str] = (), ax: Axes | None = None
+    ) -> Self:
+        """Draw a tree down to a depth from 1 to 6; in given axes with little room the text is smaller.
+
+        ``names`` are those of the features, or of the training objects; if empty, the forest's, or numbers.
+        """
+        return cls(drawn_tree(check_forest(forest), tree, depth, names)).plot(ax)
+
+    @property
+    def size(self) -> tuple[float, float]:  # type: ignore[override]
+        """Width and height in inches that the boxes need."""
+        return self.tree.size
+
+
+def _one_row(name: str, row: Any) -> Any:
+    """A row as a table of one; raises InputError if there are several."""
+    shape = np.shape(row)
+    if len(shape) == 2 and shape[0] == 1:
+        return row
+    if len(shape) != 1:
+        raise InputError(f"{name}: one row was expected, shape (n_features,), found shape {shape}")
+    return np.asarray(row)[None]
+
+
+def _coded(y: Any, n_rows: int) -> tuple[Ints, list[str]]:
+    """Labels as codes, and their names; at an address, those that `ingest` has kept."""
+    opened = opened_array(y)
+    values, codes = np.unique(_one_for_each(opened, n_rows), return_inverse=True)
+    return codes, [*map(str, named_classes(values.tolist(), names_of_classes(opened)))]
+
+
+def _amounts_or_codes(y: Any, n_rows: int) -> tuple[np.ndarray, list[str]]:
+    """Amounts as they are, all else as codes of classes with their names.
+
+    Amounts are fractional numbers, and targets that say so.
+    """
+    opened = opened_array(y)
+    values = _one_for_each(opened, n_rows)
+    are_fractional = values.dtype.kind == "f" and bool((values != np.round(values)).any())
+    are_named = names_of_classes(opened) is not None
+    if not are_named and (are_fractional or are_targets(opened)):
+        return values, []
+    return _coded(y, n_rows)
+
+
+def _one_for_each(opened: Any, n_rows: int) -> np.ndarray:
+    """Read labels or amounts; raises InputError if there is not one for each row."""
+    values = np.asarray(None if opened is None else in_memory(opened))
+    if values.shape != (n_rows,):
+        raise InputError(f"y: one for each of {counted(n_rows, 'row')} was expected, found shape {values.shape}")
+    return values
