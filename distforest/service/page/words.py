@@ -82,6 +82,19 @@ def done_of_total(job: JobState) -> tuple[int, int]:
     return int(job["done"] or 0), int(job["total"] or 0)
 
 
+def progress(job: JobState) -> list[str]:
+    """How much of a job is done, at what speed, and for how long it goes on, as far as this is known."""
+    done, total = done_of_total(job)
+    unit = " trees" if total == job["n_trees"] else ""
+    parts = [f"{done:,} of {total:,}{unit}"] if total else []
+    if job["state"] in WORKING and job["rate"]:
+        speed = 60.0 * job["rate"]
+        parts.append(f"{speed:,.0f}{unit} a minute" if speed >= 10.0 else f"{speed:.2g}{unit} a minute")
+    if job["state"] in WORKING and job["remaining"] is not None:
+        parts.append(f"{format_time(job['remaining'])} left")
+    return parts
+
+
 def took(job: JobState) -> str:
     """How long a job has been at work."""
     if job["started"] is None:
