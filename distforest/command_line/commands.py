@@ -233,12 +233,6 @@ CELL_OPTIONS = (
         metavar="WORD",
         help="Word of a csv file for a missing value; may be repeated.  [default: NA, ?, NULL, and other usual ones]",
     ),
-    click.option(
-        "--unit",
-        multiple=True,
-        metavar="TEXT",
-        help="What stands beside numbers of a csv file and is left out, such as % or EUR; may be repeated.",
-    ),
 )
 """How numbers, dates and missing values are written in a table of text."""
 

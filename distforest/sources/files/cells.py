@@ -50,9 +50,6 @@ ISO_DATE = (
 ZONED = r"^.{11}.*(?:Z|UTC|[+-]\d{2}(?::?\d{2})?)$"
 """Such a date with a time zone."""
 
-BLANKS = r"[ \x{a0}\x{202f}]*"
-"""What may stand between a number and its unit, in the syntax of Arrow's regular expressions."""
-
 INFINITE = r"(?i)^[+-]?inf(?:inity)?$"
 
 
@@ -71,8 +68,6 @@ class CellFormat:
     ----------
     decimal, thousands, missing
         The decimal point, the character between thousands, and the words for a missing value.
-    units
-        What may stand before or after a number, with blanks or without, and is left out, such as ``"%"``.
     date_format
         The form of dates, as for `datetime.datetime.strptime`; empty: ISO 8601.
     own_formats
@@ -87,37 +82,18 @@ class CellFormat:
     missing: tuple[str, ...] = MISSING_WORDS
     own_formats: Mapping[str, str] = field(default_factory=dict)
     only_dates: bool = False
-    units: tuple[str, ...] = ()
 
     def of(self, column: str) -> CellFormat:
         """How the texts of one column are written."""
         own = self.own_formats.get(column)
         return self if own is None else replace(self, date_format=own, own_formats={}, only_dates=True)
 
-    def with_unit(self, unit: str) -> CellFormat:
-        """The same, also with this unit beside numbers, which others have not named; as it is without one."""
-        return self if not unit or unit in self.units else replace(self, units=(*self.units, unit))
-
     @cached_property
     def number(self) -> str:
         """The regular expression of a number."""
         point, mark = re.escape(self.decimal), re.escape(self.thousands)
         whole = rf"\d+|\d{{1,3}}(?:{mark}\d{{3}})+" if self.thousands else r"\d+"
-        bare = rf"(?:(?:{whole})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?"
-        if not self.units:
-            return rf"^[+-]?{bare}$"
-        unit = f"(?:{self.any_unit})"
-        return rf"^(?:[+-]?{bare}(?:{BLANKS}{unit})?|(?:{unit}{BLANKS}[+-]?|[+-]{unit}{BLANKS}){bare})$"
-
-    @cached_property
-    def any_unit(self) -> str:
-        """The regular expression of any unit, the longest first."""
-        return "|".join(map(re.escape, sorted(self.units, key=len, reverse=True)))
-
-    def units_of(self, texts: pa.Array) -> pa.Array:
-        """The unit of each cell that `is_number` has found, "" without one."""
-        found = pc.extract_regex(texts, f"(?P<unit>{self.any_unit})")
-        return pc.if_else(texts.is_valid(), pc.fill_null(pc.struct_field(found, "unit"), ""), None)
+        return rf"^[+-]?(?:(?:{whole})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?$"
 
     def is_missing(self, texts: pa.Array, of_numbers: bool = False) -> pa.Array:
         """Which cells are missing; some words mean that only among numbers."""
@@ -135,8 +111,7 @@ class CellFormat:
 
     def plain_numbers(self, texts: pa.Array) -> pa.Array:
         """The same texts, but numbers without marks between thousands, and with a point."""
-        plainly = pc.replace_substring_regex(texts, f"{BLANKS}(?:{self.any_unit}){BLANKS}", "") if self.units else texts
-        plainly = pc.replace_substring(plainly, self.thousands, "") if self.thousands else plainly
+        plainly = pc.replace_substring(texts, self.thousands, "") if self.thousands else texts
         plainly = pc.replace_substring(plainly, self.decimal, ".") if self.decimal != "." else plainly
         return pc.if_else(self.is_number(texts), plainly, texts)
 
@@ -252,8 +227,7 @@ def moments_of(array: pa.Array) -> np.ndarray:
 def cell_numbers(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> tuple[Floats, Faults]:
     """The numbers of a column as its schema says, float64, NaN where missing, and the first cell that is no such value.
 
-    A number needs the unit of the column beside it, or none if that has none, as 5 % and 0.05 are no numbers of one
-    column. A category that the column does not list is missing too; it is counted.
+    A category that the column does not list is missing too; it is counted.
     """
     if column.kind == ColumnKind.CATEGORY:
         return _codes(column, array, cells)
@@ -262,7 +236,7 @@ def cell_numbers(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> t
     texts = texts_of(array)
     missing = cells.is_missing(texts, of_numbers=True)
     readers: dict[ColumnKind, Callable[[], tuple[pa.Array, pa.Array]]] = {
-        ColumnKind.NUMBER: lambda: _numbers(texts, cells.with_unit(column.unit), column.unit),
+        ColumnKind.NUMBER: lambda: _numbers(texts, cells),
         ColumnKind.BOOLEAN: lambda: _booleans(texts),
         ColumnKind.DATE: lambda: _dates(column, texts, cells.of(column.name)),
     }
@@ -276,20 +250,9 @@ def _first(bad: np.ndarray) -> int:
     return int(bad.argmax()) if bad.any() else -1
 
 
-def _numbers(texts: pa.Array, cells: CellFormat, unit: str) -> tuple[pa.Array, pa.Array]:
+def _numbers(texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
     known = cells.is_number(texts)
-    if cells.units:
-        known = pc.and_(known, pc.equal(pc.fill_null(cells.units_of(texts), ""), unit))
     return known, cells.numbers(pc.if_else(known, texts, None))
-
-
-def first_unit(array: pa.Array, cells: CellFormat) -> str | None:
-    """The unit of the first number among texts, "" for none beside it; None without a number."""
-    if not is_text(array.type):
-        return ""
-    texts = texts_of(array)
-    first = pc.index(cells.is_number(texts), True).as_py()
-    return None if first < 0 else str(cells.units_of(texts.slice(first, 1))[0].as_py())
 
 
 def _booleans(texts: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -116,7 +116,6 @@ def ingest(
     thousands: str | None = None,
     date_format: str | Sequence[str] | None = None,
     missing: Sequence[str] | None = None,
-    unit: str | Sequence[str] | None = None,
     skip_rows: int | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
@@ -210,10 +209,6 @@ def ingest(
         by ``"seen=%Y%m%d"``. A sequence gives several.
     missing
         Words of a csv file for a missing value, instead of the usual ones; an empty cell always is one.
-    unit
-        What stands before or after the numbers of a csv file and is left out, such as ``"%"`` or ``"EUR"``; a sequence
-        gives several. All numbers of a column need the same unit, or none. ``feature_encodings`` keeps it, and so does
-        a forest.
     skip_rows
         How many lines stand above the table in a csv file, such as a title; they are not read. None: 0.
     n_features
@@ -263,7 +258,7 @@ def ingest(
         *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value, object),
     )
     words = None if missing is None else tuple(missing)
-    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, unit, skip_rows)
+    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, skip_rows)
     options = _Options(name, n_features, zero_based, roles, text)
     options.check(source, kind)
     check_target(group, overwrite)

@@ -16,7 +16,7 @@ from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
 from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
-from distforest.sources.files.survey import column_blocks, first_units
+from distforest.sources.files.survey import column_blocks
 from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array, objects_array
 from distforest.sources.files.table_files import TABLES, TextOptions, format_of, kind_by_suffix, open_table
 from distforest.sources.files.tables import LibsvmTable
@@ -24,7 +24,7 @@ from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema
 from distforest.stores.outputs import OF_ZARR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -140,7 +140,7 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     positions, schema = _features_of(table, wanted, others)
     cells = options.text.cells_of(table)
     own = tuple(dict.fromkeys(place for place in kept if place != id_at))
-    return TableQueries(table, positions, _with_units(schema, table, positions, cells), cells, id_at, own)
+    return TableQueries(table, positions, schema, cells, id_at, own)
 
 
 def open_objects(source: str, options: QueryOptions) -> TableQueries:
@@ -171,16 +171,6 @@ def _features_of(table: Table, wanted: ReadColumns, others: set[int]) -> tuple[t
         expected = f"{counted(wanted.n_features, 'feature')} were expected, by the order of the columns"
         raise InputError(f"{table.path}: {expected}, found {len(rest):,} ({shown}); {cure}")
     return rest, Schema.of_names(names)
-
-
-def _with_units(schema: Schema, table: Table, positions: Sequence[int], cells: CellFormat) -> Schema:
-    """The same columns; numbers of which the forest knows no unit have that of the first one in the table."""
-    units = first_units(table, positions, cells)
-    columns = (
-        replace(own, unit=units.get(place, "")) if own.kind == ColumnKind.NUMBER and not own.unit else own
-        for own, place in zip(schema.columns, positions, strict=True)
-    )
-    return Schema(tuple(columns))
 
 
 def _with_booleans(schema: Schema) -> Schema:
@@ -297,7 +287,7 @@ class _LibsvmQueries:
                 f"{source}: `id`, `keep` and `drop` are for columns, which a libsvm file has not; leave them out"
             )
         if wanted.schema is not None and wanted.schema.encodings:
-            raise InputError(f"{source}: a table with categories, dates or units was expected, found numbers of libsvm")
+            raise InputError(f"{source}: a table with categories or dates was expected, found numbers of libsvm")
         n_features, limit = wanted.n_features, options.max_bytes
         table = LibsvmTable.open(source, QUERY_BYTES, n_features, options.zero_based, limit)
         check_unfolded(source, table.n_bytes, limit)

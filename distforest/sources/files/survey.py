@@ -19,7 +19,6 @@ from distforest.sources.files.cells import (
     MISSING_NUMBERS,
     CellFormat,
     cell_numbers,
-    first_unit,
     is_dated,
     is_numeric,
     is_text,
@@ -29,7 +28,6 @@ from distforest.sources.files.cells import (
 )
 from distforest.sources.files.csv_dialect import hint_at_separator, told_of_separator
 from distforest.sources.files.faults import FoundFaults
-from distforest.sources.files.last_row import LastRow
 from distforest.sources.files.roles import position_of
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn
 
@@ -63,25 +61,6 @@ FORMS_WITH_MONTHS = tuple(
 FEW = 20
 """The most categories of a column of whole numbers in a message that suggests that they are categories."""
 
-WITH_UNIT = re.compile(r"(?P<before>[$€£¥<>≤≥~=]*)\s*[-+]?\d[\d.,]*\s*(?P<after>[^\d]*)")
-"""A word that is a number with a bound or a currency before it, or a unit after it."""
-
-
-def unit_beside(word: str) -> str:
-    """The currency or the unit beside a number; "" without one, or for a bound.
-
-    Examples
-    --------
-    >>> unit_beside("5,2 %"), unit_beside("€ 6.60"), unit_beside("<5"), unit_beside("10:30")
-    ('%', '€', '', '')
-    """
-    found = WITH_UNIT.fullmatch(word.strip())
-    mark = ((found["before"] or "").strip() or found["after"].strip()) if found else ""
-    return "" if any(own in "<>≤≥~=:()/" for own in mark) else mark
-
-
-# --- labels -----------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class ColumnSummary:
@@ -101,8 +80,6 @@ class _Seen:
 
     n_rows: int = 0
     n_missing: int = 0
-    lacks_last: bool = False
-    units: dict[str, tuple[int, str]] = field(default_factory=dict)
     low: float = np.inf
     high: float = -np.inf
     first_of: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -174,10 +151,6 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
         warn_caller(f"{table.path}: no column holds dates like {quoted(cells.date_format)}; {cure}")
     if table.guessed:
         _told_of_header(table, columns, seen)
-    lacks = np.array([own.lacks_last for own in seen.values()])
-    last = LastRow(n_rows, np.array([own.n_missing for own in seen.values()]), lacks)
-    if told := last.told(table, tuple(seen), [column.name for column in columns]):
-        warn_caller(f"{table.path}: {told}")
     return FoundColumns(tuple(columns), tuple(map(_summary, columns, seen.values())), n_rows)
 
 
@@ -202,15 +175,6 @@ def _see(own: _Seen, array: pa.Array, as_category: bool, cells: CellFormat) -> N
     if len(own.first) < FIRST_VALUES:
         own.first += [_shown(value) for value in array[: FIRST_VALUES - len(own.first)].to_pylist()]
     own.n_rows += len(array)
-    own.lacks_last = _is_missing(array[-1:], cells) if len(array) else own.lacks_last
-
-
-def _is_missing(value: pa.Array, cells: CellFormat) -> bool:
-    """Whether the only value of an array is missing."""
-    if is_text(value.type):
-        return bool(cells.is_missing(texts_of(value))[0].as_py())
-    found = plain(value)[0].as_py()
-    return bool(found is None or found != found)
 
 
 def _shown(value: object) -> str:
@@ -282,11 +246,6 @@ def _see_dates(own: _Seen, texts: pa.Array, is_date: pa.Array, cells: CellFormat
 def _see_numbers(own: _Seen, texts: pa.Array, cells: CellFormat, places: pa.Array) -> None:
     limits = pc.min_max(cells.numbers(texts)).as_py()
     own.span(limits["min"], limits["max"])
-    if cells.units:
-        units = cells.units_of(texts)
-        for unit in pc.unique(units).to_pylist():
-            place = pc.index(units, unit).as_py()
-            own.units.setdefault(unit, (own.n_rows + places[place].as_py(), str(texts[place].as_py())))
     zeros = pc.match_substring_regex(texts, r"^0\d")
     if own.leading_zero is None and pc.any(zeros).as_py():
         place = pc.index(zeros, True).as_py()
@@ -347,10 +306,6 @@ class _Decision:
         if only == "word":
             return self._of_words(dtype, as_category)
         own.n_missing += sum(own.words.values())  # dashes among numbers and dates
-        if len(own.units) > 1:
-            (_, first), (row, text) = list(own.units.values())[:2]
-            found = f"found {quoted(text)} beside {quoted(first)}"
-            raise self._refused(row, f"numbers with one unit, or all without, were expected, {found}; write them alike")
         if only in ("date", "zoned date"):
             return self._of_dates(dtype, only == "zoned date" or bool(arrow.is_timestamp(kind) and kind.tz))
         self._told_of_numbers()
@@ -359,7 +314,7 @@ class _Decision:
             cure = f"give `categorical={quoted(self.name)}` if they are codes"
             warn_caller(f"{self.table.path}: column {quoted(self.name)} {found}; {cure}")
         kind = ColumnKind.BOOLEAN if only == "boolean" else ColumnKind.NUMBER
-        return FeatureColumn(self.name, kind, dtype, unit=next(iter(own.units), ""))
+        return FeatureColumn(self.name, kind, dtype)
 
     def _refused(self, row: int, words: str) -> InputError:
         return InputError(f"{self.table.place(row, self.position)}, column {quoted(self.name)}: {words}")
@@ -409,13 +364,7 @@ class _Decision:
             return "; if commas are decimal points, give `decimal=','`"
         if re.fullmatch(LIKE_DATE, text):
             return self._cure_of_dates(text)
-        return self._cure_of_units(text)
-
-    def _cure_of_units(self, text: str) -> str:
-        """What may help against numbers with a unit, or with something else beside them."""
-        unit = "" if self.table.typed else unit_beside(text)
-        plainly = f"give `unit={unit!r}` to leave it out" if unit else "write plain numbers"
-        return f"; {plainly}, or give `categorical={quoted(self.name)}` if they are categories"
+        return f"; write plain numbers, or give `categorical={quoted(self.name)}` if they are categories"
 
     def _cure_of_dates(self, text: str) -> str:
         """The forms of dates that all of the column's words have, as far as they look like dates."""
@@ -582,7 +531,7 @@ def _summary(column: FeatureColumn, own: _Seen) -> ColumnSummary:
     elif column.kind == ColumnKind.BOOLEAN:
         contents = "false, true"
     elif np.isfinite(own.low):  # + 0.0 makes 0 of -0
-        contents = f"{own.low + 0.0:.10g} to {own.high + 0.0:.10g} {column.unit}".rstrip()
+        contents = f"{own.low + 0.0:.10g} to {own.high + 0.0:.10g}"
     return ColumnSummary(column.name, "feature", str(column.kind), own.n_missing, contents, tuple(own.first))
 
 
@@ -591,25 +540,6 @@ def column_blocks(table: Table, positions: Sequence[int], rows_at_once: int) -> 
     for arrays in table.batches(positions):
         for first in range(0, len(arrays[0]), rows_at_once):
             yield [array.slice(first, rows_at_once) for array in arrays]
-
-
-def number_column(table: Table, position: int, cells: CellFormat) -> FeatureColumn:
-    """A column as one of numbers, all of which need the unit of the first."""
-    return FeatureColumn(table.columns[position], unit=first_units(table, [position], cells).get(position, ""))
-
-
-def first_units(table: Table, positions: Sequence[int], cells: CellFormat) -> dict[int, str]:
-    """The unit of the first number of each column that has one, by position; nothing is read if no unit is named."""
-    units: dict[int, str] = {}
-    if not cells.units:
-        return units
-    for arrays in table.batches(positions):
-        for position, array in zip(positions, arrays, strict=True):
-            if position not in units and (unit := first_unit(array, cells)) is not None:
-                units[position] = unit
-        if len(units) == len(positions):
-            break
-    return units
 
 
 def table_blocks(table: Table) -> Iterator[pa.RecordBatch]:
@@ -642,7 +572,7 @@ def numbers_in(
     """
     position, n_rows = position_of(table, role, name), 0
     blocks, form = [np.empty(0)], cells or CellFormat()
-    column = number_column(table, position, form)
+    column = FeatureColumn(name)
     for [array] in table.batches([position]):
         values, faults = cell_numbers(column, array, form)
         bad = np.isinf(values) if with_missing else ~np.isfinite(values)
@@ -650,7 +580,7 @@ def numbers_in(
         if first >= 0:
             found = quoted(str(texts_of(array)[first].as_py()))
             where = f"{table.place(n_rows + first, position)}, column {quoted(name)}"
-            expected = f"{where}: a finite number{column.told_unit} was expected"
+            expected = f"{where}: a finite number was expected"
             raise InputError(f"{expected}, found {found}; correct it, or leave its row out")
         blocks.append(values)
         n_rows += len(values)

@@ -34,10 +34,10 @@ from distforest.sources.files.ids import (
 )
 from distforest.sources.files.named_order import order_of_names
 from distforest.sources.files.pair_columns import PAIRS_READ, numbers_of_rows, pairs_of_rows_in
-from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns, number_column
+from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns
 from distforest.sources.files.tables import is_number
 from distforest.sources.opening import open_matrix
-from distforest.sources.schema import ColumnKind, Schema
+from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -221,7 +221,7 @@ def feature_blocks(
             if faults.first >= 0:
                 text = texts_of(array.slice(faults.first, 1))[0].as_py()
                 wanted = {"number": "a number", "boolean": "true or false", "date": "a date", "category": "a category"}
-                expected = f"{wanted[str(column.kind)]}{column.told_unit} was expected, found {quoted(str(text))}"
+                expected = f"{wanted[str(column.kind)]} was expected, found {quoted(str(text))}"
                 where = table.place(first + faults.first, positions[place])
                 cure = "write it as in training"
                 if column.kind == ColumnKind.DATE and (forms := forms_of_dates([str(text)])):
@@ -280,7 +280,7 @@ def _labels_of(table: Table, position: int, cells: CellFormat) -> Iterator[np.nd
 
 def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, what: str) -> PlannedArray:
     """Targets or weights, float64; all are finite, and no weight is negative."""
-    column, n_rows = number_column(table, position, cells), 0
+    column, n_rows = FeatureColumn(table.columns[position]), 0
 
     def blocks() -> Iterator[Floats]:
         for _, array in _values_of(table, position):
@@ -291,7 +291,7 @@ def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, wh
         bad = ~np.isfinite(values) | (values < 0 if what == "weight" else False)
         if faults.first >= 0:
             bad[: faults.first + 1] = np.arange(faults.first + 1) == faults.first
-        expected = f"a finite number{column.told_unit}{' >= 0' if what == 'weight' else ''} as {what}"
+        expected = f"a finite number{' >= 0' if what == 'weight' else ''} as {what}"
         cure = "; if the column holds classes, give `label`" if what == "target" and faults.first >= 0 else ""
         _refuse_first(table, position, pa.array(bad), plain(array), first, expected, cure)
         n_rows += len(values)

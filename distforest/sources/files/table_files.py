@@ -14,7 +14,6 @@ from distforest.sources.files.cells import MISSING_WORDS, CellFormat
 from distforest.sources.files.csv_dialect import Dialect
 from distforest.sources.files.csv_table import CsvTable
 from distforest.sources.files.roles import position_of
-from distforest.sources.schema import is_unit
 from distforest.stores.outputs import OF_ZARR
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ class TextOptions:
     thousands: str | None = None
     date_format: str | Sequence[str] | None = None
     missing: tuple[str, ...] | None = None
-    unit: str | Sequence[str] | None = None
     skip_rows: int | None = None
 
     def given(self) -> dict[str, object]:
@@ -89,17 +87,7 @@ class TextOptions:
         given = self.date_format or ()
         forms = _date_formats([given] if isinstance(given, str) else given)
         missing = MISSING_WORDS if self.missing is None else self.missing
-        units = _checked_units(self.unit or (), decimal + thousands)
-        return CellFormat(decimal, thousands, forms.pop("", ""), missing, forms, units=units)
-
-
-def _checked_units(given: str | Sequence[str], marks: str) -> tuple[str, ...]:
-    """Units of numbers; raises InputError for one that could be a part of a number."""
-    units = tuple(unit.strip() for unit in ((given,) if isinstance(given, str) else given))
-    for unit in units:
-        if not is_unit(unit) or any(mark in unit for mark in marks):
-            raise InputError(f"unit must be what stands beside a number, such as '%' or 'kg', found {unit!r}")
-    return units
+        return CellFormat(decimal, thousands, forms.pop("", ""), missing, forms)
 
 
 def _date_formats(given: Sequence[str]) -> dict[str, str]:

@@ -285,7 +285,6 @@ def test_a_file_that_could_be_read_wrongly_is_refused(case: str, tmp_path: Path)
     [
         ("a,b\n007,1\n8,2\n", {}, ["'007'", "number"]),
         ("id,b\n1234567890123456789,1\n1234567890123456788,2\n", {}, ["'id'", "digits"]),
-        ("id,b\n16777216,1\n16777217,2\n16777220,3\n", {}, ["float32"]),
         ("a,b\nNA,1\nx,2\n", {}, ["'NA'", "1 row", "missing"]),
         ("a,b\nNone,1\nx,2\n", {}, ["'None'", "category"]),
         ("a,b\n-,1\n+,2\n", {}, ["'-'", "category"]),

@@ -144,7 +144,7 @@ def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkey
         ('a,b\n"1,250.5",2\n', None, "'1,250.5'", "thousands=','"),
         ('a,b\n"1,250",2\n', None, "'1,250'", "thousands=',' or decimal=','"),
         ('a,b\n"1.250,5",2\n', None, "'1.250,5'", "thousands='.'"),
-        ("a,b\n1,12%\n", None, "'12%'", "unit='%' or categorical='b'"),
+        ("a,b\n1,12%\n", None, "'12%'", "categorical='b'"),
         ("a,b\n1,31/12/24\n", None, "'31/12/24'", "date_format="),
         ("a,b\n1,x\n2,3\n3,4\n", None, "'x'", "categorical='b'"),
         ("a,kind\n1,x\n2,\n", "kind", "''", "column 'kind'"),
@@ -353,16 +353,16 @@ def test_rows_to_skip_that_are_none_or_all_are_refused(write: Write, refused: Re
 
 
 DIRTY = """shop,size,rate,seen,sold,kind,price
-a,1,5 %,2024-01-01,3,x,"1,5"
-b,few,6 %,01/02/2024,4,,"2,5"
-c,3,0.07,2024-01-03,many,y,"3,5"
+a,1,0.05,2024-01-01,3,x,"1,5"
+b,few,0.06,01/02/2024,4,,"2,5"
+c,3,7 %,2024-01-03,many,y,"3,5"
 """
 
 
 def test_the_first_faults_of_all_columns_are_told_at_once(write: Write, tmp_path: Path) -> None:
     with pytest.raises(FaultsError) as caught:
-        ingest(write("dirty.csv", DIRTY), f"{tmp_path}/d.zarr", label="kind", weight="sold", unit="%")
-    expected = {"size": "few", "rate": "0.07", "seen": "01/02/2024", "price": "1,5", "kind": "", "sold": "many"}
+        ingest(write("dirty.csv", DIRTY), f"{tmp_path}/d.zarr", label="kind", weight="sold")
+    expected = {"size": "few", "rate": "7 %", "seen": "01/02/2024", "price": "1,5", "kind": "", "sold": "many"}
     assert [re.findall(r"column '(\w+)': .* found '(.*?)'", fault) for fault in caught.value.faults] == [
         [pair] for pair in expected.items()
     ]
