@@ -111,7 +111,7 @@ def evaluate(
     """
     from distforest.command_line import reports
     from distforest.evaluation import predictions, trials
-    from distforest.sources.files.table_files import TextOptions
+    from distforest.sources.files.text_options import TextOptions
 
     if predictions.are_predictions(answer):
         if ks or n_queries is not None:
@@ -158,7 +158,7 @@ def split(source: str, train: str, test: str, share: float, overwrite: bool, **o
     """
     from distforest.command_line import reports
     from distforest.evaluation import splits
-    from distforest.sources.files.table_files import TextOptions
+    from distforest.sources.files.text_options import TextOptions
 
     by = {name: options.pop(name) for name in ("stratify", "group", "random_state")}
     division = splits.Division(share, **by)
