@@ -231,8 +231,8 @@ def ingest(
     Raises
     ------
     InputError
-        The file cannot be read, or does not hold the requested columns (messages count rows and columns from 0, lines
-        from 1); it announces more than it holds or may unfold to; it has a row of text of more than 32 MiB, or more
+        The file cannot be read, or does not hold the requested columns (messages count rows and columns from 0); it
+        announces more than it holds or may unfold to; it has a row of text of more than 16 MiB, or more
         than 1000 members; a feature, as float32, is infinite, or NaN in a libsvm file; a label is NaN or
         infinite; or the target exists.
 
@@ -329,7 +329,7 @@ def _read_measured(
 ) -> tuple[list[PlannedArray], dict[str, object]]:
     """The three arrays of the matrix of measured pairs, and the attribute by which they are recognised."""
     assert roles.value is not None  # noqa: S101  (the caller has looked)
-    pairs, n_rows, order = pairs_of_rows_at(table, roles.pairs, rows, are_measured=True)
+    pairs, n_rows, order = pairs_of_rows_at(table, roles.pairs, rows)
     values = numbers_in(table, "value", table.columns[roles.value], cells, with_missing=True)
     matrix = matrix_of_measured(table, pairs, values, n_rows)
     arrays, attributes = csr_arrays(matrix)

@@ -170,25 +170,13 @@ def _refuse_own_links(table: Table, positions: Sequence[int]) -> None:
 
 
 def pairs_of_rows_at(
-    table: Table, positions: Sequence[int], rows: str, are_measured: bool = False
+    table: Table, positions: Sequence[int], rows: str
 ) -> tuple[NDArray[np.int64], int, dict[str, dict[str, str]]]:
-    """Pairs of the rows at an address, by their names if they have any, how many rows there are, and `order_of_names`.
-
-    Pairs that ``are_measured`` need ``rows`` in any case.
-    """
+    """Pairs of the rows at an address, by their names if they have any; how many rows there are; `order_of_names`."""
     address = rows_of_ids(rows)
     n_rows = int(open_matrix(address).shape[0])
     numbers = numbers_of_rows(address, n_rows, address)
-    cure = (
-        ""
-        if numbers is None
-        else "; correct it, or leave its row out; "
-        + (
-            "if these are numbers, give `rows` without names, as of the same table without `id`"
-            if are_measured
-            else "leave `rows` out if these are numbers"
-        )
-    )
+    cure = "" if numbers is None else "; write it as `ids` beside them does, such as 007 and not 7, or leave it out"
     pairs = pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}")
     return pairs, n_rows, {} if numbers is None else order_of_names([*numbers])
 

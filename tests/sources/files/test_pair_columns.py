@@ -66,7 +66,7 @@ def test_columns_of_features_stand_beside_pairs_if_they_are_named(write: Write, 
     [
         (NAMED, {"pairs": ["left,right"]}, ["numbers", "'fern'", "names"]),
         (NAMED.replace("pine", "yew"), {"rows": "things"}, ["row 1", "names", "'yew'"]),
-        (NUMBERED, {"pairs": ["i,j"], "rows": "things"}, ["`rows`", "numbers"]),
+        (NUMBERED, {"pairs": ["i,j"], "rows": "things"}, ["names", "`ids`"]),
         (NUMBERED.replace("2,1", "3,1"), {"pairs": ["i,j"], "rows": "numbers"}, ["0 to 2", "'3'"]),
         (NUMBERED.replace("2,1", "-2,1"), {"pairs": ["i,j"]}, ["from 0", "'-2'"]),
         (NUMBERED.replace("2,1", "2.5,1"), {"pairs": ["i,j"]}, ["from 0", "'2.5'"]),
