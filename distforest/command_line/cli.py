@@ -486,7 +486,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
 def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
     """Take the options of files from those of a command; None if the queries are no file, which then has none."""
     from distforest.sources.files.queries import QueryOptions, is_file_of_rows
-    from distforest.sources.files.table_files import TextOptions
+    from distforest.sources.files.text_options import TextOptions
 
     own = {name: options.pop(name) for name in ("id", "keep", "object", "drop", "zero_based", "format")}
     text = {field.name: None if (value := options.pop(field.name)) == () else value for field in fields(TextOptions)}
