@@ -11,9 +11,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,8 +25,8 @@ import pytest
 
 from distforest.errors import CancelledJobError, InputError
 from distforest.sources.lazy import own_process
-from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, PairFault, pairwise
-from distforest.sources.lazy.messages import Call, Code
+from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, pairwise
+from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import PROCESSES, answers_apart, asking, in_own_processes
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from tests.messages import naming
@@ -53,6 +56,7 @@ def own_processes() -> set[int]:
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
     """After each test the processes that are kept warm are ended, and no other one is there."""
+    resource_tracker.ensure_running()  # it stays, like any process that uses `multiprocessing`
     before = own_processes()
     yield
     for process in list(PROCESSES._idle):
@@ -120,26 +124,38 @@ def test_a_hang_ends_where_the_interpreter_is_held() -> None:
 
 
 @pytest.mark.slow
-def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path) -> None:
+def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def waits(left: list[int], _right: Any) -> list[float]:
-        while left[0] == 0 or not (tmp_path / "go").exists():
+        (tmp_path / str(left[0])).touch()
+        while left[0] == 0 or (left[0] == 5 and not (tmp_path / "go").exists()):
             threading.Event().wait(0.01)
-        return [1.0] * len(left)
+        return [float(os.getpid())] * len(left)
 
-    code = Code.pickled(Lazy(waits))
-    process = PROCESSES.take(code, 2)
-    process.load(code, nothing)
-    found: list[Any] = []
-    beside = threading.Thread(target=lambda: found.append(process.ask(Call([5, 6], [0, 0], None), nothing)))
-    beside.start()
-    with pytest.raises(PairFault) as late:
-        process.ask(Call([0], [0], TIMEOUT), nothing)
-    assert "0.1 s" in str(late.value.cause)
-    assert process.is_retired
-    (tmp_path / "go").touch()
-    beside.join()
-    np.testing.assert_array_equal(found[0], [1.0, 1.0])
-    PROCESSES.give_back(process)
+    now = 0.0
+    monkeypatch.setattr(own_process, "time", SimpleNamespace(monotonic=lambda: now, sleep=time.sleep))
+
+    def batches() -> Iterator[Batch]:
+        nonlocal now
+        yield batch_of(1)
+        yield batch_of(1, 1)
+        now = 0.5  # the next one may take until 1.5
+        yield batch_of(1, 5)
+        yield batch_of(1, 9)
+
+    def look() -> None:
+        nonlocal now
+        now = 1.0 if (tmp_path / "0").exists() and (tmp_path / "5").exists() else now
+
+    found = dict[int, FunctionAnswer]()
+    with in_own_processes(look):
+        for place, one in answers_apart(Code.pickled(Lazy(waits)), batches(), AskingPolicy(0, 1.0), 2):
+            found[place] = one
+            if place == 0:
+                (tmp_path / "go").touch()
+    assert list(found) == [1, 0, 2, 3]
+    assert "1 s" in str(found[0].error)
+    pids = [found[place].values[0] for place in (1, 2, 3)]
+    assert pids[0] == pids[1] != pids[2]  # only then a process takes its place
 
 
 @pytest.mark.slow
