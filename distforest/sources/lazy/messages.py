@@ -107,12 +107,12 @@ class PartAnswer(NamedTuple):
     is_exact: bool = False
 
 
-def packed(content: object) -> bytes:
+def packed_message(content: object) -> bytes:
     """Pickle a message; `cloudpickle` pickles what only it can, such as objects of a notebook's classes.
 
     Examples
     --------
-    >>> unpacked(packed([1, None]))
+    >>> unpacked(packed_message([1, None]))
     [1, None]
     """
     try:

@@ -25,7 +25,7 @@ from weakref import WeakSet
 
 from distforest.sources.lazy import calling
 from distforest.sources.lazy.callbacks import Asking, AskingPolicy, Late, PairFault, Reason, answers, reason_of
-from distforest.sources.lazy.messages import Call, Code, PartAnswer, packed
+from distforest.sources.lazy.messages import Call, Code, PartAnswer, packed_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -161,7 +161,7 @@ class _Work:
             return None
         timeout = self.asking.policy.timeout
         try:
-            body = packed(Call(*self.asking.rest(), timeout))
+            body = packed_message(Call(*self.asking.rest(), timeout))
         except Exception as error:  # noqa: BLE001  (an object may raise anything to refuse)
             self.asking.fail(error)
             return None
@@ -204,7 +204,7 @@ class Process:
         self._context = _Context()
         try:
             self._executor = ProcessPoolExecutor(1, self._context, calling.begin)
-            load = partial(self._executor.submit, calling.load_function, packed(code), concurrency)
+            load = partial(self._executor.submit, calling.load_function, packed_message(code), concurrency)
             self._pending: Future[Any] | None = PROCESSES.starter.submit(load).result()
         except OSError as error:
             raise Reason(f"no process could be started for it: {error}") from error

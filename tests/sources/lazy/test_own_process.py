@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import importlib
+import multiprocessing
 import os
 import re
 import signal
@@ -333,25 +334,65 @@ def test_a_module_that_workers_lack_is_told_with_what_to_do(tmp_path: Path) -> N
     assert re.search(naming("'only_here'", "install only_here"), str(found.error))
 
 
-@pytest.mark.slow
-def test_a_process_ends_with_the_one_that_asks(tmp_path: Path) -> None:
-    program = f"""
-import os, threading
+SCRIPT = """
+import ctypes, os, sys, threading, time
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, Lazy
 from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import answers_apart
+folder, hang, end = sys.argv[1:]
+print(os.getpid())
 def hangs(left, right):
-    open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
-    os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "written")!r})
+    with open(folder + "/pid", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(folder + "/pid", folder + "/written")
+    if hang == "holds":
+        ctypes.PyDLL(None).pause()  # does not let other threads run
     threading.Event().wait()
-print(list(answers_apart(Code.pickled(Lazy(hangs)), [Batch([0], [0], [(0, 0)])], AskingPolicy(), 1)))
+def ask():
+    list(answers_apart(Code.pickled(Lazy(hangs)), [Batch([0], [0], [(0, 0)])], AskingPolicy(), 1))
+threading.Thread(target=ask, daemon=True).start()
+while end == "is killed" or not os.path.exists(folder + "/written"):
+    time.sleep(0.01)
 """
-    asks = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hang", ["waits", "holds"])
+@pytest.mark.parametrize("end", ["is killed", "exits"])
+def test_a_process_ends_with_the_script_that_asks_which_runs_once(hang: str, end: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), str(tmp_path), hang, end]
+    asks = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True)
     until((tmp_path / "written").exists)
     left_behind = int((tmp_path / "written").read_text())
-    asks.kill()
-    asks.wait()
+    if end == "is killed":
+        asks.kill()
+    assert asks.communicate()[0].split() in ([], [str(asks.pid)])
+    assert asks.returncode == (-9 if end == "is killed" else 0)
     until(lambda: not lives(left_behind))
+
+
+def who(left: Any, _right: Any) -> list[float]:
+    """The process, and whether it is a daemon."""
+    return [float(os.getpid()), float(multiprocessing.current_process().daemon)][: len(left)]
+
+
+@pytest.mark.slow
+def test_a_daemon_such_as_a_worker_of_dask_may_start_a_process_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiprocessing.current_process(), "daemon", True)
+    assert asked(who, batch_of(2))[0].values[1] == 0.0
+    assert multiprocessing.current_process().daemon
+
+
+@pytest.mark.slow
+def test_a_fork_leaves_the_processes_to_the_one_that_has_started_them() -> None:
+    before = asked(who, batch_of(1))[0].values[0]
+    if (fork := os.fork()) == 0:
+        PROCESSES.end_all()
+        os._exit(len(PROCESSES._idle))
+    assert os.waitpid(fork, 0)[1] == 0
+    assert asked(who, batch_of(1))[0].values[0] == before
 
 
 def test_a_source_asks_apart_only_where_it_is_told_to() -> None:
