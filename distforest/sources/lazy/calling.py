@@ -171,7 +171,7 @@ class _Function:
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001  (a user's function may raise anything, also SystemExit)
-            yield _fault(error)
+            yield self._fault(error)
 
     def _call_in_thread(self, number: int, body: bytes) -> None:
         for part in self._call(body):
@@ -187,18 +187,22 @@ class _Function:
                     raw = await self._function(call.left[piece], call.right[piece])
                     self._parts.put((number, self._part(call, piece, raw)))
         except BaseException as error:  # noqa: BLE001  (as above, and its own CancelledError)
-            self._parts.put((number, _fault(Late(call.timeout or 0.0) if limit.expired() else error)))
+            self._parts.put((number, self._fault(Late(call.timeout or 0.0) if limit.expired() else error)))
 
     def _pieces(self, n: int) -> Iterator[slice]:
         return self._pace.pieces(n) if self._pace else iter([slice(0, n)])
 
     def _part(self, call: Call, piece: slice, raw: object) -> PartAnswer:
-        if os.getpid() != self._pid:  # the function has forked, and a copy has come here
-            os._exit(0)
+        self._end_fork()
         return PartAnswer(checked(raw, piece.stop - piece.start), piece.stop == len(call.left))
 
+    def _fault(self, error: BaseException) -> PartAnswer:
+        self._end_fork()
+        if isinstance(error, PairFault):
+            return PartAnswer(np.array(error.values, np.float64), True, _exit_or_reason(error.cause), True)
+        return PartAnswer(np.empty(0), True, _exit_or_reason(error))
 
-def _fault(error: BaseException) -> PartAnswer:
-    if isinstance(error, PairFault):
-        return PartAnswer(np.array(error.values, np.float64), True, _exit_or_reason(error.cause), True)
-    return PartAnswer(np.empty(0), True, _exit_or_reason(error))
+    def _end_fork(self) -> None:
+        """End a copy of this process that the function has made, which would answer, too."""
+        if os.getpid() != self._pid:
+            os._exit(0)

@@ -264,13 +264,10 @@ def test_coroutines_run_at_once_and_are_cancelled_when_they_are_late() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_function_prints_reads_and_forks_is_its_own(capfd: Any, tmp_path: Path) -> None:
+def test_what_a_function_prints_reads_and_leaves_behind_is_its_own(capfd: Any, tmp_path: Path) -> None:
     def busy(left: list[int], _right: Any) -> list[float]:
         print("asked for", len(left))
         assert sys.stdin.read() == ""
-        if os.fork() == 0:
-            return [0.0] * len(left)  # a copy that goes on as if it had been asked
-        os.wait()
         if left[0] == 5:
             (tmp_path / "left behind").write_text(str(os.fork() or threading.Event().wait()))
             os._exit(4)
@@ -282,6 +279,25 @@ def test_what_a_function_prints_reads_and_forks_is_its_own(capfd: Any, tmp_path:
     assert capfd.readouterr().out.startswith("asked for 2\n")
     left_behind = int((tmp_path / "left behind").read_text())
     until(lambda: not lives(left_behind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copy", ["returns", "raises"])
+@pytest.mark.parametrize("shape", ["one at a time", "threads", "coroutine"])
+def test_a_copy_that_goes_on_as_if_it_had_been_asked_is_not_heard(copy: str, shape: str) -> None:
+    def forks(left: list[int], _right: Any) -> list[float]:
+        if os.fork() == 0:
+            return [0.0] * len(left) if copy == "returns" else [1 / 0]
+        os.wait()
+        return [2.0] * len(left)
+
+    async def forks_awaited(left: list[int], right: Any) -> list[float]:
+        return forks(left, right)
+
+    function = forks_awaited if shape == "coroutine" else forks
+    found = asked(function, *[batch_of(2, 9 * n) for n in range(3)], concurrency=1 + (shape != "one at a time"))
+    assert [one.error for one in found.values()] == [None] * 3
+    assert {value for one in found.values() for value in one.values} == {2.0}
 
 
 def test_objects_of_any_size_and_class_go_there() -> None:
