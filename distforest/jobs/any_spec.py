@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from distforest.errors import InputError
-from distforest.jobs.input_keys import FURTHER_ADDRESSES, INPUTS, TAUGHT_KINDS
-from distforest.jobs.reader import Place, Reader, read_json, read_toml, shown
+from distforest.jobs.reader import Place, read_json, read_toml, refusal, shown
 from distforest.jobs.score_spec import ScoreSpec
-from distforest.jobs.spec import Spec
+from distforest.jobs.spec import FURTHER_ADDRESSES, Spec
+from distforest.jobs.tables import ADDRESS_KEYS
 from distforest.jobs.tune_spec import TuneSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from distforest.jobs.input_keys import Kind
     from distforest.jobs.spec import Relation
 
 AnySpec = Spec | ScoreSpec
@@ -46,10 +45,8 @@ def spec_from_dict(table: object, lines: Mapping[Place, int] | None = None) -> A
     if job == "tune":
         return TuneSpec.from_table(table, lines)
     if job != "fit":
-        reader = Reader(lines or {})
-        reader.fault(("job",), f"must be {' or '.join(map(repr, JOBS))}, found {shown(job)}")
-        raise reader.error()
-    return Spec.from_table({name: value for name, value in table.items() if name != "job"}, lines)
+        raise refusal([(("job",), f"must be {' or '.join(map(repr, JOBS))}, found {shown(job)}")], lines or {})
+    return Spec.from_table(table, lines)
 
 
 def kind_of_job(spec: AnySpec) -> str:
@@ -122,23 +119,22 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
     if isinstance(spec, ScoreSpec):
         found |= {f"input.{name}": address for name, address in spec.input.items() if name != "similarity"}
         if spec.distances is not None:
-            found |= _addresses_of("distances", spec.distances, TAUGHT_KINDS)
+            found |= _addresses_of("distances", spec.distances)
     else:
         found |= {f"input.{name}": address for name, address in spec.input.addresses.items()}
         for name, relation in spec.input.relations.items():
             for number, part in enumerate(relation.each):
                 place = f"{name}.{number}" if relation.parts else name
-                found |= _addresses_of(place, part, INPUTS[spec.method].relations[name])
+                found |= _addresses_of(place, part)
     found |= {"output": spec.output, "run.scratch": spec.run.scratch}
     return {place: address for place, address in found.items() if address is not None}
 
 
-def _addresses_of(place: str, relation: Relation, kinds: Sequence[Kind]) -> dict[str, str | None]:
+def _addresses_of(place: str, relation: Relation) -> dict[str, str | None]:
     """The addresses that a distance or similarity names, by their places."""
     further = (key for key in FURTHER_ADDRESSES if key in relation.options)
     found = {f"input.{place}.{key}": _text(relation.options[key]) for key in further}
-    key = next(kind.address for kind in kinds if kind.name == relation.kind)
-    return found | {f"input.{place}.{key}": relation.input_address}
+    return found | {f"input.{place}.{ADDRESS_KEYS[relation.kind]}": relation.input_address}
 
 
 def functions_of(spec: AnySpec) -> dict[str, str]:
@@ -155,7 +151,7 @@ def functions_of(spec: AnySpec) -> dict[str, str]:
 
 def moved(spec: AnySpec, move: Callable[[str], str]) -> AnySpec:
     """Return the spec with a function such as `os.path.abspath` applied to each of its addresses."""
-    run = replace(spec.run, scratch=move(spec.run.scratch)) if spec.run.scratch else spec.run
+    run = spec.run.model_copy(update={"scratch": move(spec.run.scratch)}) if spec.run.scratch else spec.run
     if isinstance(spec, ScoreSpec):
         inputs = {name: move(a) if a and name != "similarity" else a for name, a in spec.input.items()}
         distances = None if spec.distances is None else moved_relation(spec.distances, move)
