@@ -11,7 +11,7 @@ from dask.utils import parse_timedelta
 
 from distforest.amounts import are
 from distforest.errors import InputError, SpecError
-from distforest.jobs.any_spec import moved_relation, spec_from_toml, spec_with
+from distforest.jobs.any_spec import moved_addresses, spec_from_toml, spec_with
 from distforest.jobs.reader import bytes_in, read_toml
 from distforest.jobs.spec import Relation, Spec
 from distforest.jobs.tables import Taught, read
@@ -97,7 +97,8 @@ def distances_of_option(text: str | None, move: Callable[[str], str] = str) -> R
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"--distances: an address, or a table as in a spec, was expected: {error}") from None
-    return moved_relation(Relation.of(read(Taught, value, {}, ("--distances",))), move)
+    given = Relation.of(read(Taught, value, {}, ("--distances",)))
+    return Relation.of(read(Taught, moved_addresses(given.to_table(), move), {}, ("--distances",)))
 
 
 def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:

@@ -13,7 +13,7 @@ from distforest.jobs.callback import Callback
 from distforest.jobs.outline import unused
 from distforest.jobs.question import Question
 from distforest.jobs.reader import Place, refusal
-from distforest.jobs.spec import Relation
+from distforest.jobs.spec import Relation, addresses_in
 from distforest.jobs.tables import SPEC_FORMAT, Count, Format, Output, Run, Table, Taught, Text, read
 from distforest.sides import SIDED
 from distforest.sources.row_kinds import Dense
@@ -177,8 +177,7 @@ def _contradictions(
     for name in ("training", "ledger"):
         if given["similarity"] is None and given[name] is not None:
             yield ("input", name), "goes with similarity, and there is none"
-    addresses = {name: address for name, address in given.items() if address and name != "similarity"}
-    if distances is not None:
-        addresses |= distances.addresses_as("distances")
+    taught = distances and distances.to_table()
+    addresses = addresses_in({**given, "distances": taught})
     for name, address in in_the_way(output, addresses).items():
         yield ("output",), f"must not be, hold or lie in an input, found {output!r} and input.{name} {address!r}"

@@ -26,8 +26,8 @@ SEVERAL = "several"
 LAZY_KIND = "lazy"
 """The kind of relation that a function computes."""
 
-FURTHER_ADDRESSES = ("objects", "ledger", "costs")
-"""Options of a kind that hold an address."""
+NO_ADDRESSES = ("kind", "metric", "measure", "directed", "share", "function", "similarity")
+"""Keys of ``[input]`` whose strings are words or functions; those of all others are addresses."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,6 @@ class Relation:
             return [part.to_table() for part in self.parts]
         return {"kind": self.kind, ADDRESS_KEYS[self.kind]: self.address, **self.options}
 
-    @property
-    def files(self) -> list[str]:
-        """The addresses of all arrays and files that it names."""
-        named = [part.options.get(name) for part in self.each for name in FURTHER_ADDRESSES]
-        return [str(one) for one in (*(part.input_address for part in self.each), *named) if one]
-
 
 @dataclass(frozen=True)
 class Input:
@@ -107,11 +101,6 @@ class Input:
         given = [(name, value) for name, value in table if value is not None]
         addresses = {name: value for name, value in given if isinstance(value, str)}
         return cls(addresses, {name: Relation.of(value) for name, value in given if name not in addresses})
-
-    @property
-    def files(self) -> list[str]:
-        """The addresses of all arrays and files that it names."""
-        return [*self.addresses.values(), *(file for relation in self.relations.values() for file in relation.files)]
 
 
 @dataclass(frozen=True)
@@ -282,6 +271,21 @@ def check_format(table: object, lines: Mapping[Place, int]) -> None:
         raise refusal([(("format",), what)], lines)
 
 
+def addresses_in(value: object, place: str = "") -> dict[str, str]:
+    """Return the addresses in ``[input]`` of a spec, or in a part of it, by their places.
+
+    Examples
+    --------
+    >>> addresses_in({"features": "X", "distances": {"kind": "labels", "values": "y", "costs": None}})
+    {'features': 'X', 'distances.values': 'y'}
+    """
+    if isinstance(value, str):
+        return {} if place.rpartition(".")[2] in NO_ADDRESSES else {place: value}
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    inner = [addresses_in(held, f"{place}.{name}" if place else str(name)) for name, held in items]
+    return {at: address for found in inner for at, address in found.items()}
+
+
 def contradictions(fit: Fit, found: Input) -> list[tuple[Place, str]]:
     """Return the faults of keys of a fit that contradict each other."""
     faults: list[tuple[Place, str]] = []
@@ -293,7 +297,8 @@ def contradictions(fit: Fit, found: Input) -> list[tuple[Place, str]]:
     if "pair_weight" in found.addresses and "pairs" not in found.addresses:
         what = "goes with 'pairs' and 'similar', found neither; pairs that are drawn by labels have no weights"
         faults += [(("input", "pair_weight"), f"{what}, so weigh the points: 'sample_weight'")]
-    if spoiled := in_the_way(fit.output, {address: address for address in found.files}):
+    inputs = [*found.addresses.values(), *addresses_in([part.to_table() for part in found.relations.values()]).values()]
+    if spoiled := in_the_way(fit.output, {address: address for address in inputs}):
         what = f"must not be, hold or lie in an input, found {shown(fit.output)} and {listed(spoiled)}"
         faults += [(("output",), what)]
     return faults
