@@ -49,6 +49,13 @@ NONE = "none"
 """The word for None, which TOML lacks."""
 
 
+def _check_size(value: object) -> object:
+    """Refuse a crowd of keys: it takes time to suggest the right key for each wrong one."""
+    if isinstance(value, dict) and len(value) > MAX_KEYS:
+        raise ValueError(f"must have at most {MAX_KEYS} keys, found {len(value)} keys")
+    return value
+
+
 class Table(BaseModel):
     """A table of a spec; ``cures`` says what to write for keys that are none of it."""
 
@@ -58,10 +65,7 @@ class Table(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_size(cls, value: object) -> object:
-        """Refuse a crowd of keys: it takes time to suggest the right key for each wrong one."""
-        if isinstance(value, dict) and len(value) > MAX_KEYS:
-            raise ValueError(f"must have at most {MAX_KEYS} keys, found {len(value)} keys")
-        return value
+        return _check_size(value)
 
 
 def key(text: str, default: Any = ...) -> Any:
@@ -231,7 +235,7 @@ WEIGHTED: tuple[type[Table], ...] = tuple(
 
 
 def _with_kind(value: object) -> object:
-    return {"kind": "dense", "matrix": value} if isinstance(value, str) else value
+    return {"kind": "dense", "matrix": value} if isinstance(value, str) else _check_size(value)
 
 
 def _one_of(tables: Iterable[type[Table]]) -> Any:
