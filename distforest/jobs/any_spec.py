@@ -35,15 +35,15 @@ def spec_from_dict(table: object, lines: Mapping[Place, int] | None = None) -> A
         The spec has faults; the error lists all of them.
     """
     if not isinstance(table, Mapping):
-        return Spec.from_table(table, lines)
+        return Spec.from_dict(table, lines)
     job = table.get("job", "fit")
     if job == "score":
         return ScoreSpec.from_dict(table, lines)
     if job == "tune":
-        return TuneSpec.from_table(table, lines)
+        return TuneSpec.from_dict(table, lines)
     if job != "fit":
         raise refusal([(("job",), f"must be {' or '.join(map(repr, JOBS))}, found {shown(job)}")], lines or {})
-    return Spec.from_table(table, lines)
+    return Spec.from_dict(table, lines)
 
 
 def kind_of_job(spec: AnySpec) -> str:

@@ -34,8 +34,8 @@ Place = tuple[str, ...]
 """The place of a value: the names of the tables around it, and its own name."""
 
 
-PER_WORKER = "auto"
-"""The word for as many as there are workers."""
+LAZY_KIND = "lazy"
+"""The kind of distances or similarities that a function computes."""
 
 
 def bytes_in(size: object) -> int:

@@ -14,7 +14,7 @@ from distforest.jobs.outline import unused
 from distforest.jobs.question import Question
 from distforest.jobs.reader import Place, refusal
 from distforest.jobs.spec import Relation, addresses_in
-from distforest.jobs.tables import SPEC_FORMAT, Count, Format, Output, Run, Table, Taught, Text, read
+from distforest.jobs.tables import SPEC_FORMAT, Count, Format, Output, Run, Table, Taught, Text, key, read
 from distforest.sides import SIDED
 from distforest.sources.row_kinds import Dense
 from distforest.stores.outputs import in_the_way
@@ -23,47 +23,41 @@ from distforest.stores.outputs import in_the_way
 class ScoreInput(Table):
     """What the job reads."""
 
-    forest: Text
-    """Address of the sealed forest."""
-    queries: Text
-    """Address of the rows to score."""
-    reference: Text | None = None
-    """Address of the rows to which distances are computed; the training rows unless given."""
-    pairs: Text | None = None
-    """Address of the row numbers of each pair, shape (m, 2), for the answer 'pairs'."""
-    similarity: Text | None = None
-    """Function to call if the forest reads similarities, 'module:function' or an entry point."""
-    training: Text | None = None
-    """With a similarity, address of the training objects; 0, 1, 2, ... unless given."""
-    ledger: Text | None = None
-    """With a similarity, local file that records every value."""
-    distances: Taught | None = None
-    """With `sides`, what the training rows were taught, as in the spec of the fit."""
+    forest: Text = key("Address of the sealed forest.")
+    queries: Text = key("Address of the rows to score.")
+    reference: Text | None = key(
+        "Address of the rows to which distances are computed; the training rows unless given.", None
+    )
+    pairs: Text | None = key("Address of the row numbers of each pair, shape (m, 2), for the answer 'pairs'.", None)
+    similarity: Text | None = key(
+        "Function to call if the forest reads similarities, 'module:function' or an entry point.", None
+    )
+    training: Text | None = key("With a similarity, address of the training objects; 0, 1, 2, ... unless given.", None)
+    ledger: Text | None = key("With a similarity, local file that records every value.", None)
+    distances: Taught | None = key("With `sides`, what the training rows were taught, as in the spec of the fit.", None)
 
 
 class ScoreParams(Table):
     """What is asked of the forest."""
 
-    answer: Literal[tuple(ANSWERS)] = "distance"  # type: ignore[valid-type]
-    """What to ask the forest."""
-    n_neighbors: Count = 10
-    """Number of neighbours, for the answers 'neighbors' and 'graph'."""
-    without_self: bool = False
-    """Whether the queries are the training rows and none is its own neighbour."""
-    sides: Literal[SIDED] | None = None  # type: ignore[valid-type]
-    """With `distances`, which distance to a training row: of the leaves of both, of the new row's leaf to the training
-    row, or the one that is better out of bag."""
+    answer: Literal[tuple(ANSWERS)] = key("What to ask the forest.", "distance")  # type: ignore[valid-type]
+    n_neighbors: Count = key("Number of neighbours, for the answers 'neighbors' and 'graph'.", 10)
+    without_self: bool = key("Whether the queries are the training rows and none is its own neighbour.", False)
+    sides: Literal[SIDED] | None = key(  # type: ignore[valid-type]
+        "With `distances`, which distance to a training row: of the leaves of both, of the new row's leaf to the "
+        "training row, or the one that is better out of bag.",
+        None,
+    )
 
 
 class Scoring(Table):
     """Scoring with a sealed forest."""
 
-    format: Format
-    """Version of the grammar."""
-    job: Literal["score"]
-    """What the job does: train a forest, choose its parameters from a grid, or score with a sealed one."""
-    output: Output
-    """Address (path or URL) of the new Zarr group, which ends in .zarr."""
+    format: Format = key("Version of the grammar.")
+    job: Literal["score"] = key(
+        "What the job does: train a forest, choose its parameters from a grid, or score with a sealed one."
+    )
+    output: Output = key("Address (path or URL) of the new Zarr group, which ends in .zarr.")
     input: ScoreInput
     params: ScoreParams = ScoreParams()
     run: Run = Run()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from distforest.jobs.reader import Place, listed, read_json, read_toml, refusal, shown
-from distforest.jobs.tables import ADDRESS_KEYS, NONE, SPEC_FORMAT, Fit, Run, Table, fit_table, read
+from distforest.jobs.reader import LAZY_KIND, Place, listed, read_json, read_toml, refusal, shown
+from distforest.jobs.tables import ADDRESS_KEYS, INPUTS, NONE, SPEC_FORMAT, Fit, Run, Table, fit_table, read
 from distforest.stores.outputs import in_the_way
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 SEVERAL = "several"
 """The kind of relation that a list of similarities is."""
-
-LAZY_KIND = "lazy"
-"""The kind of relation that a function computes."""
 
 NO_ADDRESSES = ("kind", "metric", "measure", "directed", "share", "function", "similarity")
 """Keys of ``[input]`` whose strings are words or functions; those of all others are addresses."""
@@ -138,7 +135,7 @@ class Spec:
     run: Run = field(default_factory=Run)
 
     @classmethod
-    def from_toml(cls, source: str | os.PathLike[str]) -> Spec:
+    def from_toml(cls, source: str | os.PathLike[str]) -> Self:
         """Read a spec from TOML.
 
         Parameters
@@ -164,10 +161,10 @@ class Spec:
         distforest.errors.SpecError: output (line 3): must be a printable string that ends in .zarr...
         params.max_dept (line 5): unknown key 'max_dept'; did you mean 'max_depth'?
         """
-        return cls.from_table(*read_toml(source))
+        return cls.from_dict(*read_toml(source))
 
     @classmethod
-    def from_json(cls, source: str) -> Spec:
+    def from_json(cls, source: str) -> Self:
         """Read a spec from a JSON text, such as `to_json` writes.
 
         Raises
@@ -181,11 +178,11 @@ class Spec:
         Traceback (most recent call last):
         distforest.errors.SpecError: spec: is not JSON that can be read: Expecting property name ...
         """
-        return cls.from_table(read_json(source))
+        return cls.from_dict(read_json(source))
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, object]) -> Spec:
-        """Read a spec from a dict of the same shape as the TOML.
+    def from_dict(cls, table: object, lines: Mapping[Place, int] | None = None) -> Self:
+        """Read a spec from a dict of the same shape as the TOML, which may come with the line of each key.
 
         Raises
         ------
@@ -201,11 +198,6 @@ class Spec:
         >>> spec.input.relations["similarity"]
         Relation(kind='rbf', address='wine.zarr/X', options={'gamma': None}, parts=())
         """
-        return cls.from_table(table)
-
-    @classmethod
-    def from_table(cls, table: object, lines: Mapping[Place, int] | None = None) -> Spec:
-        """Read a spec from a parsed table, with the line of each key; raises SpecError as `from_toml` does."""
         lines = lines or {}
         check_format(table, lines)
         fit: Fit = read(fit_table(method_of(table)), table, lines)
@@ -258,9 +250,9 @@ class Spec:
 
 
 def method_of(table: object) -> str | None:
-    """Return the method that a parsed table names; None if it is no word."""
+    """Return the method that a parsed table names; None if there is none of that name."""
     method = table.get("method") if isinstance(table, Mapping) else None
-    return method if isinstance(method, str) else None
+    return method if isinstance(method, str) and method in INPUTS else None
 
 
 def check_format(table: object, lines: Mapping[Place, int]) -> None:

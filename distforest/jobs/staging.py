@@ -23,7 +23,7 @@ from distforest.growth.rowless import IN_PARTS
 from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
 from distforest.jobs.inputs import Inputs
-from distforest.jobs.spec import LAZY_KIND
+from distforest.jobs.reader import LAZY_KIND
 from distforest.jobs.wanted import truth_of, wanted_inputs
 from distforest.sources.binned import edges_of_sample
 from distforest.sources.parted import StagedParts, present_before

@@ -1,6 +1,6 @@
-"""The tables of job specs as pydantic models: every key with its type, its default and what it means.
+"""The tables of job specs as pydantic models: every key with its type, what it means and its default.
 
-A spec is read by these models, `distforest schema` writes them as JSON Schema, and the sentence below a key is what an
+A spec is read by these models, `distforest schema` writes them as JSON Schema, and the sentence of a key is what an
 editor shows and what a refusal of its value ends with. The keys of ``[params]`` are the rows of
 `distforest.growth.parameters`.
 """
@@ -49,21 +49,28 @@ NONE = "none"
 """The word for None, which TOML lacks."""
 
 
+def _check_size(value: object) -> object:
+    """Refuse a crowd of keys: it takes time to suggest the right key for each wrong one."""
+    if isinstance(value, dict) and len(value) > MAX_KEYS:
+        raise ValueError(f"must have at most {MAX_KEYS} keys, found {len(value)} keys")
+    return value
+
+
 class Table(BaseModel):
     """A table of a spec; ``cures`` says what to write for keys that are none of it."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
     cures: ClassVar[Mapping[str, str]] = {}
 
     @model_validator(mode="before")
     @classmethod
     def _check_size(cls, value: object) -> object:
-        """Refuse a crowd of keys: it takes time to suggest the right key for each wrong one."""
-        if isinstance(value, dict) and len(value) > MAX_KEYS:
-            raise ValueError(f"must have at most {MAX_KEYS} keys, found {len(value)} keys")
-        return value
+        return _check_size(value)
+
+
+def key(text: str, default: Any = ...) -> Any:
+    """A key with the sentence that says what it means; without a default it is required."""
+    return Field(default, description=text)
 
 
 # --- values -----------------------------------------------------------------------------------------------
@@ -99,116 +106,100 @@ class Matrix(Table):
     """Distances as given."""
 
     kind: Literal["dense"]
-    matrix: Text
-    """Address of the matrix, shape (n, n)."""
+    matrix: Text = key("Address of the matrix, shape (n, n).")
 
 
 class SimilarityMatrix(Matrix):
     """Similarities as given."""
 
-    measure: Literal["similarity", "distance"] = "similarity"
-    """Whether the numbers are similarities or distances."""
+    measure: Literal["similarity", "distance"] = key("Whether the numbers are similarities or distances.", "similarity")
 
 
 class OfLabels(Table):
     """Distances of labels."""
 
     kind: Literal["labels"]
-    values: Text
-    """Address of the labels, one for each object."""
-    costs: Text | None = None
-    """Address of the distances of classes, shape (n_classes, n_classes); 1 for any two unless given."""
+    values: Text = key("Address of the labels, one for each object.")
+    costs: Text | None = key(
+        "Address of the distances of classes, shape (n_classes, n_classes); 1 for any two unless given.", None
+    )
 
 
 class OfTargets(Table):
     """Distances of targets."""
 
     kind: Literal["targets"]
-    values: Text
-    """Address of the targets, one for each object."""
-    metric: Literal[TARGET_METRICS] = TARGET_METRICS[0]  # type: ignore[valid-type]
-    """Distance of two targets: half of the squared difference, or the absolute one."""
+    values: Text = key("Address of the targets, one for each object.")
+    metric: Literal[TARGET_METRICS] = key(  # type: ignore[valid-type]
+        "Distance of two targets: half of the squared difference, or the absolute one.", TARGET_METRICS[0]
+    )
 
 
 class OfEmbedding(Table):
     """Distances of vectors."""
 
     kind: Literal["embedding"]
-    values: Text
-    """Address of the vectors, a row for each object."""
-    metric: Literal[METRICS] = METRICS[0]  # type: ignore[valid-type]
-    """Distance of two vectors: the square of the Euclidean one, or 1 less the cosine of their angle."""
+    values: Text = key("Address of the vectors, a row for each object.")
+    metric: Literal[METRICS] = key(  # type: ignore[valid-type]
+        "Distance of two vectors: the square of the Euclidean one, or 1 less the cosine of their angle.", METRICS[0]
+    )
 
 
 class Graph(Table):
     """Distances in a graph."""
 
     kind: Literal["graph"]
-    adjacency: Text
-    """Address of the adjacency matrix, shape (n, n), entries from 0 to `absent`; it may be sparse."""
-    absent: Positive = 1.0
-    """Distance of two nodes without a link."""
-    diagonal: NotNegative | None = None
-    """Distance of a node to itself; as the matrix has it unless given."""
-    directed: Literal[DIRECTIONS] | None = None  # type: ignore[valid-type]
-    """How links in one direction count: their mean, either of the two, or both."""
+    adjacency: Text = key(
+        "Address of the adjacency matrix, shape (n, n), entries from 0 to `absent`; it may be sparse."
+    )
+    absent: Positive = key("Distance of two nodes without a link.", 1.0)
+    diagonal: NotNegative | None = key("Distance of a node to itself; as the matrix has it unless given.", None)
+    directed: Literal[DIRECTIONS] | None = key(  # type: ignore[valid-type]
+        "How links in one direction count: their mean, either of the two, or both.", None
+    )
 
 
 class Observed(Table):
     """Distances of some pairs."""
 
     kind: Literal["observed"]
-    matrix: Text
-    """Address of the matrix, shape (n, n), of which each entry that is stored is a distance."""
+    matrix: Text = key("Address of the matrix, shape (n, n), of which each entry that is stored is a distance.")
 
 
 class DistanceFunction(Table):
     """Distances that a function computes."""
 
     kind: Literal["lazy"]
-    function: Text
-    """The function, 'module:function' or the name of an entry point."""
-    objects: Text | None = None
-    """Address of the objects, a row for each; the row numbers unless given."""
-    batch_size: Count = 1000
-    """Most pairs in a call."""
-    concurrency: Count = 1
-    """Most concurrent calls in a worker's thread."""
-    retries: Natural = 2
-    """How often a pair that failed is evaluated again."""
-    timeout: Positive | None = None
-    """Seconds that a call may take."""
-    budget: Natural | None = None
-    """Most pairs that the fit may pay for."""
-    ledger: Text | None = None
-    """Local file that records every value."""
+    function: Text = key("The function, 'module:function' or the name of an entry point.")
+    objects: Text | None = key("Address of the objects, a row for each; the row numbers unless given.", None)
+    batch_size: Count = key("Most pairs in a call.", 1000)
+    concurrency: Count = key("Most concurrent calls in a worker's thread.", 1)
+    retries: Natural = key("How often a pair that failed is evaluated again.", 2)
+    timeout: Positive | None = key("Seconds that a call may take.", None)
+    budget: Natural | None = key("Most pairs that the fit may pay for.", None)
+    ledger: Text | None = key("Local file that records every value.", None)
 
 
 class SimilarityFunction(DistanceFunction):
     """Similarities that a function computes."""
 
-    measure: Literal["similarity", "distance"] = "similarity"
-    """Whether the numbers are similarities or distances."""
-    symmetric: bool = True
-    """Whether (a, b) and (b, a) are one pair."""
-    share: Literal["all", "worker"] = "all"
-    """Who evaluates: all workers together, or each worker for itself."""
+    measure: Literal["similarity", "distance"] = key("Whether the numbers are similarities or distances.", "similarity")
+    symmetric: bool = key("Whether (a, b) and (b, a) are one pair.", True)
+    share: Literal["all", "worker"] = key("Who evaluates: all workers together, or each worker for itself.", "all")
 
 
 class OfFeatures(Table):
     """A similarity of features."""
 
     kind: Literal["linear", "cosine", "manhattan"]
-    features: Text
-    """Address of the features, shape (n, p)."""
+    features: Text = key("Address of the features, shape (n, p).")
 
 
 class Gaussian(OfFeatures):
     """The Gaussian kernel of features."""
 
     kind: Literal["rbf"]  # type: ignore[assignment]
-    gamma: Positive | None = None
-    """Width of the kernel; 1 / (p Var X) unless given."""
+    gamma: Positive | None = key("Width of the kernel; 1 / (p Var X) unless given.", None)
 
 
 class FeatureSubsets(OfFeatures):
@@ -237,14 +228,14 @@ WEIGHTED: tuple[type[Table], ...] = tuple(
     create_model(
         f"Weighted{table.__name__}",
         __base__=table,
-        weight=(Positive, Field(1.0, description="How often a candidate draws this one of several similarities.")),
+        weight=(Positive, key("How often a candidate draws this one of several similarities.", 1.0)),
     )
     for table in LISTED
 )
 
 
 def _with_kind(value: object) -> object:
-    return {"kind": "dense", "matrix": value} if isinstance(value, str) else value
+    return {"kind": "dense", "matrix": value} if isinstance(value, str) else _check_size(value)
 
 
 def _one_of(tables: Iterable[type[Table]]) -> Any:
@@ -295,12 +286,9 @@ else:
 class RowInput(Table):
     """What a job reads."""
 
-    features: Text
-    """Address of the features, shape (n, p)."""
-    feature_weights: Text | None = None
-    """Address of how likely each feature is drawn, shape (p,)."""
-    sample_weight: Text | None = None
-    """Address of how much each row counts, shape (n,)."""
+    features: Text = key("Address of the features, shape (n, p).")
+    feature_weights: Text | None = key("Address of how likely each feature is drawn, shape (p,).", None)
+    sample_weight: Text | None = key("Address of how much each row counts, shape (n,).", None)
 
 
 class DistanceInput(RowInput):
@@ -309,22 +297,19 @@ class DistanceInput(RowInput):
     cures = {
         kind: f"give distances = {{ kind = {kind!r}, values = ADDRESS }}" for kind in ("labels", "targets", "embedding")
     }
-    distances: Distances
-    """Distances that are learned: an address, shape (n, n), or a table with a kind."""
+    distances: Distances = key("Distances that are learned: an address, shape (n, n), or a table with a kind.")
 
 
 class SimilarityInput(Table):
     """What a job reads."""
 
     model_config = {"json_schema_extra": {"oneOf": [{"required": ["labels"]}, {"required": ["targets"]}]}}
-    labels: Text | None = None
-    """Address of the labels, shape (n,)."""
-    targets: Text | None = None
-    """Address of the targets, shape (n,)."""
-    sample_weight: Text | None = None
-    """Address of how much each row counts, shape (n,)."""
-    similarity: Similarity
-    """Similarities of the objects: an address, shape (n, n), a table with a kind, or a list of them."""
+    labels: Text | None = key("Address of the labels, shape (n,).", None)
+    targets: Text | None = key("Address of the targets, shape (n,).", None)
+    sample_weight: Text | None = key("Address of how much each row counts, shape (n,).", None)
+    similarity: Similarity = key(
+        "Similarities of the objects: an address, shape (n, n), a table with a kind, or a list of them."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -340,18 +325,12 @@ class PairInput(Table):
             "dependentRequired": {"pairs": ["similar"], "similar": ["pairs"], "pair_weight": ["pairs"]},
         }
     }
-    features: Text
-    """Address of the features, shape (n, p)."""
-    labels: Text | None = None
-    """Address of the labels, shape (n,)."""
-    similar: Text | None = None
-    """Address of whether each pair is similar, shape (m,)."""
-    sample_weight: Text | None = None
-    """Address of how much each row counts, shape (n,)."""
-    pairs: Text | None = None
-    """Address of the row numbers of each pair, shape (m, 2)."""
-    pair_weight: Text | None = None
-    """Address of how much each pair counts, shape (m,)."""
+    features: Text = key("Address of the features, shape (n, p).")
+    labels: Text | None = key("Address of the labels, shape (n,).", None)
+    similar: Text | None = key("Address of whether each pair is similar, shape (m,).", None)
+    sample_weight: Text | None = key("Address of how much each row counts, shape (n,).", None)
+    pairs: Text | None = key("Address of the row numbers of each pair, shape (m, 2).", None)
+    pair_weight: Text | None = key("Address of how much each pair counts, shape (m,).", None)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -464,12 +443,12 @@ def _grid_of(method: str) -> type[Grid]:
     lists: dict[str, Any] = {
         DIAGONAL: (
             Annotated[list[Diagonal], Field(min_length=1)],
-            Field([], description=Graph.model_fields[DIAGONAL].description),
+            key(str(Graph.model_fields[DIAGONAL].description), []),
         )
     }
     for row in METHODS[method].parameters:
         values: Any = list[_parameter(row)]  # type: ignore[misc]
-        lists[row.name] = Annotated[values, Field(min_length=1)], Field([], description=f"{row.text}.")
+        lists[row.name] = Annotated[values, Field(min_length=1)], key(f"{row.text}.", [])
     return create_model(f"{method}-grid", __base__=Grid, __doc__=Grid.__doc__, **lists)
 
 
@@ -479,36 +458,31 @@ def _grid_of(method: str) -> type[Grid]:
 class Run(Table):
     """How the job runs; nothing here changes the result. None: not given, the plan decides."""
 
-    workers: Count | None = None
-    """Processes of the embedded cluster."""
-    threads_per_worker: Count = 1
-    """Threads of each process."""
-    memory_limit: Size | None = None
-    """Memory of each process in bytes, or with a unit such as '4GiB'."""
-    scheduler: Text | None = None
-    """Address of a Dask scheduler such as 'tcp://127.0.0.1:8786', to use instead of the embedded cluster."""
-    batch: Count | None = None
-    """Trees in one task."""
-    parts: Literal["auto"] | Count | None = None
-    """Number of parts in which the rows of features lie, each on one worker; 'auto': one for each worker."""
-    scratch: Text | None = None
-    """Folder in which inputs are staged, on each host."""
-    scratch_limit: Size | None = None
-    """Most bytes of staged files in the scratch folder of a host, such as '200GiB'; the oldest go."""
-    retries: Natural = 3
-    """How often a task is retried after a system error."""
-    overwrite: bool = False
-    """Whether another output of the same kind may be replaced."""
-    keep_shards: bool = False
-    """Whether the shards are kept when the forest is sealed."""
-    grow_on: bool = False
-    """Whether a forest of this job with fewer trees, at the output, gets those that it lacks."""
-    strict: bool = False
-    """Whether inputs with chunks that are not stored are refused."""
-    max_bytes: Size | None = None
-    """Most bytes that an input may announce, such as '20GiB'."""
-    priority: Annotated[int, Field(ge=-1000, le=LARGEST_INTEGER)] = 0
-    """Which waiting job a service starts first: one of a higher number."""
+    workers: Count | None = key("Processes of the embedded cluster.", None)
+    threads_per_worker: Count = key("Threads of each process.", 1)
+    memory_limit: Size | None = key("Memory of each process in bytes, or with a unit such as '4GiB'.", None)
+    scheduler: Text | None = key(
+        "Address of a Dask scheduler such as 'tcp://127.0.0.1:8786', to use instead of the embedded cluster.", None
+    )
+    batch: Count | None = key("Trees in one task.", None)
+    parts: Literal["auto"] | Count | None = key(
+        "Number of parts in which the rows of features lie, each on one worker; 'auto': one for each worker.", None
+    )
+    scratch: Text | None = key("Folder in which inputs are staged, on each host.", None)
+    scratch_limit: Size | None = key(
+        "Most bytes of staged files in the scratch folder of a host, such as '200GiB'; the oldest go.", None
+    )
+    retries: Natural = key("How often a task is retried after a system error.", 3)
+    overwrite: bool = key("Whether another output of the same kind may be replaced.", False)
+    keep_shards: bool = key("Whether the shards are kept when the forest is sealed.", False)
+    grow_on: bool = key(
+        "Whether a forest of this job with fewer trees, at the output, gets those that it lacks.", False
+    )
+    strict: bool = key("Whether inputs with chunks that are not stored are refused.", False)
+    max_bytes: Size | None = key("Most bytes that an input may announce, such as '20GiB'.", None)
+    priority: Annotated[int, Field(ge=-1000, le=LARGEST_INTEGER)] = key(
+        "Which waiting job a service starts first: one of a higher number.", 0
+    )
 
     @property
     def scratch_folder(self) -> ScratchFolder:
@@ -523,19 +497,16 @@ class Fit(Table):
     """A fit."""
 
     cures = dict.fromkeys(("grid", "scoring"), 'it goes with job = "tune"')
-    format: Format
-    """Version of the grammar."""
-    method: str
-    """Method by which the forest is trained."""
-    seed: Natural = 0
-    """Seed of all random numbers."""
-    output: Output
-    """Address (path or URL) of the new Zarr group, which ends in .zarr."""
+    format: Format = key("Version of the grammar.")
+    method: str = key("Method by which the forest is trained.")
+    seed: Natural = key("Seed of all random numbers.", 0)
+    output: Output = key("Address (path or URL) of the new Zarr group, which ends in .zarr.")
     input: Any
     params: Any
     run: Run = Run()
-    job: Literal["fit"] = "fit"
-    """What the job does: train a forest, choose its parameters from a grid, or score with a sealed one."""
+    job: Literal["fit"] = key(
+        "What the job does: train a forest, choose its parameters from a grid, or score with a sealed one.", "fit"
+    )
 
 
 TUNED = tuple(method.name for method in METHODS.values() if TruthKind.DISTANCES in method.truth_kinds)
@@ -543,15 +514,15 @@ TUNED = tuple(method.name for method in METHODS.values() if TruthKind.DISTANCES 
 
 
 @cache
-def fit_table(method: object) -> type[Fit]:
+def fit_table(method: str | None) -> type[Fit]:
     """The spec of a fit by a method; of an unknown one it has the keys that any method has."""
-    if method in INPUTS:
+    if method is not None:
         fields: dict[str, Any] = {
             "method": (Literal[method], Field(description=Fit.model_fields["method"].description)),
-            "input": (INPUTS[str(method)], ...),
-            "params": (params_of(str(method)), Field(default_factory=params_of(str(method)))),
+            "input": (INPUTS[method], ...),
+            "params": (params_of(method), Field(default_factory=params_of(method))),
         }
-        return create_model(str(method), __base__=Fit, __doc__=f"A fit by {method}.", **fields)
+        return create_model(method, __base__=Fit, __doc__=f"A fit by {method}.", **fields)
     inputs: dict[str, Any] = {name: (Any, None) for table in INPUTS.values() for name in table.model_fields}
     params: dict[str, Any] = {name: (Any, None) for known in INPUTS for name in params_of(known).model_fields}
     any_params = create_model("Params", __base__=Params, **params)
@@ -560,18 +531,20 @@ def fit_table(method: object) -> type[Fit]:
 
 
 @cache
-def tune_table(method: object) -> type[Fit]:
+def tune_table(method: str | None) -> type[Fit]:
     """The spec of a tuning job by a method: that of a fit with a grid."""
-    base, job = fit_table(method), Fit.model_fields["job"].description
-    scoring = "By which out-of-bag score of pairs the best cell is chosen."
     fields: dict[str, Any] = {
-        "job": (Literal["tune"], Field(description=job)),
-        "scoring": (Literal[tuple(SCORINGS)], Field(SCORINGS[0], description=scoring)),
-        "grid": (_grid_of(str(method) if method in TUNED else TUNED[0]), ...),
+        "job": (Literal["tune"], key(str(Fit.model_fields["job"].description))),
+        "scoring": (
+            Literal[tuple(SCORINGS)],
+            key("By which out-of-bag score of pairs the best cell is chosen.", SCORINGS[0]),
+        ),
+        "grid": (_grid_of(method if method in TUNED else TUNED[0]), ...),
     }
     if method not in TUNED:
         fields["method"] = Literal[TUNED], ...
-    return create_model(f"tune-{method}", __base__=base, __doc__=f"A choice of parameters of {method}.", **fields)
+    doc = f"A choice of parameters of {method}."
+    return create_model(f"tune-{method}", __base__=fit_table(method), __doc__=doc, **fields)
 
 
 # --- reading ----------------------------------------------------------------------------------------------
@@ -618,49 +591,47 @@ def _tables_in(annotation: Any) -> list[type[Table]]:
 
 
 def _fault(model: Any, error: Any) -> tuple[Place, str]:
-    """The place of an error of pydantic, which also counts the kinds of tables there, and what it says."""
-    place, tables, text, is_listed = [], _tables_in(model), None, False
-    *way, last = error["loc"] or (None,)
-    unknown = error["type"] in ("extra_forbidden", "invalid_key")
-    for part in (*way, *(() if unknown or last is None else (last,))):
-        fields = [table.model_fields[part] for table in tables if part in table.model_fields]
-        if fields:
+    """The place of an error of pydantic, without the kinds of tables that pydantic counts as places, and its words."""
+    place, tables, meaning, which, what = [], _tables_in(model), "", 0, error["type"]
+    unknown = error["loc"][-1] if what in ("extra_forbidden", "invalid_key") else None
+    for part in error["loc"] if unknown is None else error["loc"][:-1]:
+        if fields := [table.model_fields[part] for table in tables if part in table.model_fields]:
             place.append(part)
-            tables, text = [one for field in fields for one in _tables_in(field.annotation)], fields[0].description
+            tables = [table for field in fields for table in _tables_in(field.annotation)]
+            text = fields[0].description or ""
+            meaning = f"; {text[:1].lower()}{text[1:].rstrip('.')}" if text else ""
         elif isinstance(part, int) and tables:
             place.append(str(part))
-            is_listed = True
+            which = -1  # those of a list come after those that stand alone
         elif chosen := [table for table in tables if part in kinds_of(table)]:
-            tables = chosen[-1:] if is_listed else chosen[:1]
+            tables = [chosen[which]]
     keys = list(dict.fromkeys(name for table in tables for name in table.model_fields))
     kinds = list(dict.fromkeys(kind for table in tables for kind in kinds_of(table)))
     wanted = f"an address, or a table with a kind of {listed(kinds)}" if kinds else f"a table of {listed(keys)}"
-    told, meaning = (
-        error["msg"].removeprefix("Value error, "),
-        f"; {text[0].lower()}{text[1:].rstrip('.')}" if text else "",
-    )
-    if unknown:
-        return (*place, last), _unknown(model, tuple(place), last, keys, tables)
-    if error["type"] == "missing":
-        return tuple(place), f"is missing; it must be {wanted}" if tables else f"is missing{meaning}"
-    if error["type"] == "union_tag_not_found":
-        return (*place, "kind"), f"is missing; it must be one of {listed(kinds)}"
-    if error["type"] == "union_tag_invalid":
-        return (*place, "kind"), f"must be one of {listed(kinds)}, found {shown(error['input']['kind'])}"
-    if error["type"] in ("model_type", "model_attributes_type"):
-        return tuple(place), f"must be {wanted}, found {shown(error['input'])}"
-    if error["type"] == "value_error" and tables:
-        return tuple(place), told
-    return tuple(place), f"{told.replace('Input should', 'must', 1)}, found {shown(error['input'])}{meaning}"
+    told, found = error["msg"].removeprefix("Value error, "), f", found {shown(error['input'])}"
+    match what:
+        case "extra_forbidden" | "invalid_key":
+            return (*place, unknown), _unknown(model, tuple(place), unknown, keys, tables)
+        case "missing":
+            return tuple(place), f"is missing; it must be {wanted}" if tables else f"is missing{meaning}"
+        case "union_tag_not_found":
+            return (*place, "kind"), f"is missing; it must be one of {listed(kinds)}"
+        case "union_tag_invalid":
+            return (*place, "kind"), f"must be one of {listed(kinds)}, found {shown(error['input']['kind'])}"
+        case "model_type" | "model_attributes_type":
+            return tuple(place), f"must be {wanted}{found}"
+        case "value_error" if tables:
+            return tuple(place), told
+    return tuple(place), f"{told.replace('Input should', 'must', 1)}{found}{meaning}"
 
 
 def _unknown(model: Any, place: Place, name: object, keys: list[str], tables: list[type[Table]]) -> str:
     """What to write for a key that is none of a table: the cure, the table where it belongs, or one like it."""
     cures = {name: cure for table in tables for name, cure in table.cures.items()}
-    top = getattr(model, "model_fields", {})
-    homes = {inner: f"it belongs in [{key}]" for key, field in top.items() for table in _tables_in(field.annotation)
-             for inner in table.model_fields}  # fmt: skip
     if len(place) < 2:
+        top = getattr(model, "model_fields", {})
+        inner = [(key, table) for key, field in top.items() for table in _tables_in(field.annotation)]
+        homes = {name: f"it belongs in [{key}]" for key, table in inner for name in table.model_fields}
         cures = {**homes, **dict.fromkeys(top, "it stands before the tables"), **cures}
     near = difflib.get_close_matches(name, keys, n=1) if isinstance(name, str) else []
     hint = f"did you mean {near[0]!r}?" if near else f"known here are {listed(keys)}"

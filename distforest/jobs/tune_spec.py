@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 from distforest.errors import InputError
 from distforest.evaluation.grids import DIAGONAL, SCORINGS, grid_cells, shared_trees
 from distforest.growth.methods import check_together
-from distforest.jobs.reader import Place, refusal, shown
-from distforest.jobs.spec import LAZY_KIND, Input, Spec, check_format, contradictions, method_of
+from distforest.jobs.reader import LAZY_KIND, Place, refusal, shown
+from distforest.jobs.spec import Input, Spec, check_format, contradictions, method_of
 from distforest.jobs.tables import read, tune_table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TuneSpec(Spec):
         return Spec(self.method, self.seed, self.output, given, params, self.run)
 
     @classmethod
-    def from_table(cls, table: object, lines: Mapping[Place, int] | None = None) -> Self:
+    def from_dict(cls, table: object, lines: Mapping[Place, int] | None = None) -> Self:
         """Read a spec from a parsed table, with the line of each key; raises SpecError with all its faults."""
         lines = lines or {}
         check_format(table, lines)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
 from distforest.growth.methods import METHODS
-from distforest.jobs.spec import LAZY_KIND
+from distforest.jobs.reader import LAZY_KIND
 from distforest.sources.factors import ABSOLUTE, COSINE, Graph
 from distforest.sources.kernels import KERNELS
 from distforest.sources.readings import (

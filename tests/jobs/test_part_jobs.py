@@ -248,7 +248,7 @@ def test_a_number_of_parts_that_is_none_is_refused(store: str, tmp_path: Path, p
 def test_a_tuning_job_has_no_parts(store: str, tmp_path: Path) -> None:
     table = {**spec_of(store, tmp_path, run={"parts": 2}).to_dict(), "job": "tune", "scoring": "roc_auc"}
     with pytest.raises(SpecError, match=naming("run.parts: ", "a fit")):
-        TuneSpec.from_table({**table, "grid": {"min_samples_leaf": [1, 2]}})
+        TuneSpec.from_dict({**table, "grid": {"min_samples_leaf": [1, 2]}})
 
 
 def test_far_targets_are_refused(store: str, tmp_path: Path) -> None:
