@@ -138,7 +138,7 @@ def test_inspect_json(home):
 def test_a_forest_in_the_place_of_predictions_is_told_how_to_predict(home):
     code, _, err = run("evaluate", home / "forest.zarr", "new.csv", "--label", "kind")
     assert code == 2
-    named = ("forest.zarr", "--label", "`distforest score ", "new.csv found.csv --answer predict`")
+    named = ("forest.zarr", "`distforest score ", "new.csv found.csv --answer predict`")
     assert re.match(naming(*named), err)
 
 
