@@ -77,10 +77,12 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: spec_from_dict({**SPEC, "seed": -1, "params": {"n_tree": 5}}),
         SpecError,
         (
-            "seed: must be an integer from 0 to 2^63 - 1, found -1\n"
+            "seed: must be greater than or equal to 0, found -1; seed of all random numbers\n"
             "input.distances: is missing; it must be an address, or a table with a kind of 'dense', 'labels', "
             "'targets', 'embedding', 'graph', 'observed', 'lazy'\n"
-            "params.n_tree: unknown parameter 'n_tree'"
+            "params.n_tree: unknown key 'n_tree'; known here are 'n_estimators', 'max_features', 'feature_combinations', "
+            "'coefficients', 'feature_weights', 'splitter', 'max_bins', 'min_samples_leaf', 'min_samples_split', "
+            "'max_depth', 'bootstrap', 'max_samples', 'oob_score'"
         ),
     ),
 ]

@@ -70,7 +70,8 @@ if TYPE_CHECKING:
     from distforest.jobs.callback import Callback
     from distforest.jobs.on_dask import OnDask
     from distforest.jobs.scratch_room import HostWorkers
-    from distforest.jobs.spec import Run, Spec
+    from distforest.jobs.spec import Spec
+    from distforest.jobs.tables import Run
     from distforest.jobs.train import Options
     from distforest.sources.files.queries import QueryOptions
     from distforest.stores.claims import Claim
@@ -434,7 +435,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
     from distforest.jobs.score_table import ScoredTable, check_output, score_table
-    from distforest.jobs.spec import Run
+    from distforest.jobs.tables import Run
     from distforest.sources.files.queries import is_file_of_rows
     from distforest.sources.files.table_writer import written_suffix
     from distforest.stores import outputs
@@ -486,7 +487,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
 def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
     """Take the options of files from those of a command; None if the queries are no file, which then has none."""
     from distforest.sources.files.queries import QueryOptions, is_file_of_rows
-    from distforest.sources.files.table_files import TextOptions
+    from distforest.sources.files.text_options import TextOptions
 
     own = {name: options.pop(name) for name in ("id", "keep", "object", "drop", "zero_based", "format")}
     text = {field.name: None if (value := options.pop(field.name)) == () else value for field in fields(TextOptions)}
@@ -544,7 +545,7 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
                 answer["warnings"] = [told]
                 lines.append(("warning", told))
         elif strict or isinstance(job, Spec):
-            seen = _previewed(replace(job, run=replace(job.run, strict=job.run.strict or strict)))
+            seen = _previewed(replace(job, run=job.run.model_copy(update={"strict": job.run.strict or strict})))
             answer["preview"] = seen.answer
             lines += seen.lines
     except DistforestError as error:

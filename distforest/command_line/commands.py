@@ -211,7 +211,9 @@ def json_option(command: F) -> F:
 
 
 HEADED = click.option(
-    "--header/--no-header", default=None, help="Whether the first row of a csv file names its columns."
+    "--header/--no-header",
+    default=None,
+    help="Whether the first row of a csv file names its columns.  [default: header]",
 )
 FORM_OPTIONS = (
     click.option(
@@ -230,24 +232,17 @@ FORM_OPTIONS = (
 
 CELL_OPTIONS = (
     click.option("--decimal", metavar="CHAR", help="Decimal point of a csv file.  [default: .]"),
-    click.option("--thousands", metavar="CHAR", help="Character between thousands in a csv file.  [default: none]"),
     click.option(
         "--date-format",
         multiple=True,
-        metavar="[COLUMN=]FORMAT",
-        help="Form of dates, such as %d/%m/%Y, of all columns or of one; may be repeated.  [default: ISO 8601]",
+        metavar="COLUMN=FORMAT",
+        help="Form of the dates of a column, such as seen=%d/%m/%Y; may be repeated.  [default: ISO 8601]",
     ),
     click.option(
         "--missing",
         multiple=True,
         metavar="WORD",
-        help="Word of a csv file for a missing value; may be repeated.  [default: NA, ?, NULL, and other usual ones]",
-    ),
-    click.option(
-        "--unit",
-        multiple=True,
-        metavar="TEXT",
-        help="What stands beside numbers of a csv file and is left out, such as % or EUR; may be repeated.",
+        help="Word of a csv file for a missing value; may be repeated.  [default: NA, NULL, nan, and others of Arrow]",
     ),
 )
 """How numbers, dates and missing values are written in a table of text."""

@@ -235,7 +235,7 @@ def evaluate(
 
     from distforest.command_line import reports
     from distforest.evaluation.predictions import judge
-    from distforest.sources.files.table_files import TextOptions
+    from distforest.sources.files.text_options import TextOptions
     from distforest.stores.outputs import FOREST_KIND, look
 
     if (found := look(answer)) and found.kind == FOREST_KIND:
@@ -264,7 +264,7 @@ def split(source: str, train: str, test: str, share: float, overwrite: bool, **o
     """
     from distforest.command_line import reports
     from distforest.evaluation import splits
-    from distforest.sources.files.table_files import TextOptions
+    from distforest.sources.files.text_options import TextOptions
 
     by = {name: options.pop(name) for name in ("stratify", "group", "random_state")}
     division = splits.Division(share, **by)

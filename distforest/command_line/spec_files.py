@@ -5,16 +5,16 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from dask.utils import parse_timedelta
 
 from distforest.amounts import are
 from distforest.errors import InputError, SpecError
-from distforest.jobs.any_spec import moved_relation, spec_from_toml, spec_with
-from distforest.jobs.input_keys import TAUGHT_KINDS
-from distforest.jobs.reader import SIZE, Reader, read_toml
-from distforest.jobs.spec import Spec, read_relation
+from distforest.jobs.any_spec import moved_addresses, spec_from_toml, spec_with
+from distforest.jobs.reader import bytes_in, read_toml
+from distforest.jobs.spec import Relation, Spec
+from distforest.jobs.tables import Taught, read
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.stores.outputs import MANIFEST, OF_ZARR
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from distforest.jobs.any_spec import AnySpec
-    from distforest.jobs.spec import Relation
 
 
 def settings(texts: Iterable[str]) -> dict[str, object]:
@@ -56,9 +55,9 @@ def bytes_of_option(option: str, text: str | None) -> int | None:
     (2147483648, None)
     """
     try:
-        return None if text is None else cast("int", SIZE.plain(text))
-    except (ValueError, OverflowError):
-        raise InputError(f"{option} must be {SIZE.words}, found {text!r}") from None
+        return None if text is None else bytes_in(text)
+    except ValueError as error:
+        raise InputError(f"{option} {error}, found {text!r}") from None
 
 
 def seconds_of_option(option: str, text: str | None) -> float | None:
@@ -98,11 +97,8 @@ def distances_of_option(text: str | None, move: Callable[[str], str] = str) -> R
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"--distances: an address, or a table as in a spec, was expected: {error}") from None
-    reader = Reader({})
-    found = read_relation(reader, ("--distances",), value, TAUGHT_KINDS)
-    if reader.found_faults:
-        raise reader.error()
-    return moved_relation(found, move)
+    given = Relation.of(read(Taught, value, {}, ("--distances",)))
+    return Relation.of(read(Taught, moved_addresses(given.to_table(), move), {}, ("--distances",)))
 
 
 def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:

@@ -141,7 +141,7 @@ class TreeRank(OnPairs):
             self.pruning_ = pruning
             if had_cuts and (warning := Roots.of_forest(forest).told()):
                 why = "pruning has removed their splits, which gain nothing on held-out pairs"
-                warn_caller(f"DF012 {warning}: {why} (see that features and labels go together)")
+                warn_caller(f"{warning}: {why} (see that features and labels go together)")
 
     @property
     def tree_rocs_(self) -> list[ROC]:

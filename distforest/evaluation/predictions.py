@@ -33,7 +33,8 @@ from distforest.sources.files.ids import IDS, WHOLE, ids_beside, names_of_rows
 from distforest.sources.files.queries import is_file_of_rows
 from distforest.sources.files.roles import each_name
 from distforest.sources.files.survey import numbers_in, texts_in
-from distforest.sources.files.table_files import TextOptions, format_of, open_table
+from distforest.sources.files.table_files import format_of, open_table
+from distforest.sources.files.text_options import TextOptions
 from distforest.stores.groups import attributes_of
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ class _Answers:
 
     @classmethod
     def _of_table(cls, address: str) -> _Answers:
-        table = open_table(address, format_of(address, None), TextOptions(header=True))
+        table = open_table(address, format_of(address, None), TextOptions())
         columns = table.columns
         word = columns[0].removeprefix(PAIR_LEFT)
         if columns == (f"{PAIR_LEFT}{word}", f"{PAIR_RIGHT}{word}", PAIR_DISTANCE):
@@ -334,7 +335,8 @@ class _Known:
     def numbers(self) -> Floats:
         """The target of each row."""
         if self.is_table:
-            return numbers_in(self.table(), "target", str(self.column), self.text.cells())
+            table = self.table()
+            return numbers_in(table, "target", str(self.column), self.text.cells_of(table))
         return np.asarray(open_array(self.place)[...], np.float64).reshape(-1)
 
     def order(self, answers: _Answers, n_rows: int) -> Ints:
@@ -577,7 +579,7 @@ def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], 
         )
     sides = [text for name in columns for text in texts_in(table, "pairs", name)]
     names, wanted = _written_alike(sides, [name for side in answers.pairs[1:] for name in side])
-    values = numbers_in(table, "target", str(known.target), known.text.cells(), with_missing=True)
+    values = numbers_in(table, "target", str(known.target), known.text.cells_of(table), with_missing=True)
     found_values: dict[_Pair, list[float]] = {}
     for pair, value in zip(_pairs_in_order(names), values.tolist(), strict=True):
         if not np.isnan(value):

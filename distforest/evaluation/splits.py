@@ -17,8 +17,9 @@ from distforest.sources.arrays import open_arrays, row_blocks, write_array
 from distforest.sources.files.csv_table import CsvTable
 from distforest.sources.files.queries import is_file_of_rows
 from distforest.sources.files.survey import table_blocks, texts_in
-from distforest.sources.files.table_files import TextOptions, format_of, open_table
+from distforest.sources.files.table_files import format_of, open_table
 from distforest.sources.files.table_writer import WRITTEN_SUFFIXES, table_writer, written_suffix
+from distforest.sources.files.text_options import TextOptions
 from distforest.stores.building import working_folder
 from distforest.stores.claims import Claim
 from distforest.stores.groups import attributes_of, check_target, destination, seal_group
@@ -178,7 +179,7 @@ def _split_table(
         if not written_suffix(output):
             raise InputError(f"{output}: a csv, Parquet or Arrow file was expected as part of a table; name it so")
         check_new_file(output, overwrite)
-    table = open_table(source, format_of(source, None), text, division.by, max_bytes)
+    table = open_table(source, format_of(source, None), text, max_bytes)
     typed = [] if table.typed else [own for own in outputs if WRITTEN_SUFFIXES[written_suffix(own)] != "csv"]
     if typed:
         found = f"found {typed[0]}, whose columns have types: numbers of a csv file would be words there"
@@ -192,7 +193,7 @@ def _split_table(
             stack.enter_context(Claim(output, f"the split of {source}").held())
             folder = stack.enter_context(working_folder(output))
             places.append(str(Path(folder.address, f"part{written_suffix(output)}")))
-        separator = table.dialect.separator if isinstance(table, CsvTable) else ","
+        separator = table.separator if isinstance(table, CsvTable) else ","
         with table_writer(places[0], separator) as to_train, table_writer(places[1], separator) as to_test:
             first = 0
             for block in table_blocks(table):

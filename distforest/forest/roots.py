@@ -94,23 +94,23 @@ class Roots:
         return 2 * self.n_roots > self.n_trees
 
     def told(self) -> str:
-        """How many trees have no split, and the consequence; "" if they are not too many.
+        """Say how many trees have no split (DF012), and the consequence; "" if they are not too many.
 
         Examples
         --------
         >>> from distforest.forest.leaf_kinds import KeepsNothing, KeepsVotes
         >>> Roots(20, 20, 150, KeepsNothing("same_leaf")).told(), Roots(9, 20, 150, KeepsVotes("mean")).told()
-        ('no tree has a split, so every distance is 0', '')
+        ('DF012 no tree has a split, so every distance is 0', '')
         >>> Roots(11, 20, 150, KeepsVotes("mean")).told()
-        '11 of 20 trees have no split, so they tell no pairs apart, and answers rest on the other 9'
+        'DF012 11 of 20 trees have no split, so they tell no pairs apart, and answers rest on the other 9'
         """
         if not self.are_too_many:
             return ""
         if self.n_roots == self.n_trees:
-            return f"no tree has a split, so {FOLLOWS[NEAREST if self.leaf.nearest else self.leaf.kind]}"
+            return f"DF012 no tree has a split, so {FOLLOWS[NEAREST if self.leaf.nearest else self.leaf.kind]}"
         things = "pairs" if isinstance(self.leaf, KeepsOfPairs) else "rows"
         rest = f"so they tell no {things} apart, and answers rest on the other {self.n_trees - self.n_roots:,}"
-        return f"{self.n_roots:,} of {self.n_trees:,} trees have no split, {rest}"
+        return f"DF012 {self.n_roots:,} of {self.n_trees:,} trees have no split, {rest}"
 
 
 @dataclass(frozen=True)

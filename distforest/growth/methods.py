@@ -1,7 +1,6 @@
 """The methods, each a row of a table: how data are read, what a node draws, and which criteria may judge its cuts.
 
-A method's name stands only here. The keys of its spec follow from the row (`distforest.jobs.input_keys`), and its
-estimator points to the row.
+`distforest.jobs.tables` has the tables of its spec, and its estimator points to the row.
 """
 
 from __future__ import annotations

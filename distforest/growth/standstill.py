@@ -57,7 +57,7 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     if not follows:
         return ""
     unknown = RAISED if problem.data.truth_kind == TruthKind.DISTANCES else NO_REASON
-    return f"DF012 {follows}: {'; '.join(causes(problem, closed)) or unknown}"
+    return f"{follows}: {'; '.join(causes(problem, closed)) or unknown}"
 
 
 def causes(problem: Bound, closed: int = 0) -> list[str]:

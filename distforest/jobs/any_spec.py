@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from distforest.errors import InputError
-from distforest.jobs.input_keys import FURTHER_ADDRESSES, INPUTS, TAUGHT_KINDS
-from distforest.jobs.reader import Place, Reader, read_json, read_toml, shown
+from distforest.jobs.reader import Place, read_json, read_toml, refusal, shown
 from distforest.jobs.score_spec import ScoreSpec
-from distforest.jobs.spec import Spec
+from distforest.jobs.spec import NO_ADDRESSES, Spec, addresses_in
 from distforest.jobs.tune_spec import TuneSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from distforest.jobs.input_keys import Kind
-    from distforest.jobs.spec import Relation
 
 AnySpec = Spec | ScoreSpec
 """The spec of a job; `TuneSpec` is a `Spec`."""
@@ -46,10 +42,8 @@ def spec_from_dict(table: object, lines: Mapping[Place, int] | None = None) -> A
     if job == "tune":
         return TuneSpec.from_table(table, lines)
     if job != "fit":
-        reader = Reader(lines or {})
-        reader.fault(("job",), f"must be {' or '.join(map(repr, JOBS))}, found {shown(job)}")
-        raise reader.error()
-    return Spec.from_table({name: value for name, value in table.items() if name != "job"}, lines)
+        raise refusal([(("job",), f"must be {' or '.join(map(repr, JOBS))}, found {shown(job)}")], lines or {})
+    return Spec.from_table(table, lines)
 
 
 def kind_of_job(spec: AnySpec) -> str:
@@ -118,27 +112,9 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
     ... }))
     {'input.features': '/x/X', 'input.distances.matrix': '/x/Z', 'output': '/a.zarr'}
     """
-    found: dict[str, str | None] = {}
-    if isinstance(spec, ScoreSpec):
-        found |= {f"input.{name}": address for name, address in spec.input.items() if name != "similarity"}
-        if spec.distances is not None:
-            found |= _addresses_of("distances", spec.distances, TAUGHT_KINDS)
-    else:
-        found |= {f"input.{name}": address for name, address in spec.input.addresses.items()}
-        for name, relation in spec.input.relations.items():
-            for number, part in enumerate(relation.each):
-                place = f"{name}.{number}" if relation.parts else name
-                found |= _addresses_of(place, part, INPUTS[spec.method].relations[name])
-    found |= {"output": spec.output, "run.scratch": spec.run.scratch}
-    return {place: address for place, address in found.items() if address is not None}
-
-
-def _addresses_of(place: str, relation: Relation, kinds: Sequence[Kind]) -> dict[str, str | None]:
-    """The addresses that a distance or similarity names, by their places."""
-    further = (key for key in FURTHER_ADDRESSES if key in relation.options)
-    found = {f"input.{place}.{key}": _text(relation.options[key]) for key in further}
-    key = next(kind.address for kind in kinds if kind.name == relation.kind)
-    return found | {f"input.{place}.{key}": relation.input_address}
+    table = spec.to_dict()
+    scratch = {"run.scratch": spec.run.scratch} if spec.run.scratch else {}
+    return {**addresses_in(table["input"], "input"), "output": spec.output, **scratch}
 
 
 def functions_of(spec: AnySpec) -> dict[str, str]:
@@ -153,27 +129,21 @@ def functions_of(spec: AnySpec) -> dict[str, str]:
     return found
 
 
-def moved(spec: AnySpec, move: Callable[[str], str]) -> AnySpec:
+def moved(spec: S, move: Callable[[str], str]) -> S:
     """Return the spec with a function such as `os.path.abspath` applied to each of its addresses."""
-    run = replace(spec.run, scratch=move(spec.run.scratch)) if spec.run.scratch else spec.run
-    if isinstance(spec, ScoreSpec):
-        inputs = {name: move(a) if a and name != "similarity" else a for name, a in spec.input.items()}
-        distances = None if spec.distances is None else moved_relation(spec.distances, move)
-        return replace(spec, output=move(spec.output), input=inputs, distances=distances, run=run)
-    relations = {}
-    for name, relation in spec.input.relations.items():
-        parts = tuple(moved_relation(part, move) for part in relation.parts)
-        relations[name] = replace(relation, parts=parts) if parts else moved_relation(relation, move)
-    addresses = {name: move(address) for name, address in spec.input.addresses.items()}
-    found = replace(spec.input, addresses=addresses, relations=relations)
-    return replace(spec, output=move(spec.output), input=found, run=run)
+    table: dict[str, Any] = spec.to_dict()
+    run = {**table["run"], "scratch": move(spec.run.scratch) if spec.run.scratch else None}
+    changed = {"input": moved_addresses(table["input"], move), "output": move(spec.output), "run": run}
+    return cast("S", spec_from_dict({**table, **changed}))
 
 
-def moved_relation(relation: Relation, move: Callable[[str], str]) -> Relation:
-    """One distance or similarity with its addresses moved."""
-    paths = {key: move(str(relation.options[key])) for key in FURTHER_ADDRESSES if relation.options.get(key)}
-    address = relation.address if relation.input_address is None else move(relation.input_address)
-    return replace(relation, address=address, options={**relation.options, **paths})
+def moved_addresses(value: Any, move: Callable[[str], str], key: str = "") -> Any:
+    """Return ``[input]`` of a spec, or a part of it, with a function applied to each of its addresses."""
+    if isinstance(value, Mapping):
+        return {name: moved_addresses(inner, move, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [moved_addresses(inner, move) for inner in value]
+    return move(value) if isinstance(value, str) and key not in NO_ADDRESSES else value
 
 
 def from_the_root(address: str) -> str:
@@ -183,8 +153,4 @@ def from_the_root(address: str) -> str:
 
 def with_absolute_paths(spec: S) -> S:
     """Make all local paths of a spec absolute."""
-    return cast("S", moved(spec, from_the_root))
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return moved(spec, from_the_root)

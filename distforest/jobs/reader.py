@@ -1,18 +1,14 @@
-"""Reading a table from TOML, JSON or Python: rules for its values, and all faults with their lines."""
+"""Reading a table from TOML or JSON, with the line of each key, and writing what is wrong with it."""
 
 from __future__ import annotations
 
-import difflib
 import json
-import math
 import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from numbers import Integral, Real
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dask.utils import parse_bytes
 
@@ -20,12 +16,13 @@ from distforest.errors import SpecError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable, Mapping
 
 SPEC_BYTES = 2**20
 """Size of the largest text that is read."""
 
 MAX_KEYS = 100
-"""Keys of the largest table that is read: it takes time to suggest the right key for each wrong one."""
+"""Keys of the largest table that is read, and similarities of the longest list."""
 
 MAX_DEPTH = 8
 """Parts of the longest key that is read: the time of tomllib grows with the square of the parts."""
@@ -33,217 +30,28 @@ MAX_DEPTH = 8
 LARGEST_INTEGER = 2**63 - 1
 """The largest integer of TOML."""
 
-NOT_GIVEN = object()
-
 Place = tuple[str, ...]
 """The place of a value: the names of the tables around it, and its own name."""
-
-
-# --- rules for values -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule for a value.
-
-    Attributes
-    ----------
-    words
-        The allowed values in words.
-    plain
-        Returns the plain form of an allowed value, and raises ValueError for any other one.
-    schema
-        The same rule as JSON Schema, as far as that can state it.
-    """
-
-    words: str
-    plain: Callable[[object], object]
-    schema: Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class Key:
-    """One key of a table: its name, the rule for its value, and its default; without a default it is required."""
-
-    name: str
-    rule: Rule
-    default: object = NOT_GIVEN
-
-
-def exactly(number: int) -> Rule:
-    """Allow one number."""
-    return Rule(f"the number {number}", lambda value: _whole(value, number, number), {"const": number})
-
-
-def integer(low: int) -> Rule:
-    """Allow an integer of at least ``low``, but no bool."""
-    schema = {"type": "integer", "minimum": low, "maximum": LARGEST_INTEGER}
-    return Rule(f"an integer from {low} to 2^63 - 1", lambda value: _whole(value, low, LARGEST_INTEGER), schema)
-
-
-def word(words: Collection[str]) -> Rule:
-    """Allow one of some words."""
-
-    def plain(value: object) -> str:
-        if not isinstance(value, str) or value not in words:
-            raise ValueError
-        return str(value)
-
-    return Rule(" or ".join(map(repr, words)), plain, {"enum": list(words)})
-
-
-def text(words: str, end: str = "") -> Rule:
-    """Allow a string that can name a file, a bucket or a function, and that ends in ``end``."""
-
-    def plain(value: object) -> str:
-        # Control characters and lone surrogates name no file and no bucket, and would spoil every log.
-        if (
-            isinstance(value, str)
-            and value.strip()
-            and value.isprintable()
-            and value.endswith(end)
-            and not homed(value)
-        ):
-            return str(value)
-        raise ValueError
-
-    return Rule(words, plain, {"type": "string", "pattern": f"{re.escape(end)}$" if end else r"\S"})
-
-
-def homed(value: object) -> bool:
-    """Whether a text begins with the sign that stands for the home folder in a shell, and nowhere else."""
-    return isinstance(value, str) and value.startswith("~/")
-
-
-def _whole(value: object, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
-        raise ValueError
-    return int(value)
-
-
-def _flag(value: object) -> bool:
-    if value is not True and value is not False:
-        raise ValueError
-    return value
-
-
-def _bytes(value: object) -> int:
-    if isinstance(value, str):
-        # parse_bytes reads "" as one byte and "GiB" as one GiB; here a number is required.
-        value = int(parse_bytes(value)) if re.match(r"[0-9]", value) else None
-    return _whole(value, 1, LARGEST_INTEGER)
-
-
-def _positive(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
-        raise ValueError
-    return float(value)
 
 
 PER_WORKER = "auto"
 """The word for as many as there are workers."""
 
 
-def _number_or_auto(value: object) -> int | str:
-    return PER_WORKER if value == PER_WORKER else _whole(value, 1, LARGEST_INTEGER)
-
-
-NUMBER_OR_AUTO = Rule(
-    f"{PER_WORKER!r}, or an integer from 1 to 2^63 - 1",
-    _number_or_auto,
-    {"anyOf": [{"enum": [PER_WORKER]}, integer(1).schema]},
-)
-FLAG = Rule("true or false", _flag, {"type": "boolean"})
-SIZE = Rule(
-    "a size such as '4GiB', or a number of bytes from 1",
-    _bytes,
-    {"anyOf": [{"type": "string", "pattern": "^[0-9]"}, integer(1).schema]},
-)
-NOT_NEGATIVE = Rule(
-    "a finite real number >= 0", lambda value: 0.0 if value == 0 else _positive(value), {"type": "number", "minimum": 0}
-)
-POSITIVE = Rule("a finite real number > 0", _positive, {"type": "number", "exclusiveMinimum": 0})
-
-
-# --- reading a table --------------------------------------------------------------------------------------
-
-
-class Reader:
-    """Reads a parsed table and collects all faults; a faulty value is read as None.
+def bytes_in(size: object) -> int:
+    """Return a number of bytes from 1, given as such or with a unit such as "4GiB"; raises ValueError.
 
     Examples
     --------
-    >>> reader = Reader({("trees",): 3})
-    >>> reader.values((), {"trees": 0}, [Key("trees", integer(1)), Key("depth", integer(1), 5)])
-    {'trees': None, 'depth': 5}
-    >>> print(reader.error())
-    trees (line 3): must be an integer from 1 to 2^63 - 1, found 0
+    >>> bytes_in("4GiB"), bytes_in(512)
+    (4294967296, 512)
     """
-
-    def __init__(self, lines: Mapping[Place, int]) -> None:
-        self._lines = lines
-        self._faults: list[tuple[int, str]] = []
-
-    @property
-    def found_faults(self) -> bool:
-        """Whether any fault was noted."""
-        return bool(self._faults)
-
-    def error(self) -> SpecError:
-        """All faults, in the order of the file."""
-        return SpecError([sentence for _, sentence in sorted(self._faults, key=lambda fault: fault[0])])
-
-    def fault(self, place: Place, what: str) -> None:
-        """Note a fault, with the line of its key or of the nearest table around it."""
-        near = place
-        while near and near not in self._lines:
-            near = near[:-1]
-        line = self._lines.get(near, 0)
-        self._faults.append((line, sentence(place, line, what)))
-
-    def mapping(self, place: Place, value: object, wanted: str) -> Mapping[Any, object] | None:
-        """Return ``value`` if it is a table that is not too large; otherwise note a fault and return None."""
-        if isinstance(value, Mapping) and len(value) <= MAX_KEYS:
-            return value
-        if value is NOT_GIVEN:
-            self.fault(place, f"is missing; it must be {wanted}")
-        elif isinstance(value, Mapping):
-            self.fault(place, f"must be {wanted}, found one of {len(value)} keys")
-        else:
-            self.fault(place, f"must be {wanted}, found {shown(value)}")
-        return None
-
-    def table(
-        self, place: Place, value: object, known: Collection[str], cures: Mapping[str, str] | None = None
-    ) -> dict[str, object] | None:
-        """Return the known keys of a table, None without one; others are faults, some of which have ``cures``."""
-        given = self.mapping(place, value, f"a table of {listed(known)}")
-        if given is None:
-            return None
-        for name in given:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
-                hint = f"did you mean {near[0]!r}?" if near else f"known here are {listed(known)}"
-                self.fault((*place, name), f"unknown key {shown(name)}; {(cures or {}).get(name, hint)}")
-        return {name: given[name] for name in known if name in given}
-
-    def values(self, place: Place, given: Mapping[str, object] | None, keys: Iterable[Key]) -> dict[str, Any]:
-        """Read all keys, with their defaults; None for a faulty value, or for each value if there is no table."""
-        plain: dict[str, Any] = {}
-        for key in keys:
-            value = key.default if given is None else given.get(key.name, key.default)
-            plain[key.name] = None
-            if value is key.default and value is not NOT_GIVEN:
-                plain[key.name] = value
-            elif value is not NOT_GIVEN:
-                try:
-                    plain[key.name] = key.rule.plain(value)
-                except (ValueError, OverflowError):
-                    cure = "; only a shell reads ~ as the home folder, so write that out" if homed(value) else ""
-                    self.fault((*place, key.name), f"must be {key.rule.words}, found {shown(value)}{cure}")
-            elif given is not None:
-                self.fault((*place, key.name), f"is missing; it must be {key.rule.words}")
-        return plain
+    # parse_bytes reads "" as one byte and "GiB" as one GiB; here a number is required.
+    with suppress(ValueError, OverflowError):
+        number = parse_bytes(size) if isinstance(size, str) and re.match(r"[0-9]", size) else size
+        if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= LARGEST_INTEGER:
+            return number
+    raise ValueError("must be a size such as '4GiB', or a number of bytes from 1")
 
 
 class _Shown(reprlib.Repr):
@@ -281,6 +89,23 @@ def sentence(place: Place, line: int, what: str) -> str:
     name = ".".join(part if isinstance(part, str) and bare.fullmatch(part) else shown(part) for part in place)
     where = (name or "spec") + (f" (line {line})" if line else "")
     return f"{where}: {what if len(what) <= 500 else what[:500] + '...'}"
+
+
+def refusal(faults: Iterable[tuple[Place, str]], lines: Mapping[Place, int]) -> SpecError:
+    """Return the error of all faults in the order of the file, each with the line of its key or of a table around it.
+
+    Examples
+    --------
+    >>> print(refusal([(("trees",), "is missing"), (("run", "workers"), "must be 1")], {("run",): 3}))
+    trees: is missing
+    run.workers (line 3): must be 1
+    """
+    found = []
+    for place, what in faults:
+        near = next((place[:end] for end in range(len(place), 0, -1) if place[:end] in lines), ())
+        line = lines.get(near, 0)
+        found.append((line, sentence(place, line, what)))
+    return SpecError([fault for _, fault in sorted(found, key=lambda fault: fault[0])])
 
 
 # --- the lines of keys ------------------------------------------------------------------------------------

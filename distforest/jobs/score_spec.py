@@ -2,46 +2,71 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from distforest.forest.sealed.artifact import meaning_of, read_manifest
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.callback import Callback
-from distforest.jobs.input_keys import ADDRESS, TAUGHT_KINDS
 from distforest.jobs.outline import unused
 from distforest.jobs.question import Question
-from distforest.jobs.reader import FLAG, NOT_GIVEN, Key, Place, Reader, exactly, integer, text, word
-from distforest.jobs.spec import RUN_KEYS, SPEC_FORMAT, Relation, Run, read_relation
+from distforest.jobs.reader import Place, refusal
+from distforest.jobs.spec import Relation, addresses_in
+from distforest.jobs.tables import SPEC_FORMAT, Count, Format, Output, Run, Table, Taught, Text, read
 from distforest.sides import SIDED
 from distforest.sources.row_kinds import Dense
 from distforest.stores.outputs import in_the_way
 
-SCORE_HEAD = (
-    Key("format", exactly(SPEC_FORMAT)),
-    Key("job", word(("score",))),
-    Key("output", text("an address (path or URL) that ends in .zarr", end=".zarr")),
-)
-INPUT = (
-    Key("forest", text("the address (path or URL) of a sealed forest")),
-    Key("queries", ADDRESS),
-    Key("reference", ADDRESS, None),
-    Key("pairs", ADDRESS, None),
-    Key("similarity", text("'module:function', or the name of an entry point"), None),
-    Key("training", ADDRESS, None),
-    Key("ledger", text("the path of a file"), None),
-)
-PARAMS = (
-    Key("answer", word(ANSWERS), "distance"),
-    Key("n_neighbors", integer(1), 10),
-    Key("without_self", FLAG, False),
-    Key("sides", word(SIDED), None),
-)
-TAUGHT_KEY = "distances"
-"""The key of ``[input]`` that names the ground truth, as in the spec of the fit."""
+
+class ScoreInput(Table):
+    """What the job reads."""
+
+    forest: Text
+    """Address of the sealed forest."""
+    queries: Text
+    """Address of the rows to score."""
+    reference: Text | None = None
+    """Address of the rows to which distances are computed; the training rows unless given."""
+    pairs: Text | None = None
+    """Address of the row numbers of each pair, shape (m, 2), for the answer 'pairs'."""
+    similarity: Text | None = None
+    """Function to call if the forest reads similarities, 'module:function' or an entry point."""
+    training: Text | None = None
+    """With a similarity, address of the training objects; 0, 1, 2, ... unless given."""
+    ledger: Text | None = None
+    """With a similarity, local file that records every value."""
+    distances: Taught | None = None
+    """With `sides`, what the training rows were taught, as in the spec of the fit."""
+
+
+class ScoreParams(Table):
+    """What is asked of the forest."""
+
+    answer: Literal[tuple(ANSWERS)] = "distance"  # type: ignore[valid-type]
+    """What to ask the forest."""
+    n_neighbors: Count = 10
+    """Number of neighbours, for the answers 'neighbors' and 'graph'."""
+    without_self: bool = False
+    """Whether the queries are the training rows and none is its own neighbour."""
+    sides: Literal[SIDED] | None = None  # type: ignore[valid-type]
+    """With `distances`, which distance to a training row: of the leaves of both, of the new row's leaf to the training
+    row, or the one that is better out of bag."""
+
+
+class Scoring(Table):
+    """Scoring with a sealed forest."""
+
+    format: Format
+    """Version of the grammar."""
+    job: Literal["score"]
+    """What the job does: train a forest, choose its parameters from a grid, or score with a sealed one."""
+    output: Output
+    """Address (path or URL) of the new Zarr group, which ends in .zarr."""
+    input: ScoreInput
+    params: ScoreParams = ScoreParams()
+    run: Run = Run()
 
 
 @dataclass(frozen=True)
@@ -72,31 +97,22 @@ class ScoreSpec:
     @classmethod
     def from_dict(cls, table: Mapping[str, object], lines: Mapping[Place, int] | None = None) -> ScoreSpec:
         """Read a spec from a dict of the same shape as the TOML; raises SpecError with all faults."""
-        reader = Reader(lines or {})
-        top = reader.table((), table, [*(key.name for key in SCORE_HEAD), "input", "params", "run"])
-        if top is None:
-            raise reader.error()
-        head = reader.values((), top, SCORE_HEAD)
-        tables = [("input", INPUT, NOT_GIVEN), ("params", PARAMS, {}), ("run", RUN_KEYS, {})]
-        found = {
-            name: reader.values((name,), reader.table((name,), top.get(name, absent), _names(name, keys)), keys)
-            for name, keys, absent in tables
-        }
-        given = top.get("input")
-        taught = given.get(TAUGHT_KEY) if isinstance(given, Mapping) else None
-        distances = None if taught is None else read_relation(reader, ("input", TAUGHT_KEY), taught, TAUGHT_KINDS)
-        _check_together(reader, head["output"], found, distances)
-        if reader.found_faults:
-            raise reader.error()
-        return cls(head["output"], found["input"], found["params"], Run(**found["run"]), distances)
+        lines = lines or {}
+        job: Scoring = read(Scoring, table, lines)
+        given, params = dict(job.input), dict(job.params)
+        taught = given.pop("distances")
+        distances = None if taught is None else Relation.of(taught)
+        if faults := list(_contradictions(job.output, given, params, distances)):
+            raise refusal(faults, lines)
+        return cls(job.output, given, params, job.run, distances)
 
     def to_dict(self) -> dict[str, object]:
         """Write the whole spec, defaults included, as plain dicts, numbers, strings, booleans and None."""
-        distances = None if self.distances is None else self.distances.to_table(TAUGHT_KINDS)
+        distances = None if self.distances is None else self.distances.to_table()
         tables = {
-            "input": {**self.input, TAUGHT_KEY: distances},
+            "input": {**self.input, "distances": distances},
             "params": dict(self.params),
-            "run": dataclasses.asdict(self.run),
+            "run": dict(self.run),
         }
         return {"format": SPEC_FORMAT, "job": "score", "output": self.output, **tables}
 
@@ -142,37 +158,26 @@ def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
     return Callback.of(function, options)
 
 
-def _names(table: str, keys: Sequence[Key]) -> list[str]:
-    """The keys of a table of the spec."""
-    return [*(key.name for key in keys), *((TAUGHT_KEY,) if table == "input" else ())]
-
-
-def _check_together(
-    reader: Reader, output: str | None, found: Mapping[str, Mapping[str, Any]], distances: Relation | None
-) -> None:
-    """Note the faults of keys that contradict each other."""
-    given, params = {**found["input"], TAUGHT_KEY: distances}, found["params"]
-    if (distances is None) != (params["sides"] is None) and not reader.found_faults:
-        both = [("params", "sides"), ("input", TAUGHT_KEY)]
+def _contradictions(
+    output: str, given: Mapping[str, str | None], params: Mapping[str, Any], distances: Relation | None
+) -> Iterator[tuple[Place, str]]:
+    """Yield the faults of keys that contradict each other."""
+    if (distances is None) != (params["sides"] is None):
+        both = [("params", "sides"), ("input", "distances")]
         place, other = both if distances is None else both[::-1]
-        reader.fault(place, f"goes with {'.'.join(other)}, and there is none")
+        yield place, f"goes with {'.'.join(other)}, and there is none"
     if params["sides"] is not None and given["reference"] is not None:
-        reader.fault(
-            ("input", "reference"), "does not go with params.sides, which is for distances to the training rows"
-        )
-    if (row := ANSWERS.get(params["answer"])) and row.of_pairs and given["pairs"] is None:
-        missing = f"is missing; it must be the address of row numbers, for answer {row.name!r}"
-        reader.fault(("input", "pairs"), missing)
-    for name, answers in unused(params["answer"], {**given, **params}).items() if params["answer"] else ():
-        place = ("input" if name in given else "params", name)
-        reader.fault(place, f"goes with the answer {answers}, found it with {params['answer']!r}; leave it out")
-    if given["similarity"] is None:
-        for name in ("training", "ledger"):
-            if given[name] is not None:
-                reader.fault(("input", name), "goes with similarity, and there is none")
-    addresses = {name: address for name, address in found["input"].items() if address and name != "similarity"}
-    if distances is not None and distances.address is not None:  # None where the address is refused
-        addresses |= distances.addresses_as(TAUGHT_KEY)
-    for name, address in in_the_way(output, addresses).items() if output else ():
-        what = f"must not be, hold or lie in an input, found {output!r} and input.{name} {address!r}"
-        reader.fault(("output",), what)
+        yield ("input", "reference"), "does not go with params.sides, which is for distances to the training rows"
+    answer = params["answer"]
+    if ANSWERS[answer].of_pairs and given["pairs"] is None:
+        yield ("input", "pairs"), f"is missing; it must be the address of row numbers, for answer {answer!r}"
+    for name, answers in unused(answer, {**given, "distances": distances, **params}).items():
+        place = ("params" if name in params else "input", name)
+        yield place, f"goes with the answer {answers}, found it with {answer!r}; leave it out"
+    for name in ("training", "ledger"):
+        if given["similarity"] is None and given[name] is not None:
+            yield ("input", name), "goes with similarity, and there is none"
+    taught = distances and distances.to_table()
+    addresses = addresses_in({**given, "distances": taught})
+    for name, address in in_the_way(output, addresses).items():
+        yield ("output",), f"must not be, hold or lie in an input, found {output!r} and input.{name} {address!r}"

@@ -433,7 +433,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         costs = manifest["provenance"].get("similarity", {})
         evaluations, closed = (int(costs.get(name, 0)) for name in ("evaluations", "closed"))
         told = Roots.of_manifest(output, manifest).told()
-        warnings = (f"DF012 {told}",) if told else ()
+        warnings = (told,) if told else ()
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
     n_there, wanted = trees_of_same_job(inputs, manifest), inputs.params["n_estimators"]
     is_smaller = n_there is not None and n_there < wanted

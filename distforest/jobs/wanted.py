@@ -85,7 +85,7 @@ def _reading_of(name: str, relation: Relation) -> Reading:
         return DISSIMILARITIES if relation.measure == "distance" else SIMILARITIES
     if relation.kind == "graph":
         try:
-            options: dict[str, Any] = dict(relation.options)  # of the types that `input_keys` allows
+            options: dict[str, Any] = dict(relation.options)  # of the types that `tables` allows
             return Graph(relation.address, **options).reading
         except InputError as error:
             raise InputError(f"input.{name}: {error}") from error

@@ -73,7 +73,6 @@ class FeatureColumn:
     categories
         The categories of a category column, each of them once: number k stands for ``categories[k]``.
     unit, origin
-        Of a column of numbers: the unit beside them in the file, such as "%"; empty if none stood there.
         Of a date column: a date is the number of ``unit`` ("days" or "seconds") since ``origin``, a date in ISO 8601.
         It ends with "Z" if the column has a time zone; its dates are then counted in UTC.
 
@@ -112,11 +111,6 @@ class FeatureColumn:
         return self.origin.endswith("Z")
 
     @property
-    def told_unit(self) -> str:
-        """The unit that its numbers must have, as a part of a message; empty without one."""
-        return f" with the unit {self.unit!r}" if self.unit and self.kind == ColumnKind.NUMBER else ""
-
-    @property
     def is_boolean(self) -> bool:
         """Whether it holds True and False, by its kind or, in a data frame, by its dtype."""
         return self.kind == ColumnKind.BOOLEAN or (
@@ -139,9 +133,9 @@ class FeatureColumn:
         return counts
 
     def encoding(self) -> dict[str, Any]:
-        """What its numbers stand for, as JSON; empty for numbers without a unit."""
+        """What its numbers stand for, as JSON; empty for numbers."""
         if self.kind == ColumnKind.NUMBER:
-            return {"kind": str(self.kind), "unit": self.unit} if self.unit else {}
+            return {}
         return {
             "kind": str(self.kind),
             **({"categories": list(self.categories)} if self.kind == ColumnKind.CATEGORY else {}),
@@ -149,8 +143,8 @@ class FeatureColumn:
         }
 
     def told(self) -> str:
-        """Its name, with its dtype or else its kind if that is known, or the unit of its numbers."""
-        shown = self.dtype or (self.unit if self.kind == ColumnKind.NUMBER else str(self.kind))
+        """Its name, with its dtype or else its kind if it is no number."""
+        shown = self.dtype or ("" if self.kind == ColumnKind.NUMBER else str(self.kind))
         return f"{self.name} ({shown})" if shown else self.name
 
 
@@ -538,7 +532,7 @@ def _checked(key: str, encoding: object) -> dict[str, Any]:
     }
     kind = encoding.get("kind") if isinstance(encoding, dict) else None
     if not isinstance(encoding, dict) or not isinstance(kind, str) or fields.get(kind) != set(encoding):
-        raise InputError(f"{key}: a category, a boolean, a date or a unit was expected, found {str(encoding)[:200]}")
+        raise InputError(f"{key}: a category, a boolean or a date was expected, found {str(encoding)[:200]}")
     if kind == "category":
         return {
             "kind": ColumnKind.CATEGORY,
@@ -546,8 +540,8 @@ def _checked(key: str, encoding: object) -> dict[str, Any]:
         }
     if kind == "date":
         return {"kind": ColumnKind.DATE, **_checked_dates(key, encoding["unit"], encoding["origin"])}
-    if kind == "number":
-        return {"unit": _checked_unit(f"{key}.unit", encoding["unit"])}
+    if kind == "number":  # earlier versions wrote the unit of a column of numbers, which says nothing of its values
+        return {}
     return {"kind": ColumnKind.BOOLEAN}
 
 
@@ -575,23 +569,6 @@ def _checked_dates(key: str, unit: object, origin: object) -> dict[str, str]:
     return {"unit": str(unit), "origin": str(origin)}
 
 
-def _checked_unit(key: str, unit: object) -> str:
-    if not isinstance(unit, str) or not is_unit(unit) or len(unit) > MAX_LENGTH:
-        raise InputError(f"{key}: what stands beside a number, such as '%', was expected, found {str(unit)[:80]!r}")
-    return unit
-
-
-def is_unit(text: str) -> bool:
-    """Whether a text may stand beside a number, and is no part of it.
-
-    Examples
-    --------
-    >>> [is_unit(text) for text in ("%", "kg/m", "", "e", "m2", "-")]
-    [True, True, False, False, False, False]
-    """
-    return text == text.strip() != "" and text not in ("e", "E") and not any(c.isdigit() or c in "+-" for c in text)
-
-
 def _check_kind(own: FeatureColumn, found: FeatureColumn, where: str) -> None:
     """Refuse a column whose numbers stand for something else; a boolean is a number too."""
     numbers = {ColumnKind.NUMBER, ColumnKind.BOOLEAN}
@@ -600,9 +577,6 @@ def _check_kind(own: FeatureColumn, found: FeatureColumn, where: str) -> None:
             f"{where}: column {own.name!r}: {own.kind} values were expected, found {found.kind} values; "
             "give what the forest was trained on"
         )
-    if own.kind == found.kind == ColumnKind.NUMBER and own.unit != found.unit and own.unit and found.unit:
-        expected = f"{where}: column {own.name!r}: numbers with the unit {own.unit!r} were expected"
-        raise InputError(f"{expected}, found the unit {found.unit!r}; give what the forest was trained on")
     if own.kind == ColumnKind.DATE and own.in_utc != found.in_utc:
         zones = ("dates with a time zone", "dates without one")
         expected, other = zones if own.in_utc else zones[::-1]

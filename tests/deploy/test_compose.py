@@ -194,7 +194,8 @@ def test_a_job_over_tls_whose_data_and_forest_lie_in_the_store(tmp_path: Path) -
     try:
         host.up("store")
         host.until("the store answers", lambda: host.run("bucket").returncode == 0)
-        shutil.copy(FILE.parent / "deploy" / "jobs" / "helix.py", jobs)
+        jobs.mkdir(exist_ok=True)
+        shutil.copy(ROOT / "deploy" / "jobs" / "helix.py", jobs)
         made = host.run("client", "python", "/jobs/helix.py", "s3://distforest/helix.zarr")
         assert made.returncode == 0, made.stderr
         (jobs / "helix.toml").write_text(JOB.replace("/data/", "s3://distforest/").replace("= 500", "= 20"))

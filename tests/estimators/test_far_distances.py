@@ -128,9 +128,7 @@ def test_distances_that_differ_only_from_those_of_rows_to_themselves_are_told() 
     np.fill_diagonal(Z, 0.0)
     with pytest.warns(DistforestWarning, match=naming("distances:", 10000000, "diagonal")):
         smerf_of(Z, n_estimators=1)
-    with pytest.warns(DistforestWarning, match=r"^distances: .*\b1\b") as found:
-        smerf_of(1.0 - np.eye(N), n_estimators=1)  # all alike: nothing to lose
-    assert len(found) == 1
+    smerf_of(1.0 - np.eye(N), n_estimators=1)  # all alike: nothing to lose
 
 
 @pytest.mark.parametrize("separation", [1e6, 1e9, 1e10])

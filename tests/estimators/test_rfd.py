@@ -329,6 +329,7 @@ def test_bad_parameters_are_refused_by_fit(params: dict[str, Any], named: tuple[
         small(**params).fit(SMALL, SMALL_Y)
 
 
+@pytest.mark.filterwarnings("ignore:DF007:distforest.errors.DistforestWarning")
 @pytest.mark.parametrize(
     ("rows", "labels", "named"),
     [

@@ -143,6 +143,8 @@ def test_constructors_agree_with_the_one_list_of_parameters(kind: type, method: 
     expected |= {"random_state": None, "n_jobs": None, "verbose": 0, "warm_start": False, "client": None}
     if method in {"smerf", "urerf", "rfd"}:
         expected["categorical_features"] = "from_dtype"
+    if method == "rfd":
+        expected["pair_columns"] = None
     if kind is SimForestRegressor:
         del expected["class_weight"]
     if method == "simforest":

@@ -22,7 +22,7 @@ from distforest.errors import DistforestWarning, InputError
 from distforest.evaluation.predictions import JudgedPredictions, judge
 from distforest.sources.arrays import write_array
 from distforest.sources.files.ingest import ingest
-from distforest.sources.files.table_files import TextOptions
+from distforest.sources.files.text_options import TextOptions
 from distforest.stores.groups import seal_group
 from tests.messages import naming
 from tests.service.command_line import run
@@ -270,7 +270,7 @@ def test_a_truth_may_be_written_otherwise(home: Path) -> None:
     text = TextOptions(separator=";", decimal=",", encoding="cp1252")
     known = judge("numbers.csv", "ordered.csv", target="size", n_resamples=5)
     assert judge("numbers.csv", "german.csv", target="size", n_resamples=5, text=text).measures == known.measures
-    with pytest.raises(InputError, match="`separator=';'`"):
+    with pytest.raises(InputError, match="`separator`"):
         judge("numbers.csv", "german.csv", target="size")
 
 
@@ -327,5 +327,5 @@ def test_a_title_above_the_truth_is_skipped(home: Path) -> None:
     found = judge("proba.parquet", "titled.csv", label="kind", text=TextOptions(skip_rows=1))
     assert found.measures == judge("proba.parquet", "turned.csv", label="kind").measures
     asked = ["evaluate", "proba.parquet", "titled.csv", "--label", "kind"]
-    assert "--skip-rows 1" in run(*asked)[2]
+    assert "--skip-rows" in run(*asked)[2]
     assert run(*asked, "--skip-rows", "1")[0] == 0

@@ -15,7 +15,7 @@ from distforest.evaluation.splits import Division, split
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ids import names_of_rows
 from distforest.sources.files.ingest import ingest
-from distforest.sources.files.table_files import TextOptions
+from distforest.sources.files.text_options import TextOptions
 from tests.messages import naming
 from tests.service.command_line import run
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_split_is_refused(home: Path) -> None:
     write_array("s.zarr", "Z", square.shape, square.dtype, [square])
     for source, division, named in (
         ("few.csv", Division(0.5, stratify="kind"), ("3 rows", "'kind'", "'y'", "`stratify`")),
-        ("holes.csv", Division(0.5, group="kind"), ("holes.csv", "row 1", "line 3", "'kind'")),
+        ("holes.csv", Division(0.5, group="kind"), ("holes.csv", "row 1", "'kind'")),
         ("t.csv", Division(0.5, stratify="kinds"), ("t.csv", "stratify", "'kinds'", "'kind'?")),
         ("absent.csv", Division(0.5), ("absent.csv",)),
     ):
@@ -129,5 +129,5 @@ def test_the_command_splits(home: Path) -> None:
     assert re.search(naming("a.parquet", "--overwrite"), err)
     Path("plain.csv").write_text("1.5,2.5\n3.5,4.5\n5.5,6.5\n")
     with pytest.warns(DistforestWarning, match=naming("plain.csv", "header")):
-        split("plain.csv", Division(0.5), "c.csv", "d.csv")
+        split("plain.csv", Division(0.5), "c.csv", "d.csv", TextOptions(header=False))
     assert list(pd.read_csv("c.csv")) == ["0", "1"]

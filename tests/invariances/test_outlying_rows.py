@@ -147,7 +147,11 @@ def clean(method: str) -> float:
 @pytest.mark.parametrize("method", SCORES)
 def test_new_points_are_known_as_well_as_without(method: str, dirt: str) -> None:
     is_told = dirt == "sentinels" and method in MARKS_TOLD
-    with pytest.warns(DistforestWarning, match=naming("column 1", -9999, "2 of 200")) if is_told else nullcontext():
+    with (
+        pytest.warns(DistforestWarning, match=naming("DF006", "column 1", -9999, "2 places"))
+        if is_told
+        else nullcontext()
+    ):
         assert SCORES[method](DIRT[dirt](POINTS[KNOWN])) > clean(method) - LOSS
 
 

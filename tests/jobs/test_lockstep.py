@@ -74,24 +74,6 @@ def test_the_forest_is_that_of_the_whole_matrix(case: str, sample: dict[str, Any
         assert forest.oob_score_ == expected.oob_score_
 
 
-@pytest.mark.slow
-@FEW_TREES
-@pytest.mark.parametrize("budget", [400, None])
-def test_distances_are_told_where_similarities_are_expected_and_similarities_never(budget: int | None) -> None:
-    def fit(values: np.ndarray, **options: Any) -> None:
-        lazy = Lazy(Counted(values), budget=budget, **options)
-        SimForestClassifier(lazy, n_estimators=4, random_state=0).fit(IDS, Y)
-
-    with pytest.warns(DistforestWarning, match=naming(":Counted", "Lazy(..., kind='distance')")):
-        fit(DISTANCES)
-    with pytest.warns(DistforestWarning, match=naming(":Counted", "Lazy(..., kind='distance')")):
-        fit(DISTANCES, symmetric=False)
-    fit(DISTANCES, kind="distance")
-    centred = X - X.mean(axis=0)
-    for similar in (SIMILARITIES, -DISTANCES, 1 / (1 + DISTANCES), X @ X.T, centred @ centred.T, GRAPH, MISSING):
-        fit(similar.astype(np.float64))
-
-
 def test_rows_out_of_bag_cost_nothing_unless_they_are_asked_about() -> None:
     lazy = Lazy(Counted(DISTANCES), kind="distance")
     whole = (

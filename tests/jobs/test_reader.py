@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.jobs.reader import Key, Reader, integer, key_lines, shown
+from distforest.jobs.reader import key_lines, refusal, shown
 
 
 def all_places(table: object, place: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
@@ -116,15 +116,8 @@ def test_it_sees_the_keys_that_tomllib_sees(text: str) -> None:
 
 
 def test_a_fault_has_the_line_of_the_nearest_table() -> None:
-    reader = Reader({("run",): 4})
-    reader.fault(("run", "a b", "c"), "is bad")
-    assert reader.error().faults == ("run.'a b'.c (line 4): is bad",)
-
-
-def test_a_default_need_not_obey_the_rule() -> None:
-    reader = Reader({})
-    assert reader.values((), {"a": None}, [Key("a", integer(1), None)]) == {"a": None}
-    assert not reader.found_faults
+    error = refusal([(("run", "a b", "c"), "is bad")], {("run",): 4})
+    assert error.faults == ("run.'a b'.c (line 4): is bad",)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,17 @@ from jsonschema import Draft202012Validator
 from distforest.errors import SpecError
 from distforest.growth.methods import METHODS
 from distforest.jobs.any_spec import spec_from_dict
-from distforest.jobs.input_keys import DISTANCE_KINDS, INPUTS, SIMILARITY_KINDS, WEIGHT
-from distforest.jobs.schema import KEY_TEXTS, job_schema
-from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD, TAUGHT_KEY
-from distforest.jobs.spec import FIT_HEAD, RUN_KEYS, SPEC_TABLES
-from distforest.jobs.tune_spec import TUNE_KEYS
+from distforest.jobs.schema import job_schema
+from distforest.jobs.score_spec import ScoreInput, ScoreParams, Scoring
+from distforest.jobs.tables import (
+    ADDRESS_KEYS,
+    DISTANCES,
+    INPUTS,
+    SIMILARITIES,
+    Run,
+    fit_table,
+    kinds_of,
+)
 from tests.jobs.test_spec_properties import valid_tables
 
 SCHEMA = job_schema()
@@ -73,19 +79,19 @@ def parsed(table: dict[str, Any]) -> str:
 
 def smallest(method: str) -> dict[str, Any]:
     """A fit with the keys that must be given."""
-    keys = INPUTS[method]
-    given = {group[0]: f"in/{group[0]}" for group in keys.addresses} | {name: f"in/{name}" for name in keys.relations}
+    keys = {name: field.is_required() for name, field in INPUTS[method].model_fields.items()}
+    given = {name: f"in/{name}" for name, required in keys.items() if required or name == "labels"}
     return {"format": 1, "method": method, "output": "out.zarr", "input": given, "params": {}, "run": {}}
 
 
 def jobs() -> dict[str, dict[str, Any]]:
     """A job of each kind, one for each kind of relation, and one with given pairs."""
     found = {method: smallest(method) for method in INPUTS}
-    for method, name, kinds in (("smerf", "distances", DISTANCE_KINDS), ("simforest", "similarity", SIMILARITY_KINDS)):
-        for kind in kinds:
+    for method, name, tables in (("smerf", "distances", DISTANCES), ("simforest", "similarity", SIMILARITIES)):
+        for kind in (kind for table in tables for kind in kinds_of(table)):
             job = smallest(method)
-            job["input"][name] = {"kind": kind.name, kind.address: "in/values"}
-            found[f"{method} {kind.name}"] = job
+            job["input"][name] = {"kind": kind, ADDRESS_KEYS[kind]: "in/values"}
+            found[f"{method} {kind}"] = job
     given = smallest("rfd")
     given["input"] = {"features": "in/X", "pairs": "in/pairs", "similar": "in/similar"}
     asked = {"forest": "in/forest.zarr", "queries": "in/X"}
@@ -97,24 +103,22 @@ def jobs() -> dict[str, dict[str, Any]]:
 def places(job: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Where a key of any table of a job may be, known or not."""
     if job.get("job") == "score":
-        heads, inputs = [key.name for key in SCORE_HEAD], [key.name for key in INPUT]
-        params = [key.name for key in PARAMS]
+        heads, inputs, params = Scoring.model_fields, ScoreInput.model_fields, ScoreParams.model_fields
     else:
-        keys = INPUTS[job["method"]]
-        heads, params = [key.name for key in FIT_HEAD], [row.name for row in METHODS[job["method"]].parameters]
-        inputs = [*(name for group in keys.addresses for name in group), *keys.optional, *keys.relations]
-    yield from ((name,) for name in (*heads, *SPEC_TABLES, "job", "unknown"))
+        fit = fit_table(job["method"])
+        heads, inputs = fit.model_fields, INPUTS[job["method"]].model_fields
+        params = {row.name: row for row in METHODS[job["method"]].parameters}
+    yield from ((name,) for name in (*heads, "unknown"))
     yield from (("input", name) for name in (*inputs, "unknown"))
     yield from (("params", name) for name in (*params, "unknown"))
-    yield from (("run", name) for name in (*(key.name for key in RUN_KEYS), "unknown"))
+    yield from (("run", name) for name in (*Run.model_fields, "unknown"))
     if job.get("job") == "tune":
         yield from ((name,) for name in ("scoring", "grid"))
         yield from (("grid", name) for name in (*params, "unknown"))
     for name, held in job["input"].items():
         if isinstance(held, dict):
-            kinds = (*DISTANCE_KINDS, *SIMILARITY_KINDS)
-            options = {key.name for kind in kinds for key in kind.options} | {kind.address for kind in kinds}
-            yield from (("input", name, key) for key in sorted({*options, "kind", "unknown"}))
+            keys = {key for table in (*DISTANCES, *SIMILARITIES) for key in table.model_fields}
+            yield from (("input", name, key) for key in sorted({*keys, "unknown"}))
 
 
 def changed(job: dict[str, Any], place: tuple[str, ...], value: object) -> dict[str, Any]:
@@ -196,29 +200,15 @@ def test_a_fault_is_reported_at_its_key() -> None:
 
 
 def test_every_key_has_a_sentence() -> None:
-    keys = INPUTS.values()
-    inputs = {name for own in keys for group in own.addresses for name in group}
-    inputs |= {name for own in keys for name in (*own.optional, *own.relations)}
-    kinds = [*DISTANCE_KINDS, *SIMILARITY_KINDS]
-    known = {
-        "": {*(key.name for key in (*FIT_HEAD, *SCORE_HEAD, *TUNE_KEYS)), *SPEC_TABLES, "grid"},
-        "input": inputs,
-        "relation": {
-            "kind",
-            *(kind.address for kind in kinds),
-            WEIGHT.name,
-            *(key.name for kind in kinds for key in kind.options),
-        },
-        "run": {key.name for key in RUN_KEYS},
-        "score input": {*(key.name for key in INPUT), TAUGHT_KEY},
-        "score params": {key.name for key in PARAMS},
-    }
-    assert {table: set(texts) for table, texts in KEY_TEXTS.items()} == known
-    assert all(text.endswith(".") for texts in KEY_TEXTS.values() for text in texts.values())
+    for name, table in SCHEMA["$defs"].items():
+        for key, own in table["properties"].items():
+            if key == "kind":
+                continue
+            text = own.get("description") or SCHEMA["$defs"][own["$ref"].rpartition("/")[2]]["description"]
+            assert text.endswith("."), (name, key)
 
 
 def test_a_default_is_allowed() -> None:
     for method in INPUTS:
-        properties = SCHEMA["$defs"][method]["properties"]["params"]["properties"]
-        for name, own in properties.items():
+        for name, own in SCHEMA["$defs"][f"{method}-params"]["properties"].items():
             assert Draft202012Validator(own).is_valid(own["default"]), (method, name)

@@ -78,7 +78,7 @@ def once(deed: Callable[[], Any]) -> Callable[[object], None]:
 
 
 def with_limit(spec: Spec, limit: int) -> Spec:
-    return replace(spec, run=replace(spec.run, scratch_limit=limit))
+    return replace(spec, run=spec.run.model_copy(update={"scratch_limit": limit}))
 
 
 def overwrite(path: Path) -> None:

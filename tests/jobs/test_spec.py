@@ -14,7 +14,8 @@ import pytest
 from distforest.errors import InputError, SpecError
 from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS
 from distforest.jobs.reader import SPEC_BYTES
-from distforest.jobs.spec import Input, Relation, Run, Spec
+from distforest.jobs.spec import Input, Relation, Spec
+from distforest.jobs.tables import Run
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def check_told(faults: tuple[str, ...], *expected: tuple[object, ...]) -> None:
         *(
             (
                 with_input(SIMFOREST, similarity={"kind": "rbf", "features": "X", "gamma": gamma}),
-                ("input.similarity.gamma", "> 0", repr(gamma)),
+                ("input.similarity.gamma", repr(gamma)),
             )
             for gamma in (0, -1.5, float("inf"), float("nan"), True, "1")
         ),
@@ -282,7 +283,7 @@ def check_told(faults: tuple[str, ...], *expected: tuple[object, ...]) -> None:
         ({**SMERF, "params": {"n_estimators": True}}, ("params.n_estimators", "[1, 1000000]", True)),
         ({**SMERF, "params": {"n_estimators": [5]}}, ("params.n_estimators", "[1, 1000000]", [5])),
         ({**SMERF, "params": {"bootstrap": date(2020, 1, 2)}}, ("params.bootstrap", "datetime.date(2020, 1, 2)")),
-        ({**SMERF, "params": {3: 1}}, ("params.3", "'3'")),
+        ({**SMERF, "params": {3: 1}}, ("params.3", 3)),
         ({**SMERF, "params": {"max_depth": 2**70}}, ("params.max_depth", ">= 1", "'none'", "71 bits")),
         ({**SMERF, "run": {"workers": 0}}, ("run.workers", " 0")),
         ({**SMERF, "run": {"workers": True}}, ("run.workers", True)),
@@ -318,9 +319,9 @@ def test_an_unknown_method_does_not_hide_the_rest() -> None:
     where = [fault.split(":")[0] for fault in refusal({"format": 1, "method": "x", "params": 1, "run": 2})]
     assert where == ["method", "output", "input", "params", "run"]
     wrong = {"input": {"feature": "a"}, "params": {"n_estimator": 3, "max_depth": 2}, "run": {}, "output": "f.zarr"}
-    for method, more in (("SMURF", ["input.features", "input.distances"]), ("knn", []), (["smerf"], [])):
+    for method in ("SMURF", ["smerf"]):
         where = [fault.split(":")[0] for fault in refusal({"format": 1, "method": method, **wrong})]
-        assert sorted(where) == sorted(["method", *more, "input.feature", "params.n_estimator"])
+        assert sorted(where) == ["input.feature", "method", "params.n_estimator"]
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:

@@ -12,10 +12,10 @@ import pytest
 from distforest.growth.methods import METHODS
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.any_spec import kind_of_job, spec_from_dict
-from distforest.jobs.input_keys import INPUTS
-from distforest.jobs.reader import NOT_GIVEN, read_toml
-from distforest.jobs.score_spec import INPUT, PARAMS, TAUGHT_KEY, ScoreSpec
-from distforest.jobs.spec import Run, Spec
+from distforest.jobs.reader import read_toml
+from distforest.jobs.score_spec import ScoreInput, ScoreParams, ScoreSpec
+from distforest.jobs.spec import Spec
+from distforest.jobs.tables import INPUTS, Run
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text()
 
@@ -55,7 +55,7 @@ def test_the_words_of_parameters() -> None:
 def test_keys_of_run() -> None:
     head, *rows = next(table for table in tables() if table[0][0] == "key" and "`workers`" in str(table))
     assert head[:2] == ["key", "default"]
-    assert {row[0].strip("`") for row in rows} == set(Run.__dataclass_fields__)
+    assert {row[0].strip("`") for row in rows} == set(Run.model_fields)
 
 
 def test_the_methods() -> None:
@@ -67,20 +67,20 @@ def test_keys_of_input() -> None:
     _, *rows = next(table for table in tables() if table[0][:2] == ["method", "key"])
     for name, keys in INPUTS.items():
         told = {key for row in rows if name in row[0].split(", ") for key in re.findall(r"`(\w+)`", row[1])}
-        known = {key for group in keys.addresses for key in group} | set(keys.optional) | set(keys.relations)
-        assert told == known, name
+        assert told == set(keys.model_fields), name
 
 
 def test_keys_of_a_scoring_job() -> None:
     head, *rows = next(table for table in tables() if table[0][:2] == ["table", "key"])
     assert head[2] == "default"
-    for name, keys in (("input", INPUT), ("params", PARAMS)):
+    for name, keys in (("input", ScoreInput), ("params", ScoreParams)):
         told = {row[1].strip("`"): row[2] for row in rows if row[0] == name}
-        assert set(told) == {key.name for key in keys} | ({TAUGHT_KEY} if name == "input" else set())
-        for key in keys:
-            if key.default is NOT_GIVEN or name == "params":
-                known = "required" if key.default is NOT_GIVEN else key.default
-                assert (told[key.name] if known == "required" else default(told[key.name])) == known
+        assert set(told) == set(keys.model_fields)
+        for key, field in keys.model_fields.items():
+            if field.is_required():
+                assert told[key] == "required"
+            elif name == "params":
+                assert default(told[key]) == field.default
     answers = next(row[3] for row in rows if row[1] == "`answer`")
     assert re.findall(r'"(\w+)"', answers) == list(ANSWERS)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from distforest.errors import SpecError
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
-from distforest.jobs.input_keys import INPUTS
-from distforest.jobs.spec import RUN_KEYS, Spec
+from distforest.jobs.spec import Spec
+from distforest.jobs.tables import ADDRESS_KEYS, DISTANCES, INPUTS, SIMILARITIES, Run, kinds_of
 from tests.jobs.test_spec import LAZEGA
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ NAMES = st.sampled_from(
         "gamma",
         "measure",
     ]
-    + [key.name for key in RUN_KEYS]
+    + [*Run.model_fields]
     + [row.name for name in ("smerf", "simforest", "urerf") for row in METHODS[name].parameters]
 )
 
@@ -58,7 +58,7 @@ def parameter_values(row: Parameter, nulls: bool) -> st.SearchStrategy[object]:
     return st.one_of(choices)
 
 
-def relations(method: str, name: str, nulls: bool) -> st.SearchStrategy[object]:
+def relations(name: str, nulls: bool) -> st.SearchStrategy[object]:
     options = {
         "measure": st.sampled_from(["similarity", "distance"]),
         **dict.fromkeys(
@@ -75,14 +75,16 @@ def relations(method: str, name: str, nulls: bool) -> st.SearchStrategy[object]:
     metrics = {"targets": ["squared", "absolute"], "embedding": ["sqeuclidean", "cosine"]}
     tables = [
         st.fixed_dictionaries(
-            {"kind": st.just(kind.name), kind.address: ADDRESSES},
+            {"kind": st.just(kind), ADDRESS_KEYS[kind]: ADDRESSES},
             optional={
-                key.name: {**options, "metric": st.sampled_from(metrics.get(kind.name, [""]))}[key.name]
-                | (st.none() if nulls and key.default is None else st.nothing())
-                for key in kind.options
+                key: {**options, "metric": st.sampled_from(metrics.get(kind, [""]))}[key]
+                | (st.none() if nulls and field.default is None else st.nothing())
+                for key, field in table.model_fields.items()
+                if not field.is_required()
             },
         )
-        for kind in INPUTS[method].relations[name]
+        for table in {"distances": DISTANCES, "similarity": SIMILARITIES}[name]
+        for kind in kinds_of(table)
     ]
     return st.one_of(ADDRESSES, *tables)
 
@@ -91,15 +93,15 @@ def relations(method: str, name: str, nulls: bool) -> st.SearchStrategy[object]:
 def valid_tables(draw: st.DrawFn, nulls: bool = True) -> dict[str, Any]:
     """A spec without a fault; a TOML text has no null."""
     method = draw(st.sampled_from(sorted(INPUTS)))
-    row = INPUTS[method]
-    given = {draw(st.sampled_from(group)): draw(ADDRESSES) for group in row.addresses}
-    given |= {name: draw(relations(method, name, nulls)) for name in row.relations}
-    given |= draw(st.fixed_dictionaries({}, optional=dict.fromkeys(row.optional, ADDRESSES)))
-    if "pairs" in row.optional:  # with what is known of them, and only then
-        given.pop("pairs", None)
-        given |= {"pairs": draw(ADDRESSES)} if "similar" in given else {}
-        if "similar" not in given:
-            given.pop("pair_weight", None)
+    keys = INPUTS[method].model_fields
+    given = {name: draw(relations(name, nulls)) for name in ("distances", "similarity") if name in keys}
+    given |= {"features": draw(ADDRESSES)} if "features" in keys else {}
+    if truths := [name for name in ("labels", "targets", "similar") if name in keys]:
+        given[draw(st.sampled_from(truths))] = draw(ADDRESSES)
+    weights = [name for name in ("feature_weights", "sample_weight") if name in keys]
+    given |= draw(st.fixed_dictionaries({}, optional=dict.fromkeys(weights, ADDRESSES)))
+    if "similar" in given:
+        given |= draw(st.fixed_dictionaries({"pairs": ADDRESSES}, optional={"pair_weight": ADDRESSES}))
     count, none = st.integers(1, 2**63 - 1), st.none() if nulls else st.nothing()
     run = {
         **dict.fromkeys(("workers", "batch"), count | none),

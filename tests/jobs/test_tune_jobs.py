@@ -288,7 +288,7 @@ def test_a_cell_that_does_not_suit_the_rows_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"grid": {}}, ("grid: ", "min_samples_split = [2, 4, 8]")),
+        ({"grid": {}}, ("grid: ", "min_samples_split = [2, 4]")),
         ({"grid": {"max_depth": 3}}, ("grid.max_depth: ", " 3")),
         ({"grid": {"max_dept": [3]}}, ("grid.max_dept: ", "'max_depth'?")),
         ({"grid": {"max_depth": [0]}}, ("grid.max_depth: ", ">= 1", " 0")),
@@ -301,7 +301,7 @@ def test_a_cell_that_does_not_suit_the_rows_is_named(tmp_path: Path) -> None:
         ({"grid": {"bootstrap": [False]}}, ("grid: ", "{'bootstrap': False}", "bootstrap = true", "max_samples")),
         ({"grid": {"feature_weights": ["given"]}}, ("grid.feature_weights: ", "input.feature_weights")),
         ({"grid": {"diagonal": [0.5]}}, ("grid.diagonal: ", "graph")),
-        ({"grid": {"diagonal": [-1]}}, ("grid.diagonal: ", ">= 0", "'none'", " -1")),
+        ({"grid": {"diagonal": [-1]}}, ("grid.diagonal: ", " -1")),
         ({"scoring": "r2"}, ("scoring: ", "'neg_root_mean_squared_error'", "'spearman'", "'r2'")),
         ({"method": "urerf"}, ("method: ", "'smerf'", "'urerf'")),
         ({"run": {"grow_on": True}}, ("run.grow_on: ", "a fit")),

@@ -229,7 +229,7 @@ def test_weights_that_say_nothing_are_refused(store: Path, tmp_path: Path, weigh
     ("weights", "said", "named"),
     [
         ("weights", "dependence", ("'dependence'", "input.feature_weights")),
-        ("weights", None, (None, "input.feature_weights")),
+        ("weights", None, ("'none'", "input.feature_weights")),
         ("weights", "none", ("'none'", "input.feature_weights")),
         (None, "given", ("'given'", "input.feature_weights")),
         (None, 0.5, ("'dependence' or 'given' or 'none'", 0.5)),

@@ -172,6 +172,11 @@ def test_codes_in_whole_numbers_may_become_missing() -> None:
     np.testing.assert_array_equal(rows, [[np.nan], [2]])
 
 
+def test_a_unit_that_an_earlier_version_wrote_is_ignored() -> None:
+    entry = {"names": ["rate", "size"], "encodings": {"0": {"kind": "number", "unit": "%"}}}
+    assert Schema.of_entry(entry, 2) == Schema.of_names(("rate", "size"))
+
+
 def test_dates_of_another_origin_or_unit_become_the_forest_s() -> None:
     dates = np.array(["2024-02-01", "NaT", "1999-12-31T12:00:00"], "datetime64[s]")
     other = FeatureColumn("seen", ColumnKind.DATE, unit="seconds", origin="1970-01-01T00:00")

@@ -38,7 +38,6 @@ class ArrowTable:
     columns: tuple[str, ...]
     n_bytes: int
     max_bytes: int | None
-    guessed: ClassVar[bool] = False
     headed: ClassVar[bool] = True
     typed: ClassVar[bool] = True
 
@@ -81,14 +80,6 @@ class ArrowTable:
         named = [column for column in index if isinstance(column, str)] if isinstance(index, list) else []
         return tuple(column for column in self.columns if column in named)
 
-    @property
-    def categoricals(self) -> frozenset[str]:
-        """Columns that were categoricals without an order in a data frame, according to the metadata of pandas."""
-        metadata = self.schema.pandas_metadata
-        columns = metadata.get("columns") if isinstance(metadata, dict) else None
-        found = [own for own in columns if isinstance(own, dict)] if isinstance(columns, list) else []
-        return frozenset(str(own.get("field_name")) for own in found if _is_unordered(own))
-
     def batches(self, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
         """Blocks of rows: these columns."""
         for file in self.files:
@@ -107,12 +98,6 @@ class ArrowTable:
 
     def _only(self, file: str) -> ArrowTable:
         return ArrowTable(file, (file,), self.kind, self.schema, self.columns, self.n_bytes, self.max_bytes)
-
-
-def _is_unordered(column: dict[str, object]) -> bool:
-    """Whether a column is a categorical without an order, by what pandas says of it."""
-    details = column.get("metadata")
-    return column.get("pandas_type") == "categorical" and isinstance(details, dict) and not details.get("ordered")
 
 
 def files_in(folder: str, kind: str) -> tuple[str, ...]:

@@ -103,35 +103,30 @@ class RowFile(io.BufferedReader):
     Raises
     ------
     InputError
-        A row has more than about `LONGEST_ROW` bytes: a line, or the lines of cells in quotes. The error is raised
-        before more bytes of it are read. Or the file unfolds to more than ``max_bytes`` allows.
+        A row has more than about `LONGEST_ROW` bytes; the error is raised before more bytes of it are read. Or the
+        file unfolds to more than ``max_bytes`` allows.
     """
 
     def __init__(self, path: str, max_bytes: int | None = None) -> None:
         super().__init__(text_bytes(path))
         self.path = path
-        self.held = self.longest = self.n_bytes = 0
-        self.has_nul = False
+        self.held = self.n_bytes = 0
         self._line = 1
         self._most = allowed_bytes(Path(path).stat().st_size, MOST_TIMES, max_bytes)
 
-    def text(self, newline: str | None = None, encoding: str = "utf-8-sig") -> TextIO:
+    def text(self) -> TextIO:
         """Open the file for reading lines; closing the stream closes the file."""
-        return io.TextIOWrapper(self, encoding=encoding, newline=newline)
+        return io.TextIOWrapper(self, encoding="utf-8-sig")
 
     def read1(self, size: int = -1, /) -> bytes:
         """Read the next block, as a stream of lines does."""
         block = super().read1(size)
         self.held += len(block)
         self.n_bytes += len(block)
-        self.longest = max(self.longest, self.held)
-        self.has_nul = self.has_nul or b"\0" in block
         self._line += block.count(b"\n") or block.count(b"\r")
         if self.held > LONGEST_ROW:
             expected = f"rows of at most {LONGEST_ROW:,} bytes were expected, found a longer one"
-            raise InputError(
-                f"{self.path}: line {self._line}: {expected}; look at how its lines end, and at its quotes"
-            )
+            raise InputError(f"{self.path}: line {self._line}: {expected}; look at how its lines end")
         if self.n_bytes > self._most:
             expected = f"{self.path}: at most {self._most:,} bytes of text were expected"
             found = f"found a file of {Path(self.path).stat().st_size:,} bytes that unfolds to more"

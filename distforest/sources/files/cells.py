@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as arrow
+from pyarrow.csv import ConvertOptions
 
 from distforest.sources.schema import ColumnKind
 
@@ -21,25 +21,8 @@ if TYPE_CHECKING:
     from distforest.sources.schema import FeatureColumn
     from distforest.sources.source import Floats
 
-MISSING_WORDS = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaN", "nan", "NaT", "\\N")
-"""Words for a missing value in any column: of pandas, R, spreadsheets, databases and the UCI repository."""
-
-MISSING_NUMBERS = (
-    "-",
-    "--",
-    ".",
-    "na",
-    "None",
-    "-nan",
-    "NAN",
-    "#NUM!",
-    "#DIV/0!",
-    "#VALUE!",
-    "#REF!",
-    "#NAME?",
-    "#NULL!",
-)
-"""Words for a missing value among numbers or dates; elsewhere they may be categories."""
+MISSING_WORDS = tuple(ConvertOptions().null_values)
+"""Words for a missing value in a csv file, unless others are given: those of Arrow."""
 
 ISO_DATE = (
     r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?"
@@ -49,9 +32,6 @@ ISO_DATE = (
 
 ZONED = r"^.{11}.*(?:Z|UTC|[+-]\d{2}(?::?\d{2})?)$"
 """Such a date with a time zone."""
-
-BLANKS = r"[ \x{a0}\x{202f}]*"
-"""What may stand between a number and its unit, in the syntax of Arrow's regular expressions."""
 
 INFINITE = r"(?i)^[+-]?inf(?:inity)?$"
 
@@ -65,133 +45,68 @@ class Faults(NamedTuple):
 
 @dataclass(frozen=True)
 class CellFormat:
-    """How numbers, dates and missing values are written in text; `of` says it of a column with a form of its own.
+    """How the numbers, dates and missing values of a table are written in text.
 
     Attributes
     ----------
-    decimal, thousands, missing
-        The decimal point, the character between thousands, and the words for a missing value.
-    units
-        What may stand before or after a number, with blanks or without, and is left out, such as ``"%"``.
-    date_format
-        The form of dates, as for `datetime.datetime.strptime`; empty: ISO 8601.
-    own_formats
-        The form of the dates of some columns, by name.
-    only_dates
-        Whether the column holds dates and nothing else, because its name was given with the form.
+    decimal
+        The decimal point.
+    missing
+        The words for a missing value; an empty cell always is one.
+    date_formats
+        The form of the dates of a column, as for `datetime.datetime.strptime`, by its name; others are in ISO 8601.
     """
 
     decimal: str = "."
-    thousands: str = ""
-    date_format: str = ""
     missing: tuple[str, ...] = MISSING_WORDS
-    own_formats: Mapping[str, str] = field(default_factory=dict)
-    only_dates: bool = False
-    units: tuple[str, ...] = ()
+    date_formats: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, column: str) -> CellFormat:
-        """How the texts of one column are written."""
-        own = self.own_formats.get(column)
-        return self if own is None else replace(self, date_format=own, own_formats={}, only_dates=True)
-
-    def with_unit(self, unit: str) -> CellFormat:
-        """The same, also with this unit beside numbers, which others have not named; as it is without one."""
-        return self if not unit or unit in self.units else replace(self, units=(*self.units, unit))
-
-    @cached_property
-    def number(self) -> str:
-        """The regular expression of a number."""
-        point, mark = re.escape(self.decimal), re.escape(self.thousands)
-        whole = rf"\d+|\d{{1,3}}(?:{mark}\d{{3}})+" if self.thousands else r"\d+"
-        bare = rf"(?:(?:{whole})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?"
-        if not self.units:
-            return rf"^[+-]?{bare}$"
-        unit = f"(?:{self.any_unit})"
-        return rf"^(?:[+-]?{bare}(?:{BLANKS}{unit})?|(?:{unit}{BLANKS}[+-]?|[+-]{unit}{BLANKS}){bare})$"
-
-    @cached_property
-    def any_unit(self) -> str:
-        """The regular expression of any unit, the longest first."""
-        return "|".join(map(re.escape, sorted(self.units, key=len, reverse=True)))
-
-    def units_of(self, texts: pa.Array) -> pa.Array:
-        """The unit of each cell that `is_number` has found, "" without one."""
-        found = pc.extract_regex(texts, f"(?P<unit>{self.any_unit})")
-        return pc.if_else(texts.is_valid(), pc.fill_null(pc.struct_field(found, "unit"), ""), None)
-
-    def is_missing(self, texts: pa.Array, of_numbers: bool = False) -> pa.Array:
-        """Which cells are missing; some words mean that only among numbers."""
-        words = (*self.missing, "", *(MISSING_NUMBERS if of_numbers else ()))
-        return pc.or_(pc.is_null(texts), pc.is_in(pc.fill_null(texts, ""), pa.array(words, texts.type)))
+    def is_missing(self, texts: pa.Array) -> pa.Array:
+        """Which cells are missing."""
+        return pc.is_in(pc.fill_null(texts, ""), pa.array((*self.missing, ""), texts.type))
 
     def is_number(self, texts: pa.Array) -> pa.Array:
         """Which cells are numbers; null is none."""
-        found = pc.or_(pc.match_substring_regex(texts, self.number), pc.match_substring_regex(texts, INFINITE))
+        point = re.escape(self.decimal)
+        number = rf"^[+-]?(?:\d+(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?$"
+        found = pc.or_(pc.match_substring_regex(texts, number), pc.match_substring_regex(texts, INFINITE))
         return pc.fill_null(found, False)
 
     def numbers(self, texts: pa.Array) -> pa.Array:
         """The numbers of cells that `is_number` has found, as float64."""
-        return pc.cast(self.plain_numbers(texts), pa.float64())
+        plainly = pc.replace_substring(texts, self.decimal, ".") if self.decimal != "." else texts
+        return pc.cast(plainly, pa.float64())
 
-    def plain_numbers(self, texts: pa.Array) -> pa.Array:
-        """The same texts, but numbers without marks between thousands, and with a point."""
-        plainly = pc.replace_substring_regex(texts, f"{BLANKS}(?:{self.any_unit}){BLANKS}", "") if self.units else texts
-        plainly = pc.replace_substring(plainly, self.thousands, "") if self.thousands else plainly
-        plainly = pc.replace_substring(plainly, self.decimal, ".") if self.decimal != "." else plainly
-        return pc.if_else(self.is_number(texts), plainly, texts)
+    def is_zoned(self, texts: pa.Array, date_format: str) -> pa.Array:
+        """Which dates have a time zone."""
+        found = pc.fill_null(pc.match_substring_regex(texts, ZONED), False)
+        return pa.array(np.full(len(texts), "%z" in date_format)) if date_format else found
 
-    def is_date(self, texts: pa.Array) -> pa.Array:
-        """Which cells have the form of a date; null has none."""
-        iso = pc.fill_null(pc.match_substring_regex(texts, ISO_DATE), False)
-        if not self.date_format:
-            return iso
-        return pc.or_(self._is_given_date(texts), iso) if self._is_beside_iso else self._is_given_date(texts)
-
-    def is_zoned(self, texts: pa.Array) -> pa.Array:
-        """Which of such cells have a time zone."""
-        iso = pc.fill_null(pc.match_substring_regex(texts, ZONED), False)
-        return pc.if_else(self._is_given_date(texts), "%z" in self.date_format, iso) if self.date_format else iso
-
-    def dates(self, texts: pa.Array) -> np.ndarray:
-        """The dates of cells that `is_date` has found, as datetime64[us], in UTC if they have a zone; NaT for none."""
-        if not self.date_format:
-            return self._iso_dates(texts)
-        given = np.array([self._date(text) for text in texts.to_pylist()], "datetime64[us]")
-        if not self._is_beside_iso:
-            return given
-        others = pc.if_else(pc.invert(self._is_given_date(texts)), texts, None)
-        return np.where(np.isnat(given), self._iso_dates(others), given)
-
-    @property
-    def _is_beside_iso(self) -> bool:
-        """Whether a date in ISO 8601 is read beside ``date_format``: not if the same text may mean another day."""
-        return not self.date_format.startswith("%Y-") or self.date_format.startswith("%Y-%m-%d")
-
-    def _is_given_date(self, texts: pa.Array) -> pa.Array:
-        """Which cells are dates in ``date_format``."""
-        return pa.array([self._date(text) is not None for text in texts.to_pylist()], pa.bool_())
-
-    def _iso_dates(self, texts: pa.Array) -> np.ndarray:
-        """The dates of cells in ISO 8601."""
+    def dates(self, texts: pa.Array, date_format: str) -> np.ndarray:
+        """The dates of cells as datetime64[us], in UTC if they have a time zone; NaT for what is none."""
+        if date_format:
+            return np.array([_date(text, date_format) for text in texts.to_pylist()], "datetime64[us]")
+        texts = pc.if_else(pc.match_substring_regex(texts, ISO_DATE), texts, None)
         texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
         texts = pc.replace_substring_regex(texts, r" ?(?:UTC|Z)$", "Z")
-        zoned = self.is_zoned(texts)
+        zoned = self.is_zoned(texts, "")
         try:
             moments = [
                 pc.cast(pc.cast(pc.if_else(mask, texts, None), kind), pa.int64())
                 for mask, kind in ((zoned, pa.timestamp("us", "UTC")), (pc.invert(zoned), pa.timestamp("us")))
             ]
-        except pa.ArrowInvalid:
+        except pa.ArrowInvalid:  # a day that does not exist
             return np.array([_iso(text) for text in texts.to_pylist()], "datetime64[us]")
         return pc.coalesce(*moments).cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
 
-    def _date(self, text: str | None) -> datetime | None:
-        """A date in ``date_format``; None for any other text. Arrow's own parser takes 31 February for 2 March."""
-        try:
-            date = datetime.strptime(text or "", self.date_format)
-        except ValueError:
-            return None
-        return date.astimezone(UTC).replace(tzinfo=None) if date.tzinfo else date
+
+def _date(text: str | None, date_format: str) -> datetime | None:
+    """A date in a given form; None for any other text. Arrow's own parser takes 31 February for 2 March."""
+    try:
+        date = datetime.strptime(text or "", date_format)
+    except ValueError:
+        return None
+    return date.astimezone(UTC).replace(tzinfo=None) if date.tzinfo else date
 
 
 def _iso(text: str | None) -> np.datetime64:
@@ -252,19 +167,18 @@ def moments_of(array: pa.Array) -> np.ndarray:
 def cell_numbers(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> tuple[Floats, Faults]:
     """The numbers of a column as its schema says, float64, NaN where missing, and the first cell that is no such value.
 
-    A number needs the unit of the column beside it, or none if that has none, as 5 % and 0.05 are no numbers of one
-    column. A category that the column does not list is missing too; it is counted.
+    A category that the column does not list is missing too; it is counted.
     """
     if column.kind == ColumnKind.CATEGORY:
         return _codes(column, array, cells)
     if not is_text(array.type):
         return _typed(column, array)
     texts = texts_of(array)
-    missing = cells.is_missing(texts, of_numbers=True)
+    missing = cells.is_missing(texts)
     readers: dict[ColumnKind, Callable[[], tuple[pa.Array, pa.Array]]] = {
-        ColumnKind.NUMBER: lambda: _numbers(texts, cells.with_unit(column.unit), column.unit),
+        ColumnKind.NUMBER: lambda: _numbers(texts, cells),
         ColumnKind.BOOLEAN: lambda: _booleans(texts),
-        ColumnKind.DATE: lambda: _dates(column, texts, cells.of(column.name)),
+        ColumnKind.DATE: lambda: _dates(column, texts, cells),
     }
     known, values = readers[column.kind]()
     bad = pc.invert(pc.or_(missing, known)).to_numpy(zero_copy_only=False)
@@ -276,20 +190,9 @@ def _first(bad: np.ndarray) -> int:
     return int(bad.argmax()) if bad.any() else -1
 
 
-def _numbers(texts: pa.Array, cells: CellFormat, unit: str) -> tuple[pa.Array, pa.Array]:
+def _numbers(texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
     known = cells.is_number(texts)
-    if cells.units:
-        known = pc.and_(known, pc.equal(pc.fill_null(cells.units_of(texts), ""), unit))
     return known, cells.numbers(pc.if_else(known, texts, None))
-
-
-def first_unit(array: pa.Array, cells: CellFormat) -> str | None:
-    """The unit of the first number among texts, "" for none beside it; None without a number."""
-    if not is_text(array.type):
-        return ""
-    texts = texts_of(array)
-    first = pc.index(cells.is_number(texts), True).as_py()
-    return None if first < 0 else str(cells.units_of(texts.slice(first, 1))[0].as_py())
 
 
 def _booleans(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -299,10 +202,10 @@ def _booleans(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _dates(column: FeatureColumn, texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
-    known = cells.is_date(texts)
-    known = pc.and_(known, pc.equal(cells.is_zoned(texts), column.in_utc))
-    counts = column.counts(cells.dates(pc.if_else(known, texts, None)))
-    return pc.and_(known, pa.array(~np.isnan(counts))), pa.array(counts)
+    form = cells.date_formats.get(column.name, "")
+    counts = column.counts(cells.dates(texts, form))
+    known = pc.and_(pa.array(~np.isnan(counts)), pc.equal(cells.is_zoned(texts, form), column.in_utc))
+    return known, pa.array(counts)
 
 
 def _codes(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> tuple[Floats, Faults]:

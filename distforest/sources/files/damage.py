@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import lzma
 import struct
 import zipfile
 import zlib
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILE_ERRORS = (
-    *(OSError, ValueError, EOFError, RuntimeError, OverflowError, csv.Error),
+    *(OSError, ValueError, EOFError, RuntimeError, OverflowError, lzma.LZMAError),
     *(struct.error, zipfile.BadZipFile, zlib.error),
 )
 """Errors that reading a damaged file raises."""
@@ -32,7 +32,10 @@ def readable(path: str, *others: type[Exception]) -> Iterator[None]:
         raise
     except UnicodeDecodeError as error:
         found = f"the byte {error.object[error.start]:#04x}"
-        raise InputError(f"{path}: text in UTF-8 was expected, found {found}; save it in UTF-8") from error
+        expected = f"{path}: text in {error.encoding.upper()} was expected"
+        raise InputError(
+            f"{expected}, found {found}; give `encoding` if it has another, or save it in UTF-8"
+        ) from error
     except MemoryError as error:
         raise out_of_memory(path, error) from error
     except errors as error:

@@ -24,13 +24,13 @@ from distforest.sources.files.table_arrays import (
     arrays_of_table,
     check_alike,
     check_labels,
-    doubt_of_classes,
     features_array,
     labels_array,
     pairs_of_rows_at,
 )
-from distforest.sources.files.table_files import TABLES, TextOptions, format_of, open_table
+from distforest.sources.files.table_files import TABLES, format_of, open_table
 from distforest.sources.files.tables import LibsvmTable
+from distforest.sources.files.text_options import TextOptions
 from distforest.sources.schema import Schema
 from distforest.sources.sparse_store import csr_arrays
 from distforest.stores.groups import check_target, destination, seal_group
@@ -113,10 +113,8 @@ def ingest(
     quote: str | None = None,
     encoding: str | None = None,
     decimal: str | None = None,
-    thousands: str | None = None,
     date_format: str | Sequence[str] | None = None,
     missing: Sequence[str] | None = None,
-    unit: str | Sequence[str] | None = None,
     skip_rows: int | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
@@ -174,8 +172,7 @@ def ingest(
     weight
         Column that holds the weights of the rows, ``weights``, float64.
     id
-        Column that names the rows, ``ids``, beside ``X`` and in its order. None: a first column without a
-        name, or the index that pandas has written; a warning says so.
+        Column that names the rows, ``ids``, beside ``X`` and in its order.
     pairs
         Two columns that say of which rows a pair is, ``pairs``, int64 of shape (n, 2): by the numbers of these rows,
         from 0, or by their names. Labels, targets and weights are then those of pairs; other columns are left out
@@ -191,29 +188,23 @@ def ingest(
         Column of texts, ``objects``, of which a function tells the similarity: `objects` of a spec, or the queries and
         the training objects of a forest that asks a function.
     header
-        Whether the first row of a csv file names its columns. None: it does if none of its cells looks like a value, if
-        one is the label's name, or if its numbers are 0, 1, 2 and so on, at least two, as pandas writes them for a
-        frame without names; the last gives a warning.
+        Whether the first row of a csv file names its columns; None: it does.
     separator
         The character that separates the cells of a csv file, ``"tab"`` for the tab; None: a comma, in a file ``.tsv``
         the tab.
     quote
         The character that may enclose cells, ``"none"`` for none; None: the double quote.
     encoding
-        Encoding of a csv file, such as ``"cp1252"``; None: by its mark, else UTF-8.
-    decimal, thousands
-        The decimal point of a csv file, and the character between thousands; None: a point, and nothing.
+        Encoding of a csv file, such as ``"cp1252"``; None: UTF-8.
+    decimal
+        The decimal point of a csv file; None: a point.
     date_format
-        How dates in a csv file are written, as for `datetime.datetime.strptime`; None: ISO 8601. Dates in ISO 8601 are
-        read beside it, unless the same text may be another day by it, as by ``"%Y-%d-%m"``. ``"seen=%m/%d/%Y"``
-        is the form of the column ``seen`` alone, which then holds dates and nothing else, also if they are digits, as
-        by ``"seen=%Y%m%d"``. A sequence gives several.
+        How dates in a column of a csv file are written, as for `datetime.datetime.strptime`: ``"seen=%m/%d/%Y"`` says
+        it of the column ``seen``, which then holds dates and nothing else, also if they are digits, as by
+        ``"seen=%Y%m%d"``. A sequence gives several. Dates of all other columns are in ISO 8601.
     missing
-        Words of a csv file for a missing value, instead of the usual ones; an empty cell always is one.
-    unit
-        What stands before or after the numbers of a csv file and is left out, such as ``"%"`` or ``"EUR"``; a sequence
-        gives several. All numbers of a column need the same unit, or none. ``feature_encodings`` keeps it, and so does
-        a forest.
+        Words of a csv file for a missing value, instead of `pyarrow.csv.ConvertOptions.null_values`; an empty cell
+        always is one.
     skip_rows
         How many lines stand above the table in a csv file, such as a title; they are not read. None: 0.
     n_features
@@ -240,8 +231,8 @@ def ingest(
     Raises
     ------
     InputError
-        The file cannot be read, or does not hold the requested columns (messages count rows and columns from 0, lines
-        from 1); it announces more than it holds or may unfold to; it has a row of text of more than 32 MiB, or more
+        The file cannot be read, or does not hold the requested columns (messages count rows and columns from 0); it
+        announces more than it holds or may unfold to; it has a row of text of more than 16 MiB, or more
         than 1000 members; a feature, as float32, is infinite, or NaN in a libsvm file; a label is NaN or
         infinite; or the target exists.
 
@@ -263,7 +254,7 @@ def ingest(
         *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value, object),
     )
     words = None if missing is None else tuple(missing)
-    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words, unit, skip_rows)
+    text = TextOptions(header, separator, quote, encoding, decimal, date_format, words, skip_rows)
     options = _Options(name, n_features, zero_based, roles, text)
     options.check(source, kind)
     check_target(group, overwrite)
@@ -302,7 +293,7 @@ def _read(
         return _read_arrays(source, stored_arrays(source), block_bytes)
     if kind == "libsvm":
         return _read_libsvm(source, options, block_bytes, max_bytes), {}
-    table = open_table(source, kind, options.text, options.roles.label, max_bytes)
+    table = open_table(source, kind, options.text, max_bytes)
     if Path(source).is_file():
         check_unfolded(source, table.n_bytes, max_bytes)
     roles, cells = Roles.of(table, options.roles), options.text.cells_of(table)
@@ -317,7 +308,7 @@ def _read_libsvm(source: str, options: _Options, block_bytes: int, max_bytes: in
     check_unfolded(source, table.n_bytes, max_bytes)
     arrays = [
         features_array(source, table.n_columns, table.features, None, takes_missing=False),
-        labels_array(source, table.labels, typed=False),
+        labels_array(source, table.labels),
     ]
     check_alike(source, arrays)
     return arrays
@@ -338,7 +329,7 @@ def _read_measured(
 ) -> tuple[list[PlannedArray], dict[str, object]]:
     """The three arrays of the matrix of measured pairs, and the attribute by which they are recognised."""
     assert roles.value is not None  # noqa: S101  (the caller has looked)
-    pairs, n_rows, order = pairs_of_rows_at(table, roles.pairs, rows, are_measured=True)
+    pairs, n_rows, order = pairs_of_rows_at(table, roles.pairs, rows)
     values = numbers_in(table, "value", table.columns[roles.value], cells, with_missing=True)
     matrix = matrix_of_measured(table, pairs, values, n_rows)
     arrays, attributes = csr_arrays(matrix)
@@ -464,5 +455,4 @@ def _coded_labels(array: StoredArray, classes: list[str] | None) -> PlannedArray
         wanted = f"labels among the classes {brief(str(names))} were expected"
         raise InputError(f"{array.path}: {wanted}, found {quoted(unknown[0])}")
     values = np.array([codes[label] for label in labels], np.int64)
-    warning = "" if classes else doubt_of_classes(names, typed=True)
-    return PlannedArray(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, warning)
+    return PlannedArray(array.name, array.shape, values.dtype, lambda: [values], {"classes": names})

@@ -16,15 +16,16 @@ from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
 from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
 from distforest.sources.files.roles import each_name, position_of
-from distforest.sources.files.survey import column_blocks, first_units
+from distforest.sources.files.survey import column_blocks
 from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array, objects_array
-from distforest.sources.files.table_files import TABLES, TextOptions, format_of, kind_by_suffix, open_table
+from distforest.sources.files.table_files import TABLES, format_of, kind_by_suffix, open_table
 from distforest.sources.files.tables import LibsvmTable
+from distforest.sources.files.text_options import TextOptions
 from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema
 from distforest.stores.outputs import OF_ZARR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -123,15 +124,9 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
         return _LibsvmQueries.open(source, wanted, options)
     if kind not in TABLES:
         raise InputError(f"{source}: a table or a libsvm file was expected, found the {kind} file; ingest it first")
-    names = () if wanted.schema is None else wanted.schema.names
-    named = next((name for name in names if not name.replace(".", "").isdigit()), None)
-    table = open_table(source, kind, options.text, named, options.max_bytes)
+    table = open_table(source, kind, options.text, options.max_bytes)
     if Path(source).is_file():
         check_unfolded(source, table.n_bytes, options.max_bytes)
-    if wanted.schema is not None and not table.headed and not set(names) <= set(table.columns):
-        cure = "give header=True if its first row names them" if table.guessed else "write their names into it"
-        first = ", ".join(map(quoted, names[:COLUMNS_TOLD]))
-        raise InputError(f"{source}: columns named {first} were expected, found a table without a header; {cure}")
     id_at = None if options.id is None else position_of(table, "id", options.id)
     kept = tuple(position_of(table, "keep", name) for name in each_name(table, options.keep))
     dropped = {position_of(table, "drop", name) for name in each_name(table, options.drop)}
@@ -140,7 +135,7 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     positions, schema = _features_of(table, wanted, others)
     cells = options.text.cells_of(table)
     own = tuple(dict.fromkeys(place for place in kept if place != id_at))
-    return TableQueries(table, positions, _with_units(schema, table, positions, cells), cells, id_at, own)
+    return TableQueries(table, positions, schema, cells, id_at, own)
 
 
 def open_objects(source: str, options: QueryOptions) -> TableQueries:
@@ -149,7 +144,7 @@ def open_objects(source: str, options: QueryOptions) -> TableQueries:
     if kind not in TABLES or options.object is None:
         expected = "an array of objects, or a table and the name of its column of them as `object`, was expected"
         raise InputError(f"{source}: {expected}, for a function, found a file")
-    table = open_table(source, kind, options.text, options.object, options.max_bytes)
+    table = open_table(source, kind, options.text, options.max_bytes)
     if Path(source).is_file():
         check_unfolded(source, table.n_bytes, options.max_bytes)
     position = position_of(table, "object", options.object)
@@ -171,16 +166,6 @@ def _features_of(table: Table, wanted: ReadColumns, others: set[int]) -> tuple[t
         expected = f"{counted(wanted.n_features, 'feature')} were expected, by the order of the columns"
         raise InputError(f"{table.path}: {expected}, found {len(rest):,} ({shown}); {cure}")
     return rest, Schema.of_names(names)
-
-
-def _with_units(schema: Schema, table: Table, positions: Sequence[int], cells: CellFormat) -> Schema:
-    """The same columns; numbers of which the forest knows no unit have that of the first one in the table."""
-    units = first_units(table, positions, cells)
-    columns = (
-        replace(own, unit=units.get(place, "")) if own.kind == ColumnKind.NUMBER and not own.unit else own
-        for own, place in zip(schema.columns, positions, strict=True)
-    )
-    return Schema(tuple(columns))
 
 
 def _with_booleans(schema: Schema) -> Schema:
@@ -206,7 +191,7 @@ def pairs_in_table(source: str, numbers: Mapping[str, int] | None, n_rows: int, 
     InputError
         There is one column, or an entry is no row.
     """
-    table = open_table(source, format_of(source, None), TextOptions(header=True))
+    table = open_table(source, format_of(source, None), TextOptions())
     wanted = wanted_rows(numbers, n_rows)
     columns = [name for name in table.columns if name not in table.index]
     if len(columns) < 2:
@@ -297,7 +282,7 @@ class _LibsvmQueries:
                 f"{source}: `id`, `keep` and `drop` are for columns, which a libsvm file has not; leave them out"
             )
         if wanted.schema is not None and wanted.schema.encodings:
-            raise InputError(f"{source}: a table with categories, dates or units was expected, found numbers of libsvm")
+            raise InputError(f"{source}: a table with categories or dates was expected, found numbers of libsvm")
         n_features, limit = wanted.n_features, options.max_bytes
         table = LibsvmTable.open(source, QUERY_BYTES, n_features, options.zero_based, limit)
         check_unfolded(source, table.n_bytes, limit)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from distforest.amounts import are
-from distforest.errors import InputError, warn_caller
+from distforest.errors import InputError
 from distforest.sources.files.bounds import quoted
 from distforest.sources.schema import COLUMNS_TOLD
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
 
     from distforest.sources.files.tables import Table
 
@@ -100,12 +100,12 @@ class Roles:
                 raise InputError(
                     f"{table.path}: {name} is the `{role}`, found it in `{option}`; take it from one of them"
                 )
-        index = [table.columns.index(name) for name in table.index]
-        free = [position for position in index if position not in {*taken, *(asked or ())}]
-        unnamed = _told_of_index(table, free, left_out, is_named=options.id is not None)
-        if unnamed is not None and found["id"] is None:
-            found["id"] = unnamed
-        others = {*taken, *left_out, *([] if asked else index)}
+        index = {table.columns.index(name) for name in table.index} - {*taken, *left_out, *(asked or ())}
+        if index and not (pairs or asked):
+            name = quoted(table.columns[min(index)])
+            cure = f"give `id={name}` if it names the rows, `drop={name}` to leave it out, or name all `columns`"
+            raise InputError(f"{table.path}: a role was expected for the index of a data frame, column {name}; {cure}")
+        others = {*taken, *left_out, *index}
         chosen = asked or (() if pairs else range(len(table.columns)))
         features = tuple(dict.fromkeys(position for position in chosen if position not in others))
         if not features and not pairs and all(found[role] is None for role in ("label", "target", "object")):
@@ -162,34 +162,6 @@ def _check_measured(options: RoleOptions) -> None:
         raise InputError(f"`value` makes a matrix of measured pairs, found {found} beside it; leave that out")
 
 
-def _told_of_index(table: Table, index: Sequence[int], left_out: Container[int], is_named: bool) -> int | None:
-    """The position of the one column of the index that names the rows if no option says so; told."""
-    kept = [position for position in index if position not in left_out]
-    if len(kept) > 1 and not is_named:
-        found = ", ".join(quoted(table.columns[position]) for position in kept)
-        raise InputError(
-            f"{table.path}: one column that names the rows was expected, found {found}; give `id` or `drop`"
-        )
-    if not index:
-        return None
-    if is_named or not kept:
-        warn_caller(f"{table.path}: {_what_was_index(table, index)} left out")
-        return None
-    warn_caller(
-        f"{table.path}: {_what_was_index(table, kept)} read as the names of the rows; give `drop` to leave it out"
-    )
-    return kept[0]
-
-
-def _what_was_index(table: Table, index: Sequence[int]) -> str:
-    """The columns that were an index, as the subject of a sentence."""
-    names = [table.columns[position] for position in index]
-    if names == [""]:
-        return "the first column has no name, as of a data frame's index, and is"
-    listed = ", ".join(map(quoted, names))
-    return f"{listed} {'was' if len(names) == 1 else 'were'} the index of the data frame, and {are(len(names))}"
-
-
 def each_name(table: Table, names: Sequence[str]) -> list[str]:
     """Names of columns, of which a string may hold several, separated by commas."""
     return [own for name in names for own in ([name] if name in table.columns else name.split(","))]
@@ -204,7 +176,5 @@ def position_of(table: Table, role: str, name: str) -> int:
     likely = [own for own in names[:LIKELY] if len(own) <= 3 * len(name)]
     near = difflib.get_close_matches(name, likely, n=1)
     hint = f"; did you mean {quoted(near[0])}?" if near else ""
-    if table.guessed and not table.headed:
-        hint = "; the first row is taken as data; give header=True if it names the columns"
     role = {"columns": "feature", "drop": "dropped", "id": "id"}.get(role, role)
     raise InputError(f"{table.path}: {role} column {name!r} was expected, found {listed}{hint}")

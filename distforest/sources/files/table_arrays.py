@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +16,7 @@ from distforest.amounts import are, counted
 from distforest.errors import InputError
 from distforest.sources.arrays import OF_TARGETS
 from distforest.sources.files.bounds import brief, quoted
-from distforest.sources.files.cells import MISSING_WORDS, cell_numbers, is_numeric, is_text, plain, texts_of
+from distforest.sources.files.cells import cell_numbers, is_numeric, is_text, plain, texts_of
 from distforest.sources.files.damage import readable
 from distforest.sources.files.faults import FoundFaults
 from distforest.sources.files.ids import (
@@ -34,10 +32,9 @@ from distforest.sources.files.ids import (
 )
 from distforest.sources.files.named_order import order_of_names
 from distforest.sources.files.pair_columns import PAIRS_READ, numbers_of_rows, pairs_of_rows_in
-from distforest.sources.files.survey import ColumnSummary, column_blocks, forms_of_dates, found_columns, number_column
-from distforest.sources.files.tables import is_number
+from distforest.sources.files.survey import ColumnSummary, column_blocks, found_columns
 from distforest.sources.opening import open_matrix
-from distforest.sources.schema import ColumnKind, Schema
+from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,12 +49,6 @@ if TYPE_CHECKING:
 
     ArrayBlocks = Callable[[], Iterable[np.ndarray]]
     LabelBlocks = Callable[[], Iterable[np.ndarray | list[str]]]
-
-MISSING_LABELS = frozenset(MISSING_WORDS)
-"""Labels that may mean a missing label."""
-
-FEWEST_TO_COUNT = 10
-"""The fewest rows that a column seems to number on purpose; fewer may rise by one by chance."""
 
 MAX_CLASSES = 1 << 16
 """The most classes; more different strings in a label column are no classes."""
@@ -120,7 +111,7 @@ def _each_array(
     if roles.pairs:
         yield lambda: _pairs_of(table, roles, rows)
     if (label := roles.label) is not None:
-        yield lambda: labels_array(table.path, lambda: _labels_of(table, label, cells), table.typed)
+        yield lambda: labels_array(table.path, lambda: _labels_of(table, label, cells))
     for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
         if role is not None:
             yield partial(_numbers_array, table, role, cells, name, what)
@@ -179,25 +170,13 @@ def _refuse_own_links(table: Table, positions: Sequence[int]) -> None:
 
 
 def pairs_of_rows_at(
-    table: Table, positions: Sequence[int], rows: str, are_measured: bool = False
+    table: Table, positions: Sequence[int], rows: str
 ) -> tuple[NDArray[np.int64], int, dict[str, dict[str, str]]]:
-    """Pairs of the rows at an address, by their names if they have any, how many rows there are, and `order_of_names`.
-
-    Pairs that ``are_measured`` need ``rows`` in any case.
-    """
+    """Pairs of the rows at an address, by their names if they have any; how many rows there are; `order_of_names`."""
     address = rows_of_ids(rows)
     n_rows = int(open_matrix(address).shape[0])
     numbers = numbers_of_rows(address, n_rows, address)
-    cure = (
-        ""
-        if numbers is None
-        else "; correct it, or leave its row out; "
-        + (
-            "if these are numbers, give `rows` without names, as of the same table without `id`"
-            if are_measured
-            else "leave `rows` out if these are numbers"
-        )
-    )
+    cure = "" if numbers is None else "; write it as `ids` beside them does, such as 007 and not 7, or leave it out"
     pairs = pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}")
     return pairs, n_rows, {} if numbers is None else order_of_names([*numbers])
 
@@ -221,12 +200,11 @@ def feature_blocks(
             if faults.first >= 0:
                 text = texts_of(array.slice(faults.first, 1))[0].as_py()
                 wanted = {"number": "a number", "boolean": "true or false", "date": "a date", "category": "a category"}
-                expected = f"{wanted[str(column.kind)]}{column.told_unit} was expected, found {quoted(str(text))}"
+                expected = f"{wanted[str(column.kind)]} was expected, found {quoted(str(text))}"
                 where = table.place(first + faults.first, positions[place])
                 cure = "write it as in training"
-                if column.kind == ColumnKind.DATE and (forms := forms_of_dates([str(text)])):
-                    own = " or ".join(f"`date_format='{column.name}={form}'`" for form in forms)
-                    cure = f"say how dates are written, such as {own}"
+                if column.kind == ColumnKind.DATE:
+                    cure = f"{cure}, or say how dates are written, such as by `date_format='{column.name}=%d/%m/%Y'`"
                 raise InputError(f"{where}, column {quoted(column.name)}: {expected}; {cure}")
         yield block, +unseen
         first += len(block)
@@ -256,31 +234,27 @@ def _labels_of(table: Table, position: int, cells: CellFormat) -> Iterator[np.nd
     """Blocks of labels: int64 or float64 of shape (n,), or strings."""
     with readable(table.path, pa.ArrowException):  # an integer may be too large for int64
         for first, array in _values_of(table, position):
-            values = array if table.typed else texts_of(array)
-            missing = cells.is_missing(values) if not table.typed else values.is_null()
-            cure = "" if table.typed else "; if it is a class, say with `missing` which words mean a missing value"
-            _refuse_first(table, position, missing, values, first, "a label", cure)
-            if not table.typed:
-                is_plain = cells.decimal == "." and not cells.thousands
-                numbers = values if is_plain else cells.plain_numbers(values)
-                yield numbers.to_pylist()
-            elif arrow.is_dictionary(values.type) and is_text(values.type):  # a string that runs repeat is held once
-                words = [str(word) for word in values.dictionary.to_pylist()]
-                yield [words[code] for code in values.indices.to_pylist()]
-            elif is_text(values.type):
-                yield [str(label) for label in values.to_pylist()]
-            elif not is_numeric(values.type):
+            if is_text(array.type):
+                each = array if arrow.is_dictionary(array.type) else array.dictionary_encode()
+                words = texts_of(each.dictionary)
+                missing = pc.fill_null(cells.is_missing(words).take(each.indices), True)
+                cure = "" if table.typed else "; if it is a class, say with `missing` which words mean a missing value"
+                _refuse_first(table, position, missing, array, first, "a label", cure)
+                held = words.to_pylist()  # a string that runs repeat is held once
+                yield [held[code] for code in each.indices.to_pylist()]
+                continue
+            _refuse_first(table, position, array.is_null(), array, first, "a label")
+            if not is_numeric(array.type):
                 expected = f"{table.path}: label column {table.columns[position]!r}: numbers or strings were expected"
                 raise InputError(f"{expected}, found {brief(str(array.type))}")
-            elif arrow.is_integer(values.type) or arrow.is_boolean(values.type):
-                yield plain(values).cast(pa.int64()).to_numpy(zero_copy_only=False)
-            else:
-                yield plain(values).cast(pa.float64()).to_numpy(zero_copy_only=False)
+            values = plain(array)
+            whole = arrow.is_integer(values.type) or arrow.is_boolean(values.type)
+            yield values.cast(pa.int64() if whole else pa.float64()).to_numpy(zero_copy_only=False)
 
 
 def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, what: str) -> PlannedArray:
     """Targets or weights, float64; all are finite, and no weight is negative."""
-    column, n_rows = number_column(table, position, cells), 0
+    column, n_rows = FeatureColumn(table.columns[position]), 0
 
     def blocks() -> Iterator[Floats]:
         for _, array in _values_of(table, position):
@@ -291,7 +265,7 @@ def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, wh
         bad = ~np.isfinite(values) | (values < 0 if what == "weight" else False)
         if faults.first >= 0:
             bad[: faults.first + 1] = np.arange(faults.first + 1) == faults.first
-        expected = f"a finite number{column.told_unit}{' >= 0' if what == 'weight' else ''} as {what}"
+        expected = f"a finite number{' >= 0' if what == 'weight' else ''} as {what}"
         cure = "; if the column holds classes, give `label`" if what == "target" and faults.first >= 0 else ""
         _refuse_first(table, position, pa.array(bad), plain(array), first, expected, cure)
         n_rows += len(values)
@@ -373,7 +347,7 @@ def features_array(
 
     ``place_in`` says where a value of a table is.
     """
-    n_rows, n_bad, place, numbering = 0, 0, "", _Numbering()
+    n_rows, n_bad, place = 0, 0, ""
     lacks = np.zeros(n_columns, np.int64)
     for block in blocks():
         narrow = as_float32(block)
@@ -385,7 +359,6 @@ def features_array(
         lacks += np.isnan(narrow).sum(axis=0)
         n_bad += len(bad)
         n_rows += len(block)
-        numbering.follow(block[:, 0])
     if n_bad:
         raise InputError(
             f"{source}: finite float32 numbers were expected as features, found {n_bad:,} that {are(n_bad)} not, "
@@ -393,44 +366,19 @@ def features_array(
         )
     if n_rows == 0:
         raise InputError(f"{source}: rows were expected, found none")
-    doubt = numbering.doubt()
-    doubts = [f"{_column(0, schema)} {doubt}"] if n_columns > 1 and doubt else []
+    warning = ""
     if place_in is None and lacks.any():  # a table tells it by column
         most = _column(int(lacks.argmax()), schema)
         found = f"NaN in {int(lacks.sum()):,} of {n_rows * n_columns:,} features is read as missing"
-        doubts.append(f"{found}, most often of {most}, in {counted(int(lacks.max()), 'row')}")
+        warning = f"{found}, most often of {most}, in {counted(int(lacks.max()), 'row')}"
     attributes = schema.attributes() if schema else {}
     return PlannedArray(
-        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(as_float32, blocks()), attributes, "; ".join(doubts)
+        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(as_float32, blocks()), attributes, warning
     )
 
 
 def _column(column: int, schema: Schema | None) -> str:
     return f"column {column}" + (f" ({brief(schema.names[column])})" if schema else "")
-
-
-@dataclass
-class _Numbering:
-    """Whether a column, read block by block, numbers the rows from 0 or 1 like the index of a data frame."""
-
-    first: float = math.nan
-    n_rows: int = 0
-    goes_on: bool = True
-
-    def follow(self, values: np.ndarray) -> None:
-        """Take the values of the next rows into account."""
-        if self.n_rows == 0 and len(values):
-            self.first = float(values[0])
-            self.goes_on = self.first in {0.0, 1.0}
-        if self.goes_on:
-            self.goes_on = bool((values == self.first + np.arange(self.n_rows, self.n_rows + len(values))).all())
-        self.n_rows += len(values)
-
-    def doubt(self) -> str:
-        """The warning about such a column; empty if it is none, or may be one by chance."""
-        if not self.goes_on or self.n_rows < FEWEST_TO_COUNT:
-            return ""
-        return f"numbers the rows from {self.first:.0f}, and is read as a feature; leave it out if it is an index"
 
 
 def as_float32(block: np.ndarray) -> Float32s:
@@ -439,55 +387,31 @@ def as_float32(block: np.ndarray) -> Float32s:
         return block.astype(np.float32)
 
 
-def labels_array(source: str, labels: LabelBlocks, typed: bool) -> PlannedArray:
-    """``y``: integers if all labels are integers, else numbers if all are numbers, else classes."""
-    n_rows, kind = 0, "i"
-    strings: set[str] = set()
+def labels_array(source: str, labels: LabelBlocks) -> PlannedArray:
+    """``y``: numbers as they are, texts as classes, unless each is a whole number in its usual form, 7 and not 007."""
+    n_rows, dtype, strings, are_whole = 0, np.dtype(np.int64), set[str](), True
     for block in labels():
         n_rows += len(block)
-        kind = max(kind, _label_kind(block, typed), key="ifU".index)
-        if isinstance(block, list) and len(strings) <= MAX_CLASSES:
+        if isinstance(block, np.ndarray):
+            dtype = np.result_type(dtype, block.dtype)
+            continue
+        are_whole = are_whole and all(map(WHOLE.fullmatch, block))
+        if len(strings) <= MAX_CLASSES:
             strings.update(block)
-    if kind == "U" and len(strings) > MAX_CLASSES:
+    if not are_whole and len(strings) > MAX_CLASSES:
         raise InputError(f"{source}: labels of at most {MAX_CLASSES} classes were expected, found more strings")
-    classes = sorted(strings) if kind == "U" else []
+    classes = [] if are_whole else sorted(strings)
     codes = {label: code for code, label in enumerate(classes)}
-    convert: Callable[[str], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
-    dtype = np.dtype(np.float64 if kind == "f" else np.int64)
 
     def blocks() -> Iterator[np.ndarray]:
-        return (np.array([convert(label) for label in block], dtype) for block in labels())
+        for block in labels():
+            if isinstance(block, np.ndarray):
+                yield block.astype(dtype)
+            else:
+                yield np.array([int(label) if are_whole else codes[label] for label in block], dtype)
 
-    if kind == "f":
-        check_labels(source, blocks())
-    warning = doubt_of_classes(classes, typed)
-    if len(classes) == n_rows >= FEWEST_TO_COUNT:
-        named = "give `id` if the column names the rows, or `target` if it holds numbers to predict"
-        warning = warning or f"each of {n_rows:,} rows has a label that no other row has; {named}"
-    return PlannedArray("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, warning)
-
-
-def doubt_of_classes(classes: Sequence[str], typed: bool) -> str:
-    """A warning about strings that may be no classes: missing labels, or targets; empty if there is no doubt."""
-    missing = [label for label in classes if typed and label in MISSING_LABELS]
-    if missing:
-        found = ", ".join(map(repr, missing))
-        return f"{found} among the labels is read as a class; if it says that a label is missing, leave its rows out"
-    targets = [label for label in classes if is_number(label) and not re.fullmatch(r"[+-]?\d+", label)]
-    if typed or not targets or len(targets) == len(classes):
-        return ""
-    word = next(label for label in classes if not is_number(label))
-    return f"the labels are read as classes, {quoted(targets[0])} among them, as {quoted(word)} is no number"
-
-
-def _label_kind(block: np.ndarray | list[str], typed: bool) -> str:
-    """The kind of the labels of a block: ``"i"`` integers, ``"f"`` numbers, ``"U"`` strings."""
-    if not isinstance(block, list):
-        return "i" if block.dtype.kind == "i" else "f"
-    if typed or not all(map(is_number, block)):
-        return "U"
-    are_whole = all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in block)  # 18 digits fit int64
-    return "i" if are_whole else "f"
+    check_labels(source, blocks() if dtype.kind == "f" else ())
+    return PlannedArray("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {})
 
 
 def check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:

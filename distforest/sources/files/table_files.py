@@ -1,26 +1,19 @@
-"""Files and folders that are tables: which format they have, the options of each format, and how they are opened."""
+"""Files and folders that are tables: which format they have, and how they are opened."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
 from distforest.sources.files.arrow_table import ARROW_SUFFIXES, ArrowTable, kind_of_folder
-from distforest.sources.files.bounds import UNPACKERS, quoted
-from distforest.sources.files.cells import MISSING_WORDS, CellFormat
-from distforest.sources.files.csv_dialect import Dialect
+from distforest.sources.files.bounds import UNPACKERS
 from distforest.sources.files.csv_table import CsvTable
-from distforest.sources.files.roles import position_of
-from distforest.sources.schema import is_unit
 from distforest.stores.outputs import OF_ZARR
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from distforest.sources.files.tables import Table
+    from distforest.sources.files.text_options import TextOptions
 
 TEXT_SUFFIXES = {
     ".csv": "csv",
@@ -50,90 +43,6 @@ OTHER_FORMATS = {
     **dict.fromkeys(OTHER_PACKED, "unpack it"),
 }
 """What to do with other files, by their suffixes."""
-
-
-@dataclass(frozen=True)
-class TextOptions:
-    """How a table of text is written; None: as is usual. These are arguments of `ingest`, which says what they mean."""
-
-    header: bool | None = None
-    separator: str | None = None
-    quote: str | None = None
-    encoding: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    date_format: str | Sequence[str] | None = None
-    missing: tuple[str, ...] | None = None
-    unit: str | Sequence[str] | None = None
-    skip_rows: int | None = None
-
-    def given(self) -> dict[str, object]:
-        """The options that are given, by name."""
-        return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) is not None}
-
-    def cells_of(self, table: Table) -> CellFormat:
-        """How a table's numbers, dates and missing values are written; raises InputError, also for a lacking column."""
-        cells = self.cells()
-        for name in cells.own_formats:
-            position_of(table, "date", name)
-        return cells
-
-    def cells(self) -> CellFormat:
-        """How numbers, dates and missing values are written; raises InputError."""
-        decimal, thousands = self.decimal or ".", self.thousands or ""
-        for option, mark in (("decimal", decimal), ("thousands", thousands)):
-            if len(mark) > 1 or mark.isalnum() or mark in tuple("+-"):
-                raise InputError(f"{option} must be one character such as ',' or '.', found {mark!r}")
-        if decimal == thousands:
-            raise InputError(f"thousands must be another character than `decimal`, found {thousands!r} for both")
-        given = self.date_format or ()
-        forms = _date_formats([given] if isinstance(given, str) else given)
-        missing = MISSING_WORDS if self.missing is None else self.missing
-        units = _checked_units(self.unit or (), decimal + thousands)
-        return CellFormat(decimal, thousands, forms.pop("", ""), missing, forms, units=units)
-
-
-def _checked_units(given: str | Sequence[str], marks: str) -> tuple[str, ...]:
-    """Units of numbers; raises InputError for one that could be a part of a number."""
-    units = tuple(unit.strip() for unit in ((given,) if isinstance(given, str) else given))
-    for unit in units:
-        if not is_unit(unit) or any(mark in unit for mark in marks):
-            raise InputError(f"unit must be what stands beside a number, such as '%' or 'kg', found {unit!r}")
-    return units
-
-
-def _date_formats(given: Sequence[str]) -> dict[str, str]:
-    """The form of dates by column, that of all others under the empty name; raises InputError for two of one.
-
-    Examples
-    --------
-    >>> _date_formats(["%d/%m/%Y", "last seen=%m/%d/%Y"])
-    {'': '%d/%m/%Y', 'last seen': '%m/%d/%Y'}
-    """
-    forms: dict[str, str] = {}
-    for text in given:
-        column = text.partition("%")[0].rpartition("=")[0]
-        form = text[len(column) + 1 :] if column else text
-        _check_date_format(form)
-        if column in forms:
-            which = f"column {quoted(column)}" if column else "all columns"
-            raise InputError(f"date_format: one form was expected for {which}, found {forms[column]!r} and {form!r}")
-        forms[column] = form
-    return forms
-
-
-def _check_date_format(form: str) -> None:
-    """Refuse a form that no date has; raises InputError."""
-    day = datetime(2001, 2, 3, tzinfo=UTC)
-    lacks_year = "%d" in form and not any(year in form for year in ("%Y", "%y", "%G"))
-    whole = f"%Y {form}" if lacks_year else form  # Python 3.13 warns of a day without a year, as there are leap years
-    try:
-        reads = "%" in form and datetime.strptime(day.strftime(whole), whole) is not None
-        why = ""
-    except ValueError as error:
-        reads, why = False, f" ({error})"
-    if not reads:
-        raise InputError(f"date_format must be like '%d/%m/%Y', found {form!r}{why}")
 
 
 def is_file_of_data(address: str) -> bool:
@@ -180,11 +89,6 @@ def format_of(source: str, option: str | None) -> str:
     return kind
 
 
-def open_table(
-    source: str, kind: str, text: TextOptions, label: str | None = None, max_bytes: int | None = None
-) -> Table:
+def open_table(source: str, kind: str, text: TextOptions, max_bytes: int | None = None) -> Table:
     """Open a file or folder as a table; raises InputError."""
-    if kind != "csv":
-        return ArrowTable.open(source, kind, max_bytes)
-    dialect = Dialect.of(source, text.separator, text.quote, text.encoding, text.skip_rows)
-    return CsvTable.open(source, dialect, label, text.header, max_bytes)
+    return CsvTable.open(source, text, max_bytes) if kind == "csv" else ArrowTable.open(source, kind, max_bytes)

@@ -54,11 +54,6 @@ class Table(Protocol):
         ...
 
     @property
-    def guessed(self) -> bool:
-        """Whether nobody has said that it does or does not."""
-        ...
-
-    @property
     def index(self) -> tuple[str, ...]:
         """Columns that name the rows, as far as the file shows it."""
         ...
@@ -105,20 +100,11 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def column_names(path: str, names: Sequence[str], title: str = "") -> tuple[str, ...]:
-    """Check the names of all columns: none may be repeated, and only the first, of an index, may be empty.
-
-    ``title`` is what may help if they are the title of the table.
-    """
-    seen, nameless = set(), [re.fullmatch(r"|Unnamed: \d+", name) is not None for name in names]
-    for position, name in enumerate(names):
-        if position and nameless[position]:
-            expected = f"{path}: a name was expected in column {position}, found {quoted(name)}"
-            is_title = len(names) > 2 and 2 * sum(nameless) >= len(names)
-            raise InputError(f"{expected}; name it, or leave it out{title if is_title else ''}")
-        if name in seen:
-            raise InputError(f"{path}: different column names were expected, found {quoted(name)} twice; rename one")
-        seen.add(name)
+def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The names of all columns, none of which may be repeated; raises InputError."""
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise InputError(f"{path}: different column names were expected, found {quoted(twice)} twice; rename one")
     return tuple(names)
 
 
@@ -132,6 +118,7 @@ class LibsvmTable:
     first: int
     block_bytes: int
     max_bytes: int | None
+    whole_labels: bool
     typed: ClassVar[bool] = False
     names: ClassVar[list[str] | None] = None
     dtypes: ClassVar[list[str]] = []
@@ -161,7 +148,7 @@ class LibsvmTable:
         if n_columns > LIBSVM_COLUMNS:
             expected = f"at most {LIBSVM_COLUMNS} features were expected (rows are stored densely)"
             raise InputError(f"{path}: {expected}, found {n_columns}")
-        return cls(path, extent.n_rows, n_columns, first, block_bytes, max_bytes)
+        return cls(path, extent.n_rows, n_columns, first, block_bytes, max_bytes, extent.whole_labels)
 
     @property
     def n_bytes(self) -> int:
@@ -177,14 +164,15 @@ class LibsvmTable:
                 target[positions] = numbers
             yield values
 
-    def labels(self) -> Iterator[np.ndarray | list[str]]:
-        """Blocks of labels, as text."""
+    def labels(self) -> Iterator[np.ndarray]:
+        """Blocks of labels: int64 if all are whole numbers, else float64."""
         for batch in self._batches():
             for row, line, cells in batch:
                 if not is_number(cells[0]):
                     expected = "a number as label was expected"
                     raise InputError(f"{self._place(row, line)}: {expected}, found {quoted(cells[0])}")
-            yield [cells[0] for _, _, cells in batch]
+            numbers = [cells[0] for _, _, cells in batch]
+            yield np.array([int(n) for n in numbers]) if self.whole_labels else np.array([float(n) for n in numbers])
 
     def _batches(self) -> Iterator[list[Record]]:
         return batches(_libsvm_records(self.path, self.max_bytes), max(1, self.block_bytes // (8 * self.n_columns)))
@@ -221,6 +209,7 @@ class _Extent:
     n_rows: int = 0
     highest: int = -1
     with_zero: bool = False
+    whole_labels: bool = True
 
     @classmethod
     def of(cls, path: str, max_bytes: int | None) -> _Extent:
@@ -228,6 +217,7 @@ class _Extent:
         extent = cls(path)
         for row, line, cells in _libsvm_records(path, max_bytes):
             extent.n_rows = row + 1
+            extent.whole_labels &= bool(re.fullmatch(r"[+-]?\d{1,18}", cells[0]))  # 18 digits fit int64
             extent.with_zero |= bool(re.match("0+:", (*cells, "")[1]))
             index = cells[-1].partition(":")[0] if len(cells) > 1 else ""  # the highest of its row, as they rise
             if index.isdecimal():

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol, SupportsFloat, SupportsIndex, TypeAl
 import numpy as np
 
 from distforest.amounts import counted
-from distforest.errors import CancelledJobError, InputError
+from distforest.errors import InputError
 from distforest.sources.given import unmasked
 from distforest.sources.lazy.identity import Items, UserFunction, name_of, signature
 from distforest.sources.source import NUMBERS
@@ -242,43 +242,54 @@ class FunctionAnswer:
     error: str | None = None
 
 
-class _Asking:
-    """A batch in work: its values so far, the next pair, and how often that pair has failed."""
+class Asking:
+    """A batch in work: its values so far, the next pair, and how often that pair has failed.
 
-    def __init__(self, function: UserFunction, batch: Batch, policy: AskingPolicy, stop: threading.Event) -> None:
-        self.function, self.batch, self.policy, self.stop = function, batch, policy, stop
+    ``name`` is that of the function in messages, ``hint`` follows a TypeError at the first pair. Once ``stop`` is set,
+    nothing is tried again.
+    """
+
+    def __init__(
+        self, name: str, batch: Batch, policy: AskingPolicy, stop: threading.Event | None = None, hint: str = ""
+    ) -> None:
+        self.name, self.batch, self.policy, self.hint = name, batch, policy, hint
+        self.stop = stop or threading.Event()
         self.kept: list[Floats] = []
         self.start = self.tries = 0
         self.is_exact = False
         self.reason = "stopped"
 
     def goes_on(self) -> bool:
+        """Whether pairs are left that may be tried."""
         is_open = self.start < len(self.batch.names) and self.tries <= self.policy.retries
         return is_open and not self.stop.is_set()
 
     def rest(self) -> tuple[Items, Items]:
+        """The objects of the pairs without a value."""
         return self.batch.left[self.start :], self.batch.right[self.start :]
 
     def take(self, raw: object) -> None:
-        self._keep(checked(raw, len(self.batch.names) - self.start))
+        """Keep what a function returned for the rest; raises as `checked` does."""
+        self.keep(checked(raw, len(self.batch.names) - self.start))
 
     def fail(self, error: BaseException) -> None:
+        """Count a fault of the next pair, after the values that a `PairFault` carries."""
         self.is_exact = isinstance(error, PairFault) and error.is_exact
         if isinstance(error, PairFault):
-            self._keep(np.array(error.values, np.float64))
+            self.keep(np.array(error.values, np.float64))
             error = error.cause
         self.tries += 1
-        self.reason = reason_of(error)
-        if isinstance(error, TypeError) and not self.kept and not isinstance(self.function, Pairwise):
-            self.reason += "; it gets two sequences of objects: a function of two objects is given as pairwise(f)"
+        self.reason = reason_of(error) + (self.hint if isinstance(error, TypeError) and not self.kept else "")
 
-    def _keep(self, values: Floats) -> None:
+    def keep(self, values: Floats) -> None:
+        """Keep the values of the next pairs."""
         self.kept.append(values)
         self.start += len(values)
         if len(values):
             self.tries = 0  # another pair is next now
 
     def answer(self) -> FunctionAnswer:
+        """The values, and the error if some are missing."""
         values = np.concatenate(self.kept) if self.kept else np.empty(0)
         if self.start == len(self.batch.names):
             return FunctionAnswer(values)
@@ -286,7 +297,7 @@ class _Asking:
         n = len(self.batch.names) - self.start
         where = f"pair {rest[0]}" if self.is_exact or n == 1 else f"pairs {rest[0]} to {rest[1]}, {n} of them"
         return FunctionAnswer(
-            values, f"{name_of(self.function)} failed at {where}, tried {counted(self.tries, 'time')}: {self.reason}"
+            values, f"{self.name} failed at {where}, tried {counted(self.tries, 'time')}: {self.reason}"
         )
 
 
@@ -415,19 +426,23 @@ def answers(
     >>> [(place, one.values.tolist()) for place, one in answers(np.subtract, batches, AskingPolicy(), 1)]
     [(0, [-2.0, -2.0]), (1, [-1.0])]
     """
-    stop = threading.Event()
+    stop, name = threading.Event(), name_of(function)
+    hint = "; it gets two sequences of objects: a function of two objects is given as pairwise(f)"
+    begin = functools.partial(
+        Asking, name, policy=policy, stop=stop, hint="" if isinstance(function, Pairwise) else hint
+    )
     try:
         if is_async(function):
             with _running_loop(stop) as loop:
-                yield from _as_completed(_start_on(loop, function, policy, stop), batches, concurrency)
+                yield from _as_completed(_start_on(loop, function, begin), batches, concurrency)
         elif concurrency == 1:
             for place, batch in enumerate(batches):
-                yield place, _answered(_Asking(function, batch, policy, stop))
+                yield place, _answered(function, begin(batch))
         else:
 
             def start(batch: Batch, report: _Report) -> None:
-                asking = _Asking(function, batch, policy, stop)
-                in_thread(lambda: _answered(asking), THREAD).add_done_callback(report)
+                asking = begin(batch)
+                in_thread(lambda: _answered(function, asking), THREAD).add_done_callback(report)
 
             yield from _as_completed(start, batches, concurrency)
     finally:
@@ -455,14 +470,12 @@ def _as_completed(
         yield earlier, future.result()
 
 
-def _answered(asking: _Asking) -> FunctionAnswer:
+def _answered(function: UserFunction, asking: Asking) -> FunctionAnswer:
     timeout = asking.policy.timeout
     while asking.goes_on():
-        call = functools.partial(asking.function, *asking.rest())
+        call = functools.partial(function, *asking.rest())
         try:
             asking.take(call() if timeout is None else _within(call, timeout))
-        except CancelledJobError:  # raised by what stands in for the function
-            raise
         except Exception as error:  # noqa: BLE001 - any error of a user's function is a fault to report
             asking.fail(error)
     return asking.answer()
@@ -499,13 +512,13 @@ def _running_loop(stop: threading.Event) -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def _start_on(
-    loop: asyncio.AbstractEventLoop, function: UserFunction, policy: AskingPolicy, stop: threading.Event
+    loop: asyncio.AbstractEventLoop, function: UserFunction, begin: Callable[[Batch], Asking]
 ) -> Callable[[Batch, _Report], None]:
     held: set[Future[None]] = set()  # an event loop holds its tasks weakly
 
-    async def guarded(asking: _Asking, future: Future[FunctionAnswer]) -> None:
+    async def guarded(asking: Asking, future: Future[FunctionAnswer]) -> None:
         try:
-            future.set_result(await _awaited(asking))
+            future.set_result(await _awaited(function, asking))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - also an interrupt; raised again in the caller's thread
@@ -514,19 +527,19 @@ def _start_on(
     def start(batch: Batch, report: _Report) -> None:
         future: Future[FunctionAnswer] = Future()
         future.add_done_callback(report)
-        task = asyncio.run_coroutine_threadsafe(guarded(_Asking(function, batch, policy, stop), future), loop)
+        task = asyncio.run_coroutine_threadsafe(guarded(begin(batch), future), loop)
         held.add(task)
         task.add_done_callback(held.discard)
 
     return start
 
 
-async def _awaited(asking: _Asking) -> FunctionAnswer:
+async def _awaited(function: UserFunction, asking: Asking) -> FunctionAnswer:
     while asking.goes_on():
         limit = asyncio.timeout(asking.policy.timeout)
         try:
             async with limit:
-                raw = await asking.function(*asking.rest())
+                raw = await function(*asking.rest())
             asking.take(raw)
         except asyncio.CancelledError as error:
             if asking.stop.is_set():

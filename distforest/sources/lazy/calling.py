@@ -1,4 +1,4 @@
-"""The process of a user's function: it receives the function, then calls, and answers until the pipe is closed.
+"""What runs in the process of a user's function: it loads the function, calls it, and hands over values as they come.
 
 The function affects this process alone: it may print, fork, exit or crash.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import faulthandler
+import multiprocessing
 import os
 import signal
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -22,42 +24,57 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.lazy.callbacks import Late, PairFault, Pairwise, checked, is_async, reason_of
 from distforest.sources.lazy.identity import UserFunction, resolve, signature
-from distforest.sources.lazy.messages import Code, PartAnswer, packed_message, receive, send, unpacked
+from distforest.sources.lazy.messages import Code, PartAnswer, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from distforest.sources.lazy.messages import Call
-    from distforest.sources.source import Floats
 
 PIECE_SECONDS = 0.1
-"""Seconds after which the values of a function of two objects are sent, so that they survive its process."""
+"""Seconds after which the values of a function of two objects are handed over, so that they survive its process."""
 
 _PARENT_DIES = 1  # PR_SET_PDEATHSIG
 
+_FUNCTIONS: list[_Function] = []  # the one that this process calls
 
-def serve_pipes(asks: int, answers: int, parent: int) -> None:
-    """Serve the pipes ``asks`` and ``answers`` for the process ``parent``."""
-    _end_with(parent)
+
+def begin() -> None:
+    """Let all that the function starts end with this process, and this process end with its parent."""
+    os.setsid()  # also, Ctrl-C does not reach it
+    multiprocessing.current_process().daemon = False  # as its parent may be: the function may start processes
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends it, whatever thread runs the function
     faulthandler.enable()  # a crash leaves its traceback in the worker's log
-    _hide(asks, answers)
-    answering = _Answering(answers)
-    first = receive(asks)
-    if first is None:
-        return
+    if sys.platform == "linux":  # even if the function never releases the interpreter
+        ctypes.CDLL(None).prctl(_PARENT_DIES, signal.SIGKILL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent:
+        parent.join()
+    os.killpg(0, signal.SIGKILL)
+
+
+def load_function(packed_code: bytes, concurrency: int) -> str | None:
+    """Load the function that this process is to call; return the reason if that fails."""
     try:
-        code, concurrency = unpacked(first[1])
-        function = loaded(code)
+        _FUNCTIONS.append(_Function(loaded(unpacked(packed_code)), concurrency))
     except BaseException as error:  # noqa: BLE001  (an import may raise anything, also SystemExit)
         cure = f"; install {error.name} where workers run" if isinstance(error, ModuleNotFoundError) else ""
-        answering.send(0, PartAnswer(fault=f"its process cannot load it: {_exit_or_reason(error)}{cure}"))
-        return
-    answering.send(0, PartAnswer())
-    serving = _Serving(function, answering)
-    if is_async(function):
-        asyncio.run(_serve_awaited(serving, asks))
-    else:
-        _serve(serving, asks, concurrency)
+        return f"its process cannot load it: {_exit_or_reason(error)}{cure}"
+    return None
+
+
+def answer(calls: list[tuple[int, bytes]]) -> list[tuple[int, PartAnswer]]:
+    """Begin some numbered calls, wait until one of those in progress has values, and return what is there."""
+    try:
+        return _FUNCTIONS[0].answer(calls)
+    finally:
+        for stream in (sys.stdout, sys.stderr):  # a process that is killed later cannot
+            with suppress(Exception):
+                stream.flush()
 
 
 def loaded(code: Code) -> UserFunction:
@@ -88,49 +105,10 @@ def loaded(code: Code) -> UserFunction:
     return function
 
 
-def _end_with(parent: int) -> None:
-    """Let the system end this process with its parent, even if the function never releases the interpreter."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PARENT_DIES, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent has died already
-        os._exit(1)
-
-
-def _hide(*pipes: int) -> None:
-    """Hide pipes from processes that the function starts: a pipe ends only when all processes have closed it."""
-    for pipe in pipes:
-        os.set_inheritable(pipe, False)
-
-    def close() -> None:
-        for pipe in pipes:
-            with suppress(OSError):
-                os.close(pipe)
-
-    os.register_at_fork(after_in_child=close)
-
-
 def _exit_or_reason(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"it called sys.exit({'' if error.code is None else repr(error.code)})"
     return str(error) if isinstance(error, InputError) else reason_of(error)
-
-
-class _Answering:
-    """The pipe of answers, for several threads; a fork of this process answers nothing."""
-
-    def __init__(self, pipe: int) -> None:
-        self._pipe, self._pid, self._lock = pipe, os.getpid(), threading.Lock()
-
-    def send(self, number: int, part: PartAnswer) -> None:
-        """Send a part of the answer to call ``number``."""
-        if os.getpid() != self._pid:
-            os._exit(0)
-        if part.is_last:
-            for stream in (sys.stdout, sys.stderr):  # a process that is killed later cannot
-                with suppress(Exception):
-                    stream.flush()
-        with self._lock:
-            send(self._pipe, packed_message(number, part), lambda: None)
 
 
 class _Pace:
@@ -153,101 +131,78 @@ class _Pace:
             first = piece.stop
 
 
-class _Serving:
-    """A function, and the pipe of its answers."""
+class _Function:
+    """A function and its calls in progress: one in the main thread, or several in threads or on an event loop."""
 
-    def __init__(self, function: UserFunction, answering: _Answering) -> None:
-        self._function, self._answering = function, answering
+    def __init__(self, function: UserFunction, concurrency: int) -> None:
+        self._function, self._pid = function, os.getpid()
         self._pace = _Pace() if isinstance(function, Pairwise) else None
-        self._n_calls = 0
-        self._lock = threading.Lock()
+        self._is_alone, self._is_async = concurrency == 1 and not is_async(function), is_async(function)
+        self._current: dict[int, Iterator[PartAnswer]] = {}
+        self._parts: SimpleQueue[tuple[int, PartAnswer]] = SimpleQueue()
+        self._held = set[Future[None]]()  # an event loop holds its tasks weakly
+        if self._is_async:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no call is in progress."""
-        return not self._n_calls
+    def answer(self, calls: list[tuple[int, bytes]]) -> list[tuple[int, PartAnswer]]:
+        """As the function `answer` does."""
+        if self._is_alone:
+            self._current = {number: self._call(body) for number, body in calls} or self._current
+            return [(number, next(parts)) for number, parts in self._current.items()]
+        for number, body in calls:
+            if self._is_async:
+                future = asyncio.run_coroutine_threadsafe(self._await(number, body), self._loop)
+                self._held.add(future)
+                future.add_done_callback(self._held.discard)
+            else:
+                threading.Thread(target=self._call_in_thread, args=(number, body), daemon=True).start()
+        parts = [self._parts.get()]
+        while not self._parts.empty():
+            parts.append(self._parts.get())
+        return parts
 
-    def begin(self) -> None:
-        """Count a call that has arrived."""
-        with self._lock:
-            self._n_calls += 1
-
-    def _end(self) -> None:
-        with self._lock:
-            self._n_calls -= 1
-
-    def _pieces(self, n: int) -> Iterator[slice] | Sequence[slice]:
-        return self._pace.pieces(n) if self._pace else [slice(0, n)]
-
-    def call(self, number: int, body: bytes) -> None:
-        """Call the function, and send its values."""
+    def _call(self, body: bytes) -> Iterator[PartAnswer]:
+        """The values of a call, in parts of about `PIECE_SECONDS` for a function of two objects."""
         try:
             call: Call = unpacked(body)
             for piece in self._pieces(len(call.left)):
-                left, right = call.left[piece], call.right[piece]
-                self._take(number, call, piece, self._function(left, right))
+                yield self._part(call, piece, self._function(call.left[piece], call.right[piece]))
+        except GeneratorExit:
+            raise
         except BaseException as error:  # noqa: BLE001  (a user's function may raise anything, also SystemExit)
-            self._fail(number, error)
-        finally:
-            self._end()
+            yield self._fault(error)
 
-    async def awaited(self, number: int, body: bytes) -> None:
-        """Await the function, and send its values."""
+    def _call_in_thread(self, number: int, body: bytes) -> None:
+        for part in self._call(body):
+            self._parts.put((number, part))
+
+    async def _await(self, number: int, body: bytes) -> None:
         limit = asyncio.timeout(None)
         try:
             call: Call = unpacked(body)
             limit = asyncio.timeout(call.timeout)
             async with limit:
                 for piece in self._pieces(len(call.left)):
-                    left, right = call.left[piece], call.right[piece]
-                    self._take(number, call, piece, await self._function(left, right))
+                    raw = await self._function(call.left[piece], call.right[piece])
+                    self._parts.put((number, self._part(call, piece, raw)))
         except BaseException as error:  # noqa: BLE001  (as above, and its own CancelledError)
-            self._fail(number, Late(call.timeout or 0.0) if limit.expired() else error)
-        finally:
-            self._end()
+            self._parts.put((number, self._fault(Late(call.timeout or 0.0) if limit.expired() else error)))
 
-    def _take(self, number: int, call: Call, piece: slice, raw: object) -> None:
-        values = checked(raw, piece.stop - piece.start)
-        self._answering.send(number, PartAnswer(values, piece.stop == len(call.left)))
+    def _pieces(self, n: int) -> Iterator[slice]:
+        return self._pace.pieces(n) if self._pace else iter([slice(0, n)])
 
-    def _fail(self, number: int, error: BaseException) -> None:
-        values: Floats = np.empty(0)
-        is_exact = isinstance(error, PairFault)
+    def _part(self, call: Call, piece: slice, raw: object) -> PartAnswer:
+        self._end_fork()
+        return PartAnswer(checked(raw, piece.stop - piece.start), piece.stop == len(call.left))
+
+    def _fault(self, error: BaseException) -> PartAnswer:
+        self._end_fork()
         if isinstance(error, PairFault):
-            values, error = np.array(error.values, np.float64), error.cause
-        self._answering.send(number, PartAnswer(values, True, _exit_or_reason(error), is_exact))
+            return PartAnswer(np.array(error.values, np.float64), True, _exit_or_reason(error.cause), True)
+        return PartAnswer(np.empty(0), True, _exit_or_reason(error))
 
-
-def _serve(serving: _Serving, asks: int, concurrency: int) -> None:
-    """Call the function in this thread, or if calls may run at once, each in a thread of its own."""
-    calls: SimpleQueue[tuple[int, bytes] | None] = SimpleQueue()
-    threading.Thread(target=_listen, args=(serving, asks, calls.put), daemon=True).start()
-    while (message := calls.get()) is not None:
-        if concurrency == 1:
-            serving.call(*message)
-        else:
-            threading.Thread(target=serving.call, args=message, daemon=True).start()
-
-
-async def _serve_awaited(serving: _Serving, asks: int) -> None:
-    loop, calls = asyncio.get_running_loop(), asyncio.Queue[tuple[int, bytes] | None]()
-    held = set[asyncio.Task[None]]()  # an event loop holds its tasks weakly
-
-    def put(message: tuple[int, bytes] | None) -> None:
-        loop.call_soon_threadsafe(calls.put_nowait, message)
-
-    threading.Thread(target=_listen, args=(serving, asks, put), daemon=True).start()
-    while (message := await calls.get()) is not None:
-        task = asyncio.create_task(serving.awaited(*message))
-        held.add(task)
-        task.add_done_callback(held.discard)
-
-
-def _listen(serving: _Serving, asks: int, put: Callable[[tuple[int, bytes] | None], None]) -> None:
-    """Pass calls on; if the pipe ends during a call, end this process and all that it has started."""
-    while (message := receive(asks)) is not None:
-        serving.begin()
-        put(message)
-    if not serving.is_idle:
-        os.killpg(0, signal.SIGKILL)
-    put(None)
+    def _end_fork(self) -> None:
+        """End a copy of this process that the function has made, which would answer, too."""
+        if os.getpid() != self._pid:
+            os._exit(0)

@@ -1,17 +1,13 @@
-"""Messages between a worker and the process of a user's function, over two pipes that nobody else can reach.
+"""What a worker and the process of a user's function send each other: the function, its calls, and their answers.
 
-A message is a number, a length, and a pickle of so many bytes. The pickles are made by these two processes, or are the
-function and the objects that Dask has delivered as pickles. Nothing comes from a file.
+The pickles are made by these two processes, or are the function and the objects that Dask has delivered as pickles.
+Nothing comes from a file.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
-import select
-import struct
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,16 +19,8 @@ from distforest.sources.lazy.callbacks import is_async
 from distforest.sources.lazy.identity import Items, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from distforest.sources.lazy.callbacks import Lazy
     from distforest.sources.source import Floats
-
-_HEAD = struct.Struct(">QQ")
-_PIECE = 1 << 20  # bytes that are read or written at once
-
-MESSAGE_TICK = 0.2
-"""Seconds between two checks whether an awaited message is still wanted."""
 
 
 @dataclass(frozen=True)
@@ -119,53 +107,20 @@ class PartAnswer(NamedTuple):
     is_exact: bool = False
 
 
-def packed_message(number: int, content: object) -> bytes:
-    """Pack a message; `cloudpickle` pickles what only it can, such as objects of a notebook's classes.
+def packed_message(content: object) -> bytes:
+    """Pickle a message; `cloudpickle` pickles what only it can, such as objects of a notebook's classes.
 
     Examples
     --------
-    >>> len(packed_message(1, None)) > 16
-    True
+    >>> unpacked(packed_message([1, None]))
+    [1, None]
     """
     try:
-        body = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
     except Exception:  # noqa: BLE001  (an object may raise anything to refuse)
-        body = cloudpickle.dumps(content)
-    return _HEAD.pack(number, len(body)) + body
+        return cloudpickle.dumps(content)
 
 
 def unpacked(body: bytes) -> Any:
     """The content of a message."""
     return pickle.loads(body)  # noqa: S301  (made by these two processes)
-
-
-def send(pipe: int, message: bytes, look: Callable[[], None]) -> None:
-    """Write into a non-blocking pipe; while it is full, ``look`` is called each `MESSAGE_TICK`, and may raise."""
-    rest, looked, room = memoryview(message), time.monotonic(), select.poll()
-    room.register(pipe, select.POLLOUT)
-    while rest:
-        if room.poll(MESSAGE_TICK * 1000):
-            rest = rest[os.write(pipe, rest[:_PIECE]) :]
-        if time.monotonic() - looked >= MESSAGE_TICK:
-            looked = time.monotonic()
-            look()
-
-
-def receive(pipe: int) -> tuple[int, bytes] | None:
-    """Wait for a message; return its number and body, or None at the end of the pipe."""
-    head = _read(pipe, _HEAD.size)
-    if head is None:
-        return None
-    number, length = _HEAD.unpack(head)
-    body = _read(pipe, length)
-    return None if body is None else (number, bytes(body))
-
-
-def _read(pipe: int, n: int) -> bytearray | None:
-    content = bytearray()
-    while len(content) < n:
-        piece = os.read(pipe, min(_PIECE, n - len(content)))
-        if not piece:
-            return None
-        content += piece
-    return content

@@ -1,62 +1,47 @@
 """A user's function in a process of its own: a hang is ended, and the death of the process is an ordinary fault.
 
-A process is started for a function at its first call, and kept for the next batches. It is not started by
-`multiprocessing`, as Dask's workers may not have such children.
+Each process is the one worker of a `ProcessPoolExecutor`. It is started for a function at its first call, and kept for
+the next batches.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
+import math
+import multiprocessing
 import os
-import select
 import signal
-import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-import numpy as np
-
-from distforest.sources.lazy.callbacks import AskingPolicy, Late, PairFault, Reason, answers
-from distforest.sources.lazy.messages import (
-    MESSAGE_TICK,
-    Call,
-    Code,
-    PartAnswer,
-    packed_message,
-    receive,
-    send,
-    unpacked,
-)
+from distforest.sources.lazy import calling
+from distforest.sources.lazy.callbacks import Asking, AskingPolicy, Late, PairFault, Reason, answers, reason_of
+from distforest.sources.lazy.messages import Call, Code, PartAnswer, packed_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from distforest.sources.lazy.callbacks import Batch, FunctionAnswer, Lazy
-    from distforest.sources.lazy.identity import Items
     from distforest.sources.lazy.source import Ask
-    from distforest.sources.source import Floats
+
+MESSAGE_TICK = 0.2
+"""Seconds between two checks whether an awaited answer is still wanted."""
 
 GRACE, LAST_SECONDS = 5.0, 1.0
-"""Seconds in which a late coroutine must be cancelled and a process without work must end; and seconds in which a
-process must end that has closed its pipe."""
+"""Seconds in which a late coroutine must be cancelled, and a process without work must end; and seconds in which the
+exit code of a dead process must be known."""
 
 IDLE_SECONDS, SPARE = 30.0, 4
 """Seconds for which an idle process is kept, and how many more are kept than ever worked at once."""
-
-PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[4]); "
-    "from distforest.sources.lazy.calling import serve_pipes; serve_pipes(*map(int, sys.argv[1:4]))"
-)
-
-_STARTING = ThreadPoolExecutor(1, "distforest-starting")
-"""Starts processes: Linux ends a process with the thread that started it, and this thread lives as long as Python."""
 
 _THREAD = threading.local()
 
@@ -97,11 +82,13 @@ def answers_apart(
 ) -> Iterator[tuple[int, FunctionAnswer]]:
     """Ask for many batches as `answers` does, in a process of its own.
 
-    A process that hangs is ended after ``policy.timeout``; a process that dies is replaced by another one. Both are
-    faults of the calls in progress. The values of a function of two objects that have arrived by then are kept.
+    A process that hangs is ended after ``policy.timeout``, once the calls beside the one that is late have ended; a
+    process that dies is replaced by another one, and that is a fault of the calls in progress. The values of a function
+    of two objects that have arrived by then are kept.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from distforest.sources.lazy.callbacks import Batch, Lazy
     >>> code, batch = Code.pickled(Lazy(np.subtract)), Batch([1, 2], [3, 4], [(0, 2), (1, 3)])
     >>> [one.values.tolist() for _, one in answers_apart(code, [batch], AskingPolicy(), 1)]
@@ -110,42 +97,97 @@ def answers_apart(
     >>> [one.error for _, one in answers_apart(code, [batch], AskingPolicy(retries=0), 1)]
     ['...failed at pairs (0, 2) to (1, 3), 2 of them, tried 1 time: its process ended with exit code 3']
     """
-    function = _Apart(code, policy.timeout, concurrency, getattr(_THREAD, "look", None) or _look_at_nothing)
+    look: Callable[[], None] = getattr(_THREAD, "look", None) or _look_at_nothing
+    drawn, work = enumerate(batches), dict[int, _Work]()
+    process: Process | None = None
     try:
-        yield from answers(function, batches, AskingPolicy(policy.retries), concurrency)
-    finally:
-        function.close()
-
-
-class _Apart:
-    """Stands in for a function, for several threads at once; starts another process when one has died."""
-
-    def __init__(self, code: Code, timeout: float | None, concurrency: int, look: Callable[[], None]) -> None:
-        self.__module__, _, self.__qualname__ = code.name.partition(":")  # as messages name it
-        self._code, self._concurrency, self._timeout, self._look = code, concurrency, timeout, look
-        self._lock = threading.Lock()
-        self._processes: list[Process] = []
-        self._is_closed = False
-
-    def __call__(self, left: Items, right: Items) -> Floats:
-        """Values of the pairs, shape (n,)."""
-        return self._process().ask(Call(left, right, self._timeout), self._look)
-
-    def _process(self) -> Process:
-        with self._lock:
-            if self._is_closed:
-                raise Reason("stopped")
-            if not self._processes or self._processes[-1].is_retired:
-                self._processes.append(PROCESSES.take(self._code, self._concurrency))
-                self._processes[-1].load(self._code, self._look)
-            return self._processes[-1]
-
-    def close(self) -> None:
-        """Keep the process for others, or end it if a call is still in progress."""
-        with self._lock:
-            self._is_closed = True
-            for process in self._processes:
+        while True:
+            takes_calls = process is None or not process.is_retired
+            for place, batch in itertools.islice(drawn, concurrency - len(work) if takes_calls else 0):
+                work[place] = _Work(Asking(code.name, batch, policy))
+            if not work:
+                return
+            messages = [message for own in work.values() if takes_calls and (message := own.message(code.is_async))]
+            if calls := [own for own in work.values() if own.number is not None]:
+                try:
+                    process = process or PROCESSES.take(code, concurrency, look)
+                    _exchange(process, messages, calls, look)
+                except Reason as reason:  # the process could not be started, or has died
+                    for own in calls:
+                        own.fail(reason)
+            if process and process.is_retired and all(own.number is None for own in calls):
                 PROCESSES.give_back(process)
+                process = None
+            begun = time.monotonic()
+            for place in [place for place, own in work.items() if not own.asking.goes_on()]:
+                yield place, work.pop(place).asking.answer()
+            for own in work.values():  # the process may have waited for this one
+                own.end += time.monotonic() - begun
+    finally:
+        if process:
+            process.is_retired |= any(own.number is not None for own in work.values())
+            PROCESSES.give_back(process)
+
+
+def _exchange(
+    process: Process, messages: list[tuple[int, bytes]], calls: list[_Work], look: Callable[[], None]
+) -> None:
+    """Send new calls, and take the next parts of answers; retire a process that does not answer in time."""
+    of_number = {call.number: call for call in calls}
+    parts = process.answer(messages, min(call.end for call in calls), look)
+    for number, part in parts:
+        if number in of_number:
+            of_number[number].take(part)
+    if not parts:
+        process.is_retired = True
+        for call in calls:
+            call.fail_if_late()
+
+
+_NUMBERS = itertools.count()
+
+
+@dataclass
+class _Work:
+    """A batch, the number of its call in progress, if there is one, and the time until which an answer must arrive."""
+
+    asking: Asking
+    number: int | None = None
+    end: float = math.inf
+
+    def message(self, is_async: bool) -> tuple[int, bytes] | None:
+        """The next call; None if one is in progress, or none is to be made."""
+        if self.number is not None or not self.asking.goes_on():
+            return None
+        timeout = self.asking.policy.timeout
+        try:
+            body = packed_message(Call(*self.asking.rest(), timeout))
+        except Exception as error:  # noqa: BLE001  (an object may raise anything to refuse)
+            self.asking.fail(error)
+            return None
+        if timeout is not None:
+            self.end = time.monotonic() + timeout + (GRACE if is_async else 0.0)  # a coroutine is cancelled there first
+        self.number = next(_NUMBERS)
+        return self.number, body
+
+    def take(self, part: PartAnswer) -> None:
+        """Keep values; if they are the last ones, the call is over."""
+        if part.is_last:
+            self.number = None
+        if part.fault:
+            self.asking.fail(PairFault(part.values, len(part.values), Reason(part.fault), part.is_exact))
+        else:
+            self.asking.keep(part.values)
+
+    def fail(self, reason: Reason) -> None:
+        """Count a fault of the call."""
+        self.number = None
+        self.asking.fail(reason)
+
+    def fail_if_late(self) -> None:
+        """Count a fault if the time has passed."""
+        if time.monotonic() >= self.end:
+            self.fail(Late(self.asking.policy.timeout or 0.0))
 
 
 class Process:
@@ -156,229 +198,156 @@ class Process:
         """Identifies its function; the function itself, which may be large, is not kept here."""
         self.is_retired = False
         """Whether it takes no further calls."""
-        self._is_async, self._concurrency = code.is_async, concurrency
-        self._is_loaded = self._has_ended = self._has_hung_up = False
-        self._waiting: dict[int, SimpleQueue[PartAnswer | None]] = {0: SimpleQueue()}
-        self._numbers = itertools.count(1)
-        self._lock, self._sending = threading.Lock(), threading.Lock()
-        asks, self._asks = os.pipe()
-        self._answers, answering = os.pipe()
-        os.set_blocking(self._asks, False)
-        path = json.dumps([place for place in sys.path if isinstance(place, str)])
-        command = [sys.executable, "-P", "-c", PROGRAM, *map(str, (asks, answering, os.getpid())), path]
-        start = partial(
-            subprocess.Popen[bytes],
-            command,
-            stdin=subprocess.DEVNULL,
-            pass_fds=(asks, answering),
-            start_new_session=True,  # so that Ctrl-C does not reach it, and all that the function starts ends with it
-        )
+        self.expiry = threading.Timer(IDLE_SECONDS, PROCESSES.expire, (self,))
+        """Ends it when it has been idle for long."""
+        self._has_ended = False
+        self._context = _Context()
         try:
-            self._process = _STARTING.submit(start).result()
+            self._executor = ProcessPoolExecutor(1, self._context, calling.begin)
+            load = partial(self._executor.submit, calling.load_function, packed_message(code), concurrency)
+            self._pending: Future[Any] | None = PROCESSES.starter.submit(load).result()
         except OSError as error:
-            os.close(self._asks)
-            os.close(self._answers)
             raise Reason(f"no process could be started for it: {error}") from error
-        finally:
-            os.close(asks)
-            os.close(answering)
-        threading.Thread(target=self._receive, name="distforest-receiving", daemon=True).start()
 
     @property
     def is_sound(self) -> bool:
         """Whether it is ready for calls."""
-        return self._is_loaded and not self.is_retired and not self._has_ended and not self._waiting
+        return not self.is_retired and self._context.process.exitcode is None
 
-    def load(self, code: Code, look: Callable[[], None]) -> None:
-        """Send the function, unless it was sent before, and wait until it is loaded there; raises `Reason`."""
-        if self._is_loaded:
-            return
-        waiting = self._waiting[0]
+    def load(self, look: Callable[[], None]) -> None:
+        """Wait until the function is loaded; otherwise end the process, and raise `Reason`."""
         try:
-            self._send(packed_message(0, (code, self._concurrency)), look)
-            part = self._next_part(waiting, look)
-            self._is_loaded = part is not None and part.fault is None
-        finally:
-            self._waiting.pop(0)
-            if not self._is_loaded:
-                self.end()
-        if not self._is_loaded:
-            raise Reason(part.fault if part and part.fault else f"while it was loaded {self._end_in_words()}")
+            fault = self._result(math.inf, look)
+        except Reason as reason:
+            raise Reason(f"while it was loaded {reason}") from None
+        except BaseException:  # nobody waits for it any more
+            self.end()
+            raise
+        if fault:
+            self.end()
+            raise Reason(fault)
 
-    def ask(self, call: Call, look: Callable[[], None]) -> Floats:
-        """The values of a call's pairs.
+    def answer(
+        self, messages: list[tuple[int, bytes]], until: float, look: Callable[[], None]
+    ) -> list[tuple[int, PartAnswer]]:
+        """Begin calls, and return the next parts of answers, with their numbers; none if the time has come.
 
         Raises
         ------
-        PairFault
-            The function failed or did not answer in time, or its process has ended.
+        Reason
+            The process has died.
         """
-        number, waiting = next(self._numbers), SimpleQueue[PartAnswer | None]()
-        with self._lock:
-            self._waiting[number] = waiting
-            if self._has_ended:
-                waiting.put(None)
-        values: list[Floats] = [np.empty(0)]
-        part = PartAnswer(is_last=False)
-        deadline = _Deadline(call.timeout, self._is_async, look)
-        try:
-            self._send(packed_message(number, call), deadline.check)
-            while not part.is_last:
-                part = self._next_part(waiting, deadline.check, deadline) or self._ended()
-                values.append(part.values)
-        except Late as late:
-            self.is_retired = True
-            raise _fault(values, late) from None
-        except BaseException:  # nobody waits for the answer any more
-            self.end()
-            raise
-        finally:
-            with self._lock:
-                self._waiting.pop(number)
-                is_over = self.is_retired and not self._waiting
-            if is_over:
-                self.end()
-        if part.fault:
-            raise _fault(values, Reason(part.fault), part.is_exact)
-        return np.concatenate(values)
-
-    def _send(self, message: bytes, look: Callable[[], None]) -> None:
-        """Write a message; one that is cut off ends the process, as no later message could be read."""
-        with self._sending:
-            if self._asks < 0:
-                return
+        if self._pending is None:
             try:
-                send(self._asks, message, look)
-            except OSError:  # it has ended, which `_receive` finds out
-                return
-            except BaseException:
-                self.end()
-                raise
+                self._pending = self._executor.submit(calling.answer, messages)
+            except BrokenProcessPool as error:
+                raise self._reason(error) from None
+        return self._result(until, look) or []
 
-    def _next_part(
-        self, waiting: SimpleQueue[PartAnswer | None], look: Callable[[], None], deadline: _Deadline | None = None
-    ) -> PartAnswer | None:
-        """The next part of an answer; None once the process has ended."""
-        is_dead = False
+    def _result(self, until: float, look: Callable[[], None]) -> Any:
+        """The result of the pending call; None if the time has come."""
+        assert self._pending is not None  # noqa: S101  (both callers have submitted one)
         while True:
+            look()
             try:
-                return waiting.get(timeout=deadline.wait() if deadline else MESSAGE_TICK)
-            except Empty:
-                look()
-            if is_dead:
-                return None  # the pipe has no end, as a process that it has started holds it
-            is_dead = self._process.poll() is not None
+                error = self._pending.exception(max(0.0, min(MESSAGE_TICK, until - time.monotonic())))
+            except TimeoutError:
+                if self._context.process.exitcode is not None:
+                    self._kill()  # processes that it has started hold its pipes
+                elif time.monotonic() >= until:
+                    return None
+                continue
+            if error:
+                raise self._reason(error)
+            found, self._pending = self._pending.result(), None
+            return found
 
-    def _receive(self) -> None:
-        """Pass answers on until the pipe ends; end an idle process after a while."""
-        coming = select.poll()
-        coming.register(self._answers, select.POLLIN)
-        while True:
-            if not coming.poll(IDLE_SECONDS * 1000) and PROCESSES.drop(self):
-                self.end(is_gentle=True)
-            try:
-                message = receive(self._answers)
-                part = None if message is None else unpacked(message[1])
-            except Exception:  # noqa: BLE001  (the function has written into the pipe itself)
-                message = None
-            if message is None:
-                break
-            with self._lock:
-                waiting = self._waiting.get(message[0])
-            if waiting:
-                waiting.put(part)
-        os.close(self._answers)
-        PROCESSES.drop(self)
-        self._reap()
-        with self._lock:
-            self._has_ended = self.is_retired = True
-            for waiting in self._waiting.values():
-                waiting.put(None)
-        self._close()
-
-    def _reap(self) -> None:
-        try:
-            self._process.wait(LAST_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._has_hung_up = True
-            self._kill()
-            self._process.wait()
-        self._kill()  # processes that it has started and left behind
-
-    def _ended(self) -> PartAnswer:
-        self.is_retired = True
-        return PartAnswer(fault=self._end_in_words())
-
-    def _end_in_words(self) -> str:
-        code = self._process.returncode
-        if self._has_hung_up or code is None:
-            return "its process has closed the pipe on which it answers"
+    def _reason(self, error: BaseException) -> Reason:
+        """Why there is no result; the process is ended, if it has not died."""
+        last = time.monotonic() + (LAST_SECONDS if isinstance(error, BrokenProcessPool) else 0.0)
+        while (code := self._context.process.exitcode) is None and time.monotonic() < last:
+            time.sleep(0.01)
+        self.end()
+        if not isinstance(error, BrokenProcessPool):
+            return Reason(reason_of(error))
+        if code is None:
+            return Reason("its process has closed the pipe on which it answers")
         if code >= 0:
-            return f"its process ended with exit code {code}"
+            return Reason(f"its process ended with exit code {code}")
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        memory = "; the system does so where memory is short" if name == "SIGKILL" else ""
-        return f"its process was ended by {name}{memory}"
+        why = {
+            "SIGKILL": "; the system does so where memory is short",
+            "SIGTERM": "; so is one that closes the pipe on which it answers",
+        }
+        return Reason(f"its process was ended by {name}{why.get(name, '')}")
 
     def _kill(self) -> None:
-        if not self._has_ended:
+        if (pid := self._context.process.pid) and not self._has_ended:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-
-    def _close(self) -> None:
-        with self._sending:
-            if self._asks >= 0:
-                os.close(self._asks)
-            self._asks = -1
+                os.killpg(pid, signal.SIGKILL)
+            self._context.process.kill()  # it may not lead a group yet
 
     def end(self, is_gentle: bool = False) -> None:
         """End the process, with all that it has started; gently: it gets some time to end by itself."""
         self.is_retired = True
+        self.expiry.cancel()
+        self._executor.shutdown(wait=False)
         if is_gentle:
-            self._close()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE)
+            self._context.process.join(GRACE)
         self._kill()
+        self._has_ended = True
 
 
-def _fault(values: list[Floats], reason: Reason, is_exact: bool = False) -> PairFault:
-    kept = np.concatenate(values)
-    return PairFault(kept, len(kept), reason, is_exact)
+class _Context(SpawnContext):
+    """Starts the process of a pool, also within a worker of Dask, and without the script that its parent runs."""
+
+    process: SpawnProcess
+
+    def Process(self, *args: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
+        """The process, which is kept for its exit code."""
+        self.process = _Process(*args, **options)
+        return self.process
 
 
-class _Deadline:
-    """The time until which an answer must arrive, if there is one; a coroutine is cancelled in its process first."""
-
-    def __init__(self, timeout: float | None, is_async: bool, look: Callable[[], None]) -> None:
-        self._timeout, self._look = timeout, look
-        grace = GRACE if is_async else 0.0
-        self._end = float("inf") if timeout is None else time.monotonic() + timeout + grace
-
-    def wait(self) -> float:
-        """Seconds until the next look."""
-        return max(0.0, min(MESSAGE_TICK, self._end - time.monotonic()))
-
-    def check(self) -> None:
-        """Raise `Late` once the time has passed, or the error of ``look``."""
-        self._look()
-        if self._timeout is not None and time.monotonic() >= self._end:
-            raise Late(self._timeout)
+class _Process(SpawnProcess):
+    def start(self) -> None:
+        """Start the process as if this one were no daemon, and had no script."""
+        parent, main = multiprocessing.current_process(), vars(sys.modules["__main__"])
+        is_daemon, names = parent.daemon, {name: main[name] for name in main.keys() & {"__spec__", "__file__"}}
+        parent.daemon = False  # workers of Dask are daemons, which may not start processes
+        main["__spec__"] = None  # a script without `if __name__ == "__main__"` would start its work again
+        main.pop("__file__", None)
+        try:
+            super().start()
+        finally:
+            parent.daemon = is_daemon
+            main.update(names)
 
 
 class _Processes:
     """The idle processes, the one that worked last at the end."""
 
     def __init__(self) -> None:
+        self.starter = ThreadPoolExecutor(1, "distforest-starting")
+        """Starts processes: Linux ends a process with the thread that started it, and this thread ends with Python."""
         self._lock = threading.Lock()
+        self._all = WeakSet[Process]()
         self._idle: list[Process] = []
         self._at_work = self._most = 0
 
-    def take(self, code: Code, concurrency: int) -> Process:
-        """A process for a function, an idle one if there is one; raises `Reason` if none can be started."""
+    def take(self, code: Code, concurrency: int, look: Callable[[], None]) -> Process:
+        """A process that has loaded a function, an idle one if there is one; raises `Reason` if there can be none."""
         with self._lock:
             fitting = [one for one in self._idle if one.is_sound and one.key == (code.key, concurrency)]
             if fitting:
                 self._idle.remove(fitting[-1])
-        process = fitting[-1] if fitting else Process(code, concurrency)
+        if fitting:
+            process = fitting[-1]
+            process.expiry.cancel()
+        else:
+            process = Process(code, concurrency)
+            self._all.add(process)
+            process.load(look)
         with self._lock:
             self._at_work += 1
             self._most = max(self._most, self._at_work)
@@ -386,16 +355,24 @@ class _Processes:
 
     def give_back(self, process: Process) -> None:
         """Keep a process for the next task, or end it."""
+        process.expiry = threading.Timer(IDLE_SECONDS, self.expire, (process,))
+        process.expiry.daemon = True
         with self._lock:
             self._at_work -= 1
             ending = [] if process.is_sound else [process]
             if not ending:
                 self._idle.append(process)
+                process.expiry.start()
             surplus = max(0, len(self._idle) - self._most - SPARE)
             ending += self._idle[:surplus]
             self._idle = self._idle[surplus:]
         for one in ending:
             one.end()
+
+    def expire(self, process: Process) -> None:
+        """End a process that is still idle."""
+        if self.drop(process):
+            process.end(is_gentle=True)
 
     def drop(self, process: Process) -> bool:
         """Remove a process from the idle ones; return whether it was one."""
@@ -405,6 +382,18 @@ class _Processes:
                 self._idle.remove(process)
             return is_idle
 
+    def end_all(self) -> None:
+        """End all processes, whatever they do: Python would wait for their calls before it exits."""
+        for process in list(self._all):
+            process.end()
+
+    def forget(self) -> None:
+        """Forget all processes in a fork of the one that has started them."""
+        self.__init__()  # type: ignore[misc]
+
 
 PROCESSES = _Processes()
 """The processes of functions that this process has started."""
+
+os.register_at_fork(after_in_child=PROCESSES.forget)
+threading._register_atexit(PROCESSES.end_all)  # type: ignore[attr-defined]  # `atexit` comes too late

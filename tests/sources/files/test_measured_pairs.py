@@ -58,10 +58,10 @@ def test_measured_pairs_become_a_sparse_matrix(write: Write, things: str, tmp_pa
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("i,j,apart\nfern,yew,1\n", ["line 2", "'yew'"]),
-        ("i,j,apart\n0,1,1\n", ["'0'", "`rows`"]),
-        ("i,j,apart\nfern,moss,far\n", ["line 2", "column 'apart'", "'far'"]),
-        ("i,j,apart\nfern,moss,inf\n", ["line 2", "'inf'"]),
+        ("i,j,apart\nfern,yew,1\n", ["row 0", "'yew'"]),
+        ("i,j,apart\n0,1,1\n", ["'0'", "`ids`"]),
+        ("i,j,apart\nfern,moss,far\n", ["row 0", "column 'apart'", "'far'"]),
+        ("i,j,apart\nfern,moss,inf\n", ["row 0", "'inf'"]),
         ("i,j,apart\nfern,moss,\n", ["pairs", "none"]),
     ],
 )

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from distforest.errors import DistforestWarning, InputError
+from distforest.errors import InputError
 from distforest.sources.files import bounds
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.tables import readable
@@ -137,36 +137,17 @@ def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
     refused(source, "a.parquet: ", "read")
 
 
-def test_the_index_of_a_data_frame_in_a_parquet_file_names_the_rows(tmp_path: Path) -> None:
-    source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
-    frame = pd.DataFrame({"id": [7, 3, 5], "a": [0.5, 1.5, 2.5], "kind": ["x", "y", "z"]})
-    frame.to_parquet(source)
-    assert ingest(source, target, label="kind")["X"].shape == (3, 2)
-    for index in ("id", "kind"):
-        frame.set_index(index).to_parquet(source)
-        with pytest.warns(DistforestWarning, match=naming(repr(index), "index", "names")) as told:
-            records = ingest(source, target, overwrite=True)
-        assert [own.filename for own in told] == [__file__]
-        assert records["ids"].attributes["column"] == index
-        assert records["X"].shape == (3, 2)
-    assert "ids" not in ingest(source, target, label="kind", overwrite=True)
-
-
-def test_the_index_of_a_data_frame_is_left_out_where_drop_names_it_among_others(tmp_path: Path) -> None:
+def test_the_index_of_a_data_frame_needs_a_role(refused: Refused, tmp_path: Path) -> None:
     source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
     frame = pd.DataFrame({"home": [7, 7, 5], "id": ["p", "q", "r"], "a": [0.5, 1.5, 2.5], "b": [1, 2, 4]})
-    frame.set_index("id").to_parquet(source)
-    with pytest.warns(DistforestWarning, match=naming("'id'", "index", "out")):
-        records = ingest(source, target, drop=["id,b"])
-    assert (records.keys(), records["X"].shape) == ({"X"}, (3, 2))
+    frame.to_parquet(source)
+    assert ingest(source, target)["X"].shape == (3, 4)
     frame.set_index(["home", "id"]).to_parquet(source)
-    with pytest.warns(DistforestWarning, match=naming("'id'", "index", "names")):
-        records = ingest(source, target, drop=["home"], overwrite=True)
-    assert records["ids"].attributes["column"] == "id"
-    with pytest.warns(DistforestWarning, match=naming("'home', 'id'", "index", "out")):
-        records = ingest(source, target, drop=["home", "id"], overwrite=True)
-    assert (records.keys(), records["X"].shape) == ({"X"}, (3, 2))
-    assert ingest(source, target, columns=["a,home,id"], overwrite=True).keys() == {"X"}
+    refused(source, "'home'", "index", "`id='home'`", "`drop='home'`")
+    refused(source, "'home'", "`drop='home'`", id="id")
+    records = ingest(source, target, id="id", drop=["home,b"], overwrite=True)
+    assert (records["ids"].attributes["column"], records["X"].shape) == ("id", (3, 1))
+    assert ingest(source, target, columns=["a,home,id"], overwrite=True)["X"].shape == (3, 3)
 
 
 def test_a_column_that_has_another_role_is_refused_wherever_it_stands(refused: Refused, tmp_path: Path) -> None:
@@ -174,17 +155,6 @@ def test_a_column_that_has_another_role_is_refused_wherever_it_stands(refused: R
     pd.DataFrame({"id": [7, 3], "a": [0.5, 1.5]}).to_parquet(source)
     refused(source, "'id'", "`id`", "`drop`", id="id", drop=["id"])
     refused(source, "'id'", "`id`", "`columns`", id="id", columns=["id", "a"])
-
-
-def test_a_categorical_of_numbers_that_parquet_holds_as_numbers_is_told(tmp_path: Path) -> None:
-    source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
-    frame = pd.DataFrame({"code": pd.Categorical([7, 5, 7]), "grade": pd.Categorical([1, 2, 1], ordered=True)})
-    frame.assign(word=pd.Categorical(["x", "y", "x"])).to_parquet(source)
-    with pytest.warns(DistforestWarning, match=naming("'code'", "`categorical='code'`")) as told:
-        records = ingest(source, target)
-    assert len(told) == 1
-    assert [own.kind for own in records["X"].columns] == ["number", "number", "category"]
-    assert ingest(source, target, categorical=["code"], overwrite=True)["X"].columns[0].kind == "category"
 
 
 def test_words_and_dates_of_a_parquet_file_become_numbers(tmp_path: Path) -> None:

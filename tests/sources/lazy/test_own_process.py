@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import importlib
+import multiprocessing
 import os
 import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,8 +26,8 @@ import pytest
 
 from distforest.errors import CancelledJobError, InputError
 from distforest.sources.lazy import own_process
-from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, PairFault, pairwise
-from distforest.sources.lazy.messages import Call, Code
+from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, pairwise
+from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import PROCESSES, answers_apart, asking, in_own_processes
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from tests.messages import naming
@@ -53,6 +57,7 @@ def own_processes() -> set[int]:
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
     """After each test the processes that are kept warm are ended, and no other one is there."""
+    resource_tracker.ensure_running()  # it stays, like any process that uses `multiprocessing`
     before = own_processes()
     yield
     for process in list(PROCESSES._idle):
@@ -120,26 +125,38 @@ def test_a_hang_ends_where_the_interpreter_is_held() -> None:
 
 
 @pytest.mark.slow
-def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path) -> None:
+def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def waits(left: list[int], _right: Any) -> list[float]:
-        while left[0] == 0 or not (tmp_path / "go").exists():
+        (tmp_path / str(left[0])).touch()
+        while left[0] == 0 or (left[0] == 5 and not (tmp_path / "go").exists()):
             threading.Event().wait(0.01)
-        return [1.0] * len(left)
+        return [float(os.getpid())] * len(left)
 
-    code = Code.pickled(Lazy(waits))
-    process = PROCESSES.take(code, 2)
-    process.load(code, nothing)
-    found: list[Any] = []
-    beside = threading.Thread(target=lambda: found.append(process.ask(Call([5, 6], [0, 0], None), nothing)))
-    beside.start()
-    with pytest.raises(PairFault) as late:
-        process.ask(Call([0], [0], TIMEOUT), nothing)
-    assert "0.1 s" in str(late.value.cause)
-    assert process.is_retired
-    (tmp_path / "go").touch()
-    beside.join()
-    np.testing.assert_array_equal(found[0], [1.0, 1.0])
-    PROCESSES.give_back(process)
+    now = 0.0
+    monkeypatch.setattr(own_process, "time", SimpleNamespace(monotonic=lambda: now, sleep=time.sleep))
+
+    def batches() -> Iterator[Batch]:
+        nonlocal now
+        yield batch_of(1)
+        yield batch_of(1, 1)
+        now = 0.5  # the next one may take until 1.5
+        yield batch_of(1, 5)
+        yield batch_of(1, 9)
+
+    def look() -> None:
+        nonlocal now
+        now = 1.0 if (tmp_path / "0").exists() and (tmp_path / "5").exists() else now
+
+    found = dict[int, FunctionAnswer]()
+    with in_own_processes(look):
+        for place, one in answers_apart(Code.pickled(Lazy(waits)), batches(), AskingPolicy(0, 1.0), 2):
+            found[place] = one
+            if place == 0:
+                (tmp_path / "go").touch()
+    assert list(found) == [1, 0, 2, 3]
+    assert "1 s" in str(found[0].error)
+    pids = [found[place].values[0] for place in (1, 2, 3)]
+    assert pids[0] == pids[1] != pids[2]  # only then a process takes its place
 
 
 @pytest.mark.slow
@@ -247,13 +264,10 @@ def test_coroutines_run_at_once_and_are_cancelled_when_they_are_late() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_function_prints_reads_and_forks_is_its_own(capfd: Any, tmp_path: Path) -> None:
+def test_what_a_function_prints_reads_and_leaves_behind_is_its_own(capfd: Any, tmp_path: Path) -> None:
     def busy(left: list[int], _right: Any) -> list[float]:
         print("asked for", len(left))
         assert sys.stdin.read() == ""
-        if os.fork() == 0:
-            return [0.0] * len(left)  # a copy that goes on as if it had been asked
-        os.wait()
         if left[0] == 5:
             (tmp_path / "left behind").write_text(str(os.fork() or threading.Event().wait()))
             os._exit(4)
@@ -265,6 +279,25 @@ def test_what_a_function_prints_reads_and_forks_is_its_own(capfd: Any, tmp_path:
     assert capfd.readouterr().out.startswith("asked for 2\n")
     left_behind = int((tmp_path / "left behind").read_text())
     until(lambda: not lives(left_behind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copy", ["returns", "raises"])
+@pytest.mark.parametrize("shape", ["one at a time", "threads", "coroutine"])
+def test_a_copy_that_goes_on_as_if_it_had_been_asked_is_not_heard(copy: str, shape: str) -> None:
+    def forks(left: list[int], _right: Any) -> list[float]:
+        if os.fork() == 0:
+            return [0.0] * len(left) if copy == "returns" else [1 / 0]
+        os.wait()
+        return [2.0] * len(left)
+
+    async def forks_awaited(left: list[int], right: Any) -> list[float]:
+        return forks(left, right)
+
+    function = forks_awaited if shape == "coroutine" else forks
+    found = asked(function, *[batch_of(2, 9 * n) for n in range(3)], concurrency=1 + (shape != "one at a time"))
+    assert [one.error for one in found.values()] == [None] * 3
+    assert {value for one in found.values() for value in one.values} == {2.0}
 
 
 def test_objects_of_any_size_and_class_go_there() -> None:
@@ -317,25 +350,65 @@ def test_a_module_that_workers_lack_is_told_with_what_to_do(tmp_path: Path) -> N
     assert re.search(naming("'only_here'", "install only_here"), str(found.error))
 
 
-@pytest.mark.slow
-def test_a_process_ends_with_the_one_that_asks(tmp_path: Path) -> None:
-    program = f"""
-import os, threading
+SCRIPT = """
+import ctypes, os, sys, threading, time
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, Lazy
 from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import answers_apart
+folder, hang, end = sys.argv[1:]
+print(os.getpid())
 def hangs(left, right):
-    open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
-    os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "written")!r})
+    with open(folder + "/pid", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(folder + "/pid", folder + "/written")
+    if hang == "holds":
+        ctypes.PyDLL(None).pause()  # does not let other threads run
     threading.Event().wait()
-print(list(answers_apart(Code.pickled(Lazy(hangs)), [Batch([0], [0], [(0, 0)])], AskingPolicy(), 1)))
+def ask():
+    list(answers_apart(Code.pickled(Lazy(hangs)), [Batch([0], [0], [(0, 0)])], AskingPolicy(), 1))
+threading.Thread(target=ask, daemon=True).start()
+while end == "is killed" or not os.path.exists(folder + "/written"):
+    time.sleep(0.01)
 """
-    asks = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hang", ["waits", "holds"])
+@pytest.mark.parametrize("end", ["is killed", "exits"])
+def test_a_process_ends_with_the_script_that_asks_which_runs_once(hang: str, end: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), str(tmp_path), hang, end]
+    asks = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True)
     until((tmp_path / "written").exists)
     left_behind = int((tmp_path / "written").read_text())
-    asks.kill()
-    asks.wait()
+    if end == "is killed":
+        asks.kill()
+    assert asks.communicate()[0].split() in ([], [str(asks.pid)])
+    assert asks.returncode == (-9 if end == "is killed" else 0)
     until(lambda: not lives(left_behind))
+
+
+def who(left: Any, _right: Any) -> list[float]:
+    """The process, and whether it is a daemon."""
+    return [float(os.getpid()), float(multiprocessing.current_process().daemon)][: len(left)]
+
+
+@pytest.mark.slow
+def test_a_daemon_such_as_a_worker_of_dask_may_start_a_process_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiprocessing.current_process(), "daemon", True)
+    assert asked(who, batch_of(2))[0].values[1] == 0.0
+    assert multiprocessing.current_process().daemon
+
+
+@pytest.mark.slow
+def test_a_fork_leaves_the_processes_to_the_one_that_has_started_them() -> None:
+    before = asked(who, batch_of(1))[0].values[0]
+    if (fork := os.fork()) == 0:
+        PROCESSES.end_all()
+        os._exit(len(PROCESSES._idle))
+    assert os.waitpid(fork, 0)[1] == 0
+    assert asked(who, batch_of(1))[0].values[0] == before
 
 
 def test_a_source_asks_apart_only_where_it_is_told_to() -> None:
