@@ -200,11 +200,12 @@ def test_distances_and_maps_are_those_of_the_forest(forests, wines, tmp_path):
     assert [text.get_text() for text in at_address.ax_.get_legend().get_texts()] == ["fern", "moss", "tree"]
     amounts = displays.MapDisplay.from_estimator(forests["labels"], X, tmp_path / "heights")
     assert np.array_equal(amounts.ax_.collections[0].get_array(), X[:, 0])
-    whole = np.arange(len(X)) * 2
-    write_array(str(tmp_path), "few", (len(X),), np.dtype(np.float64), [whole % 4.0], {"kind": "targets"})
-    drawn = displays.MapDisplay.from_estimator(forests["labels"], X, str(tmp_path / "few"))
-    assert np.array_equal(drawn.ax_.collections[0].get_array(), whole % 4)
-    many = displays.MapDisplay.from_estimator(forests["labels"], X, [f"kind {k % 20}" for k in whole // 2])
+    whole = np.arange(len(X)) % 2
+    write_array(str(tmp_path), "few", (len(X),), np.dtype(np.float64), [whole * 1.0], {"kind": "targets"})
+    targets = displays.MapDisplay.from_estimator(forests["labels"], X, str(tmp_path / "few"))
+    assert np.array_equal(targets.ax_.collections[0].get_array(), whole)
+    assert displays.MapDisplay.from_estimator(forests["labels"], X, whole).names == ["0", "1"]
+    many = displays.MapDisplay.from_estimator(forests["labels"], X, [f"kind {k % 20}" for k in range(len(X))])
     assert len(many.ax_.get_legend().get_texts()) == 15
     assert many.ax_.get_legend().get_title().get_text() == "and 5 more"
     one = displays.MapDisplay.from_predictions(None, [[0.0]])

@@ -224,6 +224,12 @@ def test_the_list(served: Served, service: PlayedService) -> None:
     assert [a["scope"] for a in document.found("th")] == ["col"] * 4 + ["row"] * 2
 
 
+def test_the_list_and_the_page_name_the_owner(served: Served, service: PlayedService) -> None:
+    service.put(job_of("hers", owner="<ada>"))
+    assert "fit, smerf, by <ada>" in Document(served.ask("/distforest/jobs")).text
+    assert "Owner <ada>" in Document(served.ask("/distforest/jobs/hers")).text
+
+
 def test_the_list_names_silent_workers(served: Served, service: PlayedService) -> None:
     told = "worker tcp://10.0.0.2:4001 was last heard 14 s ago"
     assert told not in Document(served.ask("/distforest/jobs")).text
