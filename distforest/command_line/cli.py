@@ -599,6 +599,7 @@ def _previewed(job: AnySpec) -> Report:
     help="Measured distance or similarity of each of --pairs: they become a sparse matrix of --rows.",
 )
 @click.option("--object", metavar="COLUMN", help="Texts of which a function tells the similarity, the array objects.")
+@click.option("--schema", metavar="FILE", help="Features and their kinds, as --dry-run prints them.")
 @HEADED
 @text_options
 @click.option(
@@ -613,6 +614,7 @@ def _previewed(job: AnySpec) -> Report:
     help="Largest size to which SOURCE may unfold, such as 8GiB.  [default: 1GiB, or 200 times the file's size]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing Zarr group at GROUP.zarr.")
+@click.option("--dry-run", is_flag=True, help="Write nothing, and print the features and their kinds, for --schema.")
 @json_option
 @click.pass_context
 def ingest(ctx: click.Context, /, source: str, group: str, max_bytes: str | None, **options: Any) -> None:
@@ -625,10 +627,15 @@ def ingest(ctx: click.Context, /, source: str, group: str, max_bytes: str | None
     from distforest.command_line import reports
     from distforest.command_line.spec_files import bytes_of_option
     from distforest.sources.files.ingest import ingest as take_in
+    from distforest.sources.files.roles import schema_text
     from distforest.stores.groups import attributes_of
 
     chosen = {name: value for name, value in options.items() if value != ()}
     written = take_in(source, group, max_bytes=bytes_of_option("--max-bytes", max_bytes), **chosen)
+    if options["dry_run"]:
+        kinds = {column.name: column.kind for column in (written["X"].columns if "X" in written else ())}
+        click.echo(json.dumps({"columns": kinds}) if ctx.meta.get(JSON) else schema_text(kinds).rstrip())
+        return
     attributes = {name: value for name, value in attributes_of(group).items() if name != "distforest"}
     print_report(ctx, reports.ingested(group, written, attributes))
 

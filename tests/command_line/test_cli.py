@@ -611,6 +611,17 @@ def test_ingest_reports_what_it_has_taken_for_what(tmp_path):
     assert "X float32 3 x 2, no feature_names\n" in out
 
 
+def test_a_dry_run_of_ingest_prints_a_schema_that_ingest_takes(tmp_path):
+    (tmp_path / "p.csv").write_text('height,"a ""b""",kind\n1.5,x,fern\n3.5,y,moss\n')
+    given = ("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")
+    code, out, err = run(*given, "--dry-run")
+    assert (code, out, err) == (0, '[columns]\n"height" = "number"\n"a \\"b\\"" = "category"\n', "")
+    assert not (tmp_path / "p.zarr").exists()
+    (tmp_path / "s.toml").write_text(out)
+    code, out, _ = run(*given, "--schema", tmp_path / "s.toml")
+    assert (code, "X float32 2 x 2" in out) == (0, True)
+
+
 def test_ingest_shows_values_with_commas_apart(tmp_path):
     (tmp_path / "p.csv").write_text('stage,kind\n"Adult, 1 Egg",fern\nChick,moss\n')
     code, out, _ = run("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import lzma
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from distforest.errors import InputError
@@ -17,16 +19,17 @@ from distforest.sources.files.bounds import (
     allowed_bytes,
     brief,
     check_unfolded,
-    text_bytes,
 )
 from distforest.sources.files.damage import readable
 from distforest.sources.files.tables import column_names
 
 if TYPE_CHECKING:
-    import io
     from collections.abc import Iterator, Sequence
 
     from distforest.sources.files.text_options import TextOptions
+
+PACKED_BY = {".gz": "gzip", ".bz2": "bz2"}
+"""Arrow's names of what packs a file, by its suffix."""
 
 BLOCK_BYTES = 1 << 24
 """Bytes of text that Arrow parses at once; no row may be longer."""
@@ -56,7 +59,7 @@ class CsvTable:
         tabs = (Path(path).stem if packed else path).lower().endswith((".tsv", ".tab"))
         form = (text.separated_by("\t" if tabs else ","), text.quoted_by, text.codec, text.n_above)
         table = cls(path, (), (), text.header is not False, *form, max_bytes)
-        with table._reader(()) as (reader, _):
+        with table._reader(()) as reader:
             names = tuple(reader.schema.names)
         own = [name.strip() for name in names] if table.headed else [str(place) for place in range(len(names))]
         return cls(path, names, column_names(path, own), table.headed, *form, max_bytes)
@@ -78,18 +81,19 @@ class CsvTable:
 
     def batches(self, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
         """Blocks of rows: the texts of these columns."""
-        most = allowed_bytes(self.n_bytes, MOST_TIMES, self.max_bytes)
-        with self._reader([self.names[position] for position in positions]) as (reader, file):
+        most, n_read = allowed_bytes(self.n_bytes, MOST_TIMES, self.max_bytes), 0
+        with self._reader([self.names[position] for position in positions]) as reader:
             for batch in reader:
-                if file.tell() > most:
+                n_read += sum(len(texts) + (pc.sum(pc.binary_length(texts)).as_py() or 0) for texts in batch.columns)
+                if n_read > most:
                     found = f"found a file of {self.n_bytes:,} bytes that unfolds to more"
                     expected = f"{self.path}: at most {most:,} bytes of text were expected"
                     raise InputError(f"{expected}, {found}; give `max_bytes` if so many are meant")
                 yield batch.columns
 
     @contextmanager
-    def _reader(self, names: Sequence[str]) -> Iterator[tuple[arrow_csv.CSVStreamingReader, io.RawIOBase]]:
-        """Arrow's reader of some columns, or of all if none is named, and the file; errors become InputError."""
+    def _reader(self, names: Sequence[str]) -> Iterator[arrow_csv.CSVStreamingReader]:
+        """Arrow's reader of some columns, or of all if none is named; its errors become InputError."""
         read = arrow_csv.ReadOptions(
             use_threads=False,
             block_size=BLOCK_BYTES,
@@ -106,10 +110,10 @@ class CsvTable:
         convert = arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), include_columns=[*names], strings_can_be_null=False
         )
-        with readable(self.path), text_bytes(self.path) as file:
+        with readable(self.path), _opened(self.path) as file:
             try:
                 with arrow_csv.open_csv(file, read, parse, convert) as reader:
-                    yield reader, file
+                    yield reader
             except pa.ArrowException as error:
                 cure = "`separator`, `quote`, `encoding` and `skip_rows` say how it is written"
                 raise InputError(f"{self.path}: cannot be read ({brief(str(error), 300)}); {cure}") from error
@@ -117,3 +121,9 @@ class CsvTable:
     def place(self, row: int, _column: int = 0) -> str:
         """Where a row is: its number, from 0."""
         return f"{self.path}: row {row}"
+
+
+def _opened(path: str) -> pa.NativeFile | lzma.LZMAFile:
+    """Open a file, which is unpacked by its suffix; by Arrow where it can, as its threads then need no Python."""
+    suffix = Path(path).suffix.lower()
+    return lzma.LZMAFile(path) if suffix == ".xz" else pa.input_stream(path, PACKED_BY.get(suffix))

@@ -6,12 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from distforest.amounts import counted
 from distforest.errors import FaultsError, InputError
 from distforest.sources.schema import COLUMNS_TOLD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 
 @dataclass
@@ -23,11 +22,11 @@ class FoundFaults:
     >>> found = FoundFaults()
     >>> for column in ("size", "age"):
     ...     with found.noted():
-    ...         raise InputError(f"line 2, column {column}: a number was expected, found 'x'; correct it")
+    ...         raise InputError(f"row 2, column {column}: a number was expected, found 'x'; correct it")
     >>> found.check()
     Traceback (most recent call last):
-    distforest.errors.FaultsError: line 2, column size: a number was expected, found 'x'; correct it
-    line 2, column age: a number was expected, found 'x'; correct it
+    distforest.errors.FaultsError: row 2, column size: a number was expected, found 'x'; correct it
+    row 2, column age: a number was expected, found 'x'; correct it
     """
 
     errors: list[InputError] = field(default_factory=list)
@@ -48,18 +47,8 @@ class FoundFaults:
             raise self.errors[0]
         if self.errors:
             each = [error.faults if isinstance(error, FaultsError) else (str(error),) for error in self.errors]
-            told = _in_short([*dict.fromkeys(fault for own in each for fault in own)])
+            told = [*dict.fromkeys(fault for own in each for fault in own)]
             enough = len(self.errors) >= COLUMNS_TOLD
             raise FaultsError(
                 [*told, f"these are the faults of {COLUMNS_TOLD} columns; there may be more"] if enough else told
             )
-
-
-def _in_short(faults: Sequence[str]) -> list[str]:
-    """Faults, but those that the same option mends are told once, with their number."""
-    alike: dict[str, list[str]] = {}
-    for fault in faults:
-        cure = fault.partition("; ")[2]
-        alike.setdefault(cure if "`" in cure else fault, []).append(fault)
-    more = {own[0]: f" (and so in {counted(len(own) - 1, 'other column')})" for own in alike.values() if own[1:]}
-    return [own[0] + more.get(own[0], "") for own in alike.values()]

@@ -108,6 +108,7 @@ def ingest(
     rows: str | None = None,
     value: str | None = None,
     object: str | None = None,  # noqa: A002 - the usual word
+    schema: str | None = None,
     header: bool | None = None,
     separator: str | None = None,
     quote: str | None = None,
@@ -122,6 +123,7 @@ def ingest(
     format: str | None = None,  # noqa: A002 - the usual word
     max_bytes: int | None = None,
     overwrite: bool = False,
+    dry_run: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> dict[str, Ingested]:
     r"""Turn a file into a Zarr group with one array for each of its arrays.
@@ -187,6 +189,10 @@ def ingest(
     object
         Column of texts, ``objects``, of which a function tells the similarity: `objects` of a spec, or the queries and
         the training objects of a forest that asks a function.
+    schema
+        Path of a TOML file with the names of the features, in their order, and the kind of each, as
+        ``distforest ingest --dry-run`` prints it: a value of another kind is refused. It stands in place of ``columns``
+        and ``categorical``. None: a column is of the kind that all its values have.
     header
         Whether the first row of a csv file names its columns; None: it does.
     separator
@@ -220,6 +226,8 @@ def ingest(
         its text. None: 1 GiB, or 200 times the file's size if that is more.
     overwrite
         Whether to replace a Zarr group at ``group``; nothing else is ever replaced.
+    dry_run
+        Whether to write nothing; the ``sha256`` of what is returned is then empty.
     chunk_bytes
         Size of a chunk of the arrays in bytes, and about that of a block that is read.
 
@@ -251,13 +259,14 @@ def ingest(
     kind = format_of(source, format)
     roles = RoleOptions(
         None if columns is None else tuple(columns),
-        *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value, object),
+        *(tuple(drop), tuple(categorical), label, target, weight, id, tuple(pairs), rows, value, object, schema),
     )
     words = None if missing is None else tuple(missing)
     text = TextOptions(header, separator, quote, encoding, decimal, date_format, words, skip_rows)
     options = _Options(name, n_features, zero_based, roles, text)
     options.check(source, kind)
-    check_target(group, overwrite)
+    if not dry_run:
+        check_target(group, overwrite)
     try:
         arrays, attributes = _read(source, kind, options, chunk_bytes, most)
     except MemoryError as error:
@@ -265,6 +274,10 @@ def ingest(
     for array in arrays:
         if array.warning:
             warn_caller(f"{source}: {array.warning}")
+    if dry_run:
+        return {
+            own.name: Ingested(own.name, own.shape, own.dtype.name, "", own.attributes, own.columns) for own in arrays
+        }
     with destination(group, overwrite, f"the ingest of {source}") as place:
         records = {array.name: _write(place, array, chunk_bytes) for array in arrays}
         seal_group(place, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})

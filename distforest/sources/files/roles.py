@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, fields
+import json
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distforest.amounts import are
 from distforest.errors import InputError
-from distforest.sources.files.bounds import quoted
-from distforest.sources.schema import COLUMNS_TOLD
+from distforest.sources.files.bounds import brief, quoted
+from distforest.sources.files.damage import readable
+from distforest.sources.schema import COLUMNS_TOLD, ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from distforest.sources.files.tables import Table
 
@@ -39,6 +43,7 @@ class RoleOptions:
     rows: str | None = None
     value: str | None = None
     object: str | None = None
+    schema: str | None = None
 
     def given(self) -> dict[str, Any]:
         """The options that are not left at their default, by name."""
@@ -49,11 +54,12 @@ class RoleOptions:
 class Roles:
     """Positions of columns by what they are for; None for a role that no column has, () for no pairs.
 
-    ``told`` is a warning of columns that are left out though nobody has said so; "" without any.
+    ``kinds`` are those of features of which an option says it. ``told`` is a warning of columns that are left out
+    though nobody has said so; "" without any.
     """
 
     features: tuple[int, ...]
-    categorical: frozenset[int] = frozenset()
+    kinds: Mapping[int, ColumnKind] = field(default_factory=dict)
     label: int | None = None
     target: int | None = None
     weight: int | None = None
@@ -88,11 +94,11 @@ class Roles:
         if options.value is not None:
             _check_measured(options)
         left_out = {position_of(table, "drop", name) for name in each_name(table, options.drop)}
-        asked = (
-            None
-            if options.columns is None
-            else [position_of(table, "columns", n) for n in each_name(table, options.columns)]
-        )
+        schema = {} if options.schema is None else read_kinds(options.schema)
+        if schema and (options.columns is not None or options.categorical):
+            raise InputError("`schema` names the features and their kinds; leave `columns` and `categorical` out")
+        names = schema or (None if options.columns is None else each_name(table, options.columns))
+        asked = None if names is None else [position_of(table, "columns", name) for name in names]
         for option, positions in (("drop", left_out), ("columns", asked or ())):
             twice = next((position for position in positions if position in taken), None)
             if twice is not None:
@@ -110,13 +116,49 @@ class Roles:
         features = tuple(dict.fromkeys(position for position in chosen if position not in others))
         if not features and not pairs and all(found[role] is None for role in ("label", "target", "object")):
             raise InputError(f"{table.path}: features, or a `label` or `target`, were expected, found no other column")
-        categorical = frozenset(
-            position_of(table, "categorical", name) for name in each_name(table, options.categorical)
-        )
-        if stray := sorted(categorical - set(features)):
+        kinds = {position_of(table, "columns", name): kind for name, kind in schema.items()}
+        for name in each_name(table, options.categorical):
+            kinds[position_of(table, "categorical", name)] = ColumnKind.CATEGORY
+        if stray := sorted(set(kinds) - set(features)):
             raise InputError(f"{table.path}: `categorical` is for features, found {quoted(table.columns[stray[0]])}")
         rest = [] if asked or not pairs else [name for at, name in enumerate(table.columns) if at not in others]
-        return cls(features, categorical, **found, pairs=pairs, told=_told_of_left_out(rest, options))
+        return cls(features, kinds, **found, pairs=pairs, told=_told_of_left_out(rest, options))
+
+
+def read_kinds(path: str) -> dict[str, ColumnKind]:
+    """Read the kinds of features from a TOML file, as ``ingest --dry-run`` writes it.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or is not such a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+    ...     _ = file.write(schema_text({"bottled": ColumnKind.DATE, "alcohol %": ColumnKind.NUMBER}))
+    ...     file.flush()
+    ...     read_kinds(file.name)
+    {'bottled': <ColumnKind.DATE: 'date'>, 'alcohol %': <ColumnKind.NUMBER: 'number'>}
+    """
+    with readable(path):
+        entry = tomllib.loads(Path(path).read_text("utf-8"))
+    columns = entry.get("columns")
+    if set(entry) != {"columns"} or not isinstance(columns, dict) or not columns:
+        raise InputError(f"{path}: [columns] with the kind of each feature was expected, found {brief(str(entry))}")
+    known = [str(kind) for kind in ColumnKind]
+    for name, kind in columns.items():
+        if kind not in known:
+            expected = f"{path}: columns.{brief(name)}: one of {', '.join(known)} was expected"
+            raise InputError(f"{expected}, found {brief(repr(kind))}")
+    return {name: ColumnKind(kind) for name, kind in columns.items()}
+
+
+def schema_text(kinds: Mapping[str, str]) -> str:
+    """The kinds of features as TOML, for `read_kinds`."""
+    lines = [f'{json.dumps(name, ensure_ascii=False)} = "{kind}"' for name, kind in kinds.items()]
+    return "\n".join(["[columns]", *lines, ""])
 
 
 def _of_pairs(table: Table, options: RoleOptions, taken: dict[int, str]) -> tuple[int, ...]:

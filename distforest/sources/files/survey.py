@@ -112,7 +112,7 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
     seen = {position: _Seen() for position in roles.features}
     for arrays in table.batches(roles.features):
         for (position, own), array in zip(seen.items(), arrays, strict=True):
-            as_category = position in roles.categorical or (table.typed and is_text(array.type))
+            as_category = roles.kinds.get(position) == ColumnKind.CATEGORY or (table.typed and is_text(array.type))
             if as_category or arrow.is_dictionary(array.type):
                 _see_categories(own, array, cells)
             elif is_text(array.type):
@@ -128,7 +128,13 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> FoundColumns
     columns, faults = [], FoundFaults()
     for position, own in seen.items():
         with faults.noted():
-            columns.append(_column(table, position, own, cells, position in roles.categorical))
+            wanted = roles.kinds.get(position)
+            columns.append(_column(table, position, own, cells, wanted))
+            if wanted not in (None, columns[-1].kind) and own.first_of:
+                row, text = next(iter(own.first_of.values()))
+                where = f"{table.place(row, position)}, column {quoted(table.columns[position])}"
+                cure = "correct it or the schema, or say with `decimal` or `date_format` how it is written"
+                raise InputError(f"{where}: a {wanted} was expected, found {quoted(text)}; {cure}")
     faults.check()
     return FoundColumns(tuple(columns), tuple(map(_summary, columns, seen.values())), n_rows)
 
@@ -183,8 +189,9 @@ def _shown(value: object) -> str:
     return "" if value is None else brief(str(value), 20)
 
 
-def _column(table: Table, position: int, own: _Seen, cells: CellFormat, as_category: bool) -> FeatureColumn:
-    """The column of the schema, by all that it holds; raises InputError."""
+def _column(table: Table, position: int, own: _Seen, cells: CellFormat, wanted: ColumnKind | None) -> FeatureColumn:
+    """The column of the schema, by all that it holds, and the kind that an option wants; raises InputError."""
+    as_category = wanted == ColumnKind.CATEGORY
     name, kind = table.columns[position], table.types[position]
     dtype = str(kind) if table.typed else ""
     if not (as_category or is_text(kind) or is_numeric(kind) or is_dated(kind)):
@@ -195,13 +202,13 @@ def _column(table: Table, position: int, own: _Seen, cells: CellFormat, as_categ
     found = {of: n for of, n in own.n_of.items() if n}
     date_format = "" if as_category else cells.date_formats.get(name, "")
     if len(found) > 1 or (date_format and "word" in found):
-        most = "date" if date_format else max(found, key=lambda of: (found[of], of != "word"))
+        most = "date" if date_format else max(found, key=lambda of: (of == wanted, found[of], of != "word"))
         row, text = own.first_of[min((of for of in found if of != most), key=found.__getitem__)]
-        wanted = f"a date like {quoted(date_format)}" if date_format else WANTED[most]
+        expected = f"a date like {quoted(date_format)}" if date_format else WANTED[most]
         cure = f"correct it, give `missing={quoted(text)}` if it means that a value is missing"
         cure = f"{cure}, or `categorical={quoted(name)}` if the column holds categories"
         where = f"{table.place(row, position)}, column {quoted(name)}"
-        raise InputError(f"{where}: {wanted} was expected, found {quoted(text)}; {cure}")
+        raise InputError(f"{where}: {expected} was expected, found {quoted(text)}; {cure}")
     if own.dates is not None:
         zoned = "zoned date" in found or bool(arrow.is_timestamp(kind) and kind.tz)
         return FeatureColumn.of_dates(name, dtype, own.dates[0], own.has_times, zoned)

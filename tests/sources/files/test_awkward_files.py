@@ -256,8 +256,8 @@ REFUSED = {
     "a number too large": ("a,b\n1,2\n1e39,3\n", ["1e+39 in row 1, column 0 (a)"]),
     "digits of Python": ("a,b\n1,2\n2,2\n1_000,2\n", ["row 2, column 'a'", "'1_000'"]),
     "latin-1": ("a,b\n1,größe\n".encode("latin-1"), ["Row #2", "UTF8", "`encoding`"]),
-    "half a packed file": (gzip.compress(b"a,b\n1,2\n" * 99)[:-12], ["a.csv.gz", "Compressed"]),
-    "no packed file": (b"a,b\n1,2\n", ["a.csv.gz", "gzip"]),
+    "half a packed file": (gzip.compress(b"a,b\n1,2\n" * 99)[:-12], ["a.csv.gz", "Truncated"]),
+    "no packed file": (b"a,b\n1,2\n", ["a.csv.gz", "inflate"]),
 }
 """What is refused, and what the message names."""
 

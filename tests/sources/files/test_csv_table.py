@@ -17,6 +17,7 @@ from distforest import read_ids
 from distforest.errors import FaultsError, InputError
 from distforest.sources.files import csv_table, table_arrays
 from distforest.sources.files.ingest import ingest
+from distforest.sources.files.roles import schema_text
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -237,3 +238,42 @@ def test_faults_of_many_columns_are_few_lines(write: Write, tmp_path: Path) -> N
         ingest(write("points.csv", "\n".join(rows)), f"{tmp_path}/d.zarr")
     assert len(caught.value.faults) == 11
     assert "10 columns" in caught.value.faults[-1]
+
+
+PLANTS = "name,seen,size,alive,colour\na,2024-01-31,1.5,true,red\nb,,2,false,blue\n"
+
+
+def test_a_schema_says_which_features_there_are_and_of_which_kind(write: Write, tmp_path: Path) -> None:
+    kinds = {"colour": "category", "size": "category", "seen": "date", "alive": "boolean"}
+    schema = write("schema.toml", schema_text(kinds))
+    X = ingest(write("plants.csv", PLANTS), str(tmp_path / "a.zarr"), schema=schema)["X"]
+    assert {column.name: column.kind for column in X.columns} == kinds
+    alike = ingest(
+        str(tmp_path / "plants.csv"), str(tmp_path / "b.zarr"), columns=[*kinds], categorical=["size"], dry_run=True
+    )["X"]
+    assert (alike.shape, alike.attributes) == (X.shape, X.attributes)
+    assert not (tmp_path / "b.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "named"),
+    [
+        ('[columns]\ncolour = "number"\n', {}, ["row 0, column 'colour'", "number", "'red'"]),
+        ('[columns]\nsize = "date"\n', {}, ["row 0, column 'size'", "date", "'1.5'"]),
+        ('[columns]\nheight = "number"\n', {}, ["'height'", "'size'"]),
+        ('[columns]\nsize = "float"\n', {}, ["s.toml: columns.size", "number, category, boolean, date", "'float'"]),
+        ("size = 1\n", {}, ["s.toml: ", "columns"]),
+        ("[columns\n", {}, ["s.toml: ", "read"]),
+        ('[columns]\nsize = "number"\n', {"categorical": ["size"]}, ["`schema`", "`categorical`"]),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_refused(
+    schema: str, options: dict[str, object], named: list[str], write: Write, refused: Refused
+) -> None:
+    refused(write("plants.csv", PLANTS), *named, schema=write("s.toml", schema), **options)
+
+
+def test_a_schema_decides_what_a_column_of_two_kinds_should_hold(write: Write, refused: Refused) -> None:
+    source, schema = write("a.csv", "size\nx\ny\n3\n"), write("s.toml", schema_text({"size": "number"}))
+    refused(source, "row 2, column 'size'", "'3'")
+    refused(source, "row 0, column 'size'", "'x'", schema=schema)
