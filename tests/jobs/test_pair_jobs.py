@@ -340,7 +340,7 @@ def test_values_that_cannot_be_used_are_told_by_the_job(
 @pytest.mark.parametrize(
     ("taught", "changed", "named"),
     [
-        ("links", {"similar": ""}, ("input: ", "'labels', 'similar'")),
+        ("links", {"similar": ""}, ("input: ", "'pairs' and 'similar'", "only 'pairs'")),
         ("links", {"pairs": ""}, ("input: ", "'pairs' and 'similar'", "only 'similar'")),
         ("labels", {"pairs": "pairs"}, ("input: ", "'pairs' and 'similar'", "only 'pairs'")),
         ("links", {"labels": "codes"}, ("input: ", "'labels' and 'similar'")),
