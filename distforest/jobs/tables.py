@@ -95,8 +95,10 @@ Natural = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
 Count = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0), AfterValidator(lambda value: value + 0.0)]  # -0.0 is 0.0
-SIZE_SCHEMA = {"anyOf": [{"type": "string", "pattern": "^[0-9]"}, {"type": "integer", "minimum": 1}]}
-Size = Annotated[int, BeforeValidator(bytes_in), WithJsonSchema(SIZE_SCHEMA)]
+WHOLE = {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER}
+Size = Annotated[
+    int, BeforeValidator(bytes_in), WithJsonSchema({"anyOf": [{"type": "string", "pattern": "^[0-9]"}, WHOLE]})
+]
 
 
 # --- [input] ----------------------------------------------------------------------------------------------
