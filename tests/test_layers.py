@@ -23,8 +23,8 @@ BELOW: dict[str, set[str]] = {
     "forest": {"stores", "sources"},
     "growth": {"sources", "forest"},
     "evaluation": {"stores", "sources", "forest"},
-    "jobs": {"stores", "sources", "forest", "growth", "evaluation"},
-    "estimators": {"stores", "sources", "forest", "growth", "jobs", "evaluation"},
+    "jobs": {"stores", "sources", "checks", "forest", "growth", "evaluation"},
+    "estimators": {"stores", "sources", "checks", "forest", "growth", "jobs", "evaluation"},
     "pictures": {"sources", "forest", "evaluation", "estimators"},
     "service": {"stores", "sources", "forest", "growth", "jobs", "estimators", "pictures"},
     "command_line": {"stores", "sources", "forest", "evaluation", "jobs", "pictures", "service"},
@@ -295,7 +295,8 @@ def test_a_method_is_named_by_its_row_and_its_estimator() -> None:
             for node in ast.walk(ast.parse(source)):
                 if isinstance(node, ast.Constant) and node.value in naming:
                     naming[node.value].append(module)
-    for name, found in naming.items():
+    for name, everywhere in naming.items():
+        found = [module for module in everywhere if module != "jobs.tables"]  # which inputs a method takes
         assert len(found) == 2, (name, found)
         assert {"growth.methods", "estimators"} == {found[1], room(found[0])}, (name, found)
 

@@ -19,6 +19,11 @@ SHARED = {
     "of questions to forests of rows, and to forests over pairs of points": {
         *("distance", "kneighbors", "out_of_bag", "pair_distance"),
     },
+    "of tables of a spec, which are named as what they describe": {"FeatureSubsets", "Graph", "Grid", "Size", "Table"},
+    "of functions that read a matrix or a table of a spec, and write a cell or a model as plain values": {
+        "plain",
+        "read",
+    },
     "of type variables, and of the type of parameters": {"Params", "R", "T"},
 }
 """Names of two things, by the reason for it."""

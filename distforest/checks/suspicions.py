@@ -37,7 +37,7 @@ DROWNED = 1e-3
 Measured on the wine and breast cancer data, scaled, with an added column of noise: at 1e-3 SimForest loses 2 to 8
 points of accuracy, at 1e-5 5 to 25."""
 
-MOST_CLASSES, ROWS_OF_A_CLASS, IN_ORDER = 20, 20, 0.3
+MOST_CLASSES, ROWS_OF_A_CLASS, LEAST_ORDER = 20, 20, 0.3
 """Labels are suspected if there are more different numbers, with fewer rows each on average, and a column follows their
 order with this rank correlation; identifiers of persons or things do not follow any."""
 
@@ -154,7 +154,7 @@ def amounts_as_labels(given: Given) -> str:
         known = ~np.isnan(values)
         if known.sum() >= FEWEST_ROWS and np.ptp(values[known]) > 0.0:
             correlation = float(scipy.stats.spearmanr(values[known], labels[rows][known]).statistic)
-            if abs(correlation) >= IN_ORDER:
+            if abs(correlation) >= LEAST_ORDER:
                 return f"{found}, in the order of {_name(given, column)} (rank correlation {correlation:.2f}); {cure}"
     return ""
 

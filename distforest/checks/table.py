@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from distforest.sources.row_kinds import RowKind
 
 
-PRECOMPUTED = "precomputed"
+GIVEN_MATRIX = "precomputed"
 """The word for similarities that are given."""
 
 
@@ -190,8 +190,8 @@ def check(
     DF002 similarities: most objects are less similar to themselves than to any other object; if these are distances,
     say kind='distance'
     """
-    if similarity not in ("", PRECOMPUTED, *KERNELS):
-        words = ", ".join(map(repr, ("", PRECOMPUTED, *KERNELS)))
+    if similarity not in ("", GIVEN_MATRIX, *KERNELS):
+        words = ", ".join(map(repr, ("", GIVEN_MATRIX, *KERNELS)))
         raise InputError(f"similarity: one of {words} was expected, found {similarity!r}")
     raw: Any = opened_rows(X)
     columns: dict[str, np.ndarray] = {}
@@ -202,7 +202,7 @@ def check(
         raw = unmasked(in_memory(raw))
     matrix: np.ndarray | SparseSource
     rows: RowKind
-    if similarity == PRECOMPUTED:
+    if similarity == GIVEN_MATRIX:
         rows = Dense.of(raw.shape, kind)
         matrix = read_sparse(raw, rows.reading) if is_sparse(raw) else read(raw, rows.reading)
     else:
@@ -213,6 +213,6 @@ def check(
         truth = Truth.of_vector(TruthKind.LINKS, similar)
     numbers = None if pairs is None else check_pairs(np.asarray(pairs), matrix.shape[0])
     looked_at = Given.of(rows, matrix, (truth.kind, truth.values, truth.classes), numbers, tuple(columns))
-    found = findings(looked_at if similarity == PRECOMPUTED else replace(looked_at, raw=raw))
+    found = findings(looked_at if similarity == GIVEN_MATRIX else replace(looked_at, raw=raw))
     order = told_of_row_order(X, y, "y")
     return sorted([*found, *([Finding("DF005", order)] if order else [])])

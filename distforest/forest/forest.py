@@ -27,7 +27,7 @@ from distforest.forest.table import NodeTable, PickledWithoutCaches
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
 from distforest.sources.category_codes import check_codes
-from distforest.sources.filled import MEAN, filled
+from distforest.sources.filled import ROW_MEAN, filled
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
@@ -208,7 +208,7 @@ class Forest(PickledWithoutCaches):
 
     def as_split(self, source: Source) -> Source:
         """The rows of queries as splits read them: with means for missing similarities, if that is the rule."""
-        if self.meaning.params.get("on_missing") != MEAN:
+        if self.meaning.params.get("on_missing") != ROW_MEAN:
             return source
         return filled(source, self.n_training, self.sample_weight)
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.jit import kernel
-from distforest.sources.filled import MEAN
+from distforest.sources.filled import ROW_MEAN
 from distforest.sources.source import Floats, Ints, Projections, Source, offsets, taken
 
-RULES = (MEAN, "stop", "larger", "surrogate")
+RULES = (ROW_MEAN, "stop", "larger", "surrogate")
 """The rules among which a forest of similarities may choose."""
 
 LEARNED = "learned"

@@ -91,7 +91,7 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.binned_table import BinnedTable, Bins, TableFiles
 from distforest.sources.category_codes import check_codes
-from distforest.sources.filled import MEAN, filled
+from distforest.sources.filled import ROW_MEAN, filled
 from distforest.sources.lazy.source import LazySource
 from distforest.sources.mapped_rows import lacks_none
 from distforest.sources.row_kinds import Dense, Features, Several, is_given
@@ -396,12 +396,14 @@ def with_defaults_of_pairs(params: Params, data: Data) -> Params:
     if params["n_landmarks"] is None and params["pairing"] != KEPT and isinstance(data.matrix, LazySource):
         params = {**params, "n_landmarks": _landmarks_of_budget(data.matrix.lazy, data)}
     is_matrix = is_given(data.rows) and not data.is_lazy
-    if params["on_missing"] == MEAN and not is_matrix:
+    if params["on_missing"] == ROW_MEAN and not is_matrix:
         cure = "name another rule, or leave on_missing out"
-        raise InputError(f"on_missing={MEAN!r} reads the rows of a given matrix of similarities, found none; {cure}")
-    on_missing = params["on_missing"] or (MEAN if is_matrix else "stop")
+        raise InputError(
+            f"on_missing={ROW_MEAN!r} reads the rows of a given matrix of similarities, found none; {cure}"
+        )
+    on_missing = params["on_missing"] or (ROW_MEAN if is_matrix else "stop")
     takes_one = params["n_landmarks"] is not None or params["pairing"] == KEPT or params["cut"] == EXEMPLARS
-    n_columns = params["n_columns"] or (1 if takes_one or on_missing != MEAN else N_COLUMNS_OF_MATRIX)
+    n_columns = params["n_columns"] or (1 if takes_one or on_missing != ROW_MEAN else N_COLUMNS_OF_MATRIX)
     return {**params, "n_columns": n_columns, "on_missing": on_missing}
 
 
@@ -655,7 +657,7 @@ def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
     lacks = isinstance(source, (ArraySource, BinnedSource, BinnedTable)) and not source.is_complete
     lacks = lacks and isinstance(data.rows, Features)
     rule = str(params.get("on_missing", LEARNED if lacks else "stop"))
-    return "stop" if rule == MEAN else rule  # a row of means lacks all values, or none
+    return "stop" if rule == ROW_MEAN else rule  # a row of means lacks all values, or none
 
 
 def search_of(source: Source, criterion: Criterion) -> Search:
@@ -687,7 +689,7 @@ def _source(data: Data, params: Params, passes: Passes | None) -> Source:
     if isinstance(data.matrix, Bins):
         return data.matrix.source()
     if max_bins is None:
-        if params.get("on_missing") == MEAN:
+        if params.get("on_missing") == ROW_MEAN:
             return filled(data.source(), data.n_rows, data.sample_weight)
         return data.source() if passes is None else _features_on_disk(data, passes)
     of_categories = None

@@ -14,7 +14,7 @@ from distforest.forest.chosen_cut import BEST, CUTS, EXEMPLARS
 from distforest.forest.leaf_kinds import NEAREST, SHARE
 from distforest.forest.missing import RULES
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, DEEPEST_CELL, VOTINGS
-from distforest.sources.filled import MEAN
+from distforest.sources.filled import ROW_MEAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -172,7 +172,7 @@ def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value])
     return {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
 
 
-WITHOUT_SIDES: dict[str, tuple[Value, ...]] = {"n_columns": (1, None), "on_missing": ("stop", MEAN, None)}
+WITHOUT_SIDES: dict[str, tuple[Value, ...]] = {"n_columns": (1, None), "on_missing": ("stop", ROW_MEAN, None)}
 """Parameters of the two sides of a pair, each with the values that go with exemplars, too."""
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NEEDED = "distforest.jobs.on_dask"
 """The module of the functions that all tasks call."""
 
-PLUGIN, IMPORTED = f"distforest-{VERSIONS['distforest']}", "distforest-imported"
+PLUGIN, IMPORTED_ONCE = f"distforest-{VERSIONS['distforest']}", "distforest-imported"
 """The name of the plugin that imports it in each worker, and the topic of events that say whether a worker could."""
 
 ANSWER_PATIENCE = 5.0
@@ -68,7 +68,7 @@ def import_check(needed: str) -> WorkerPlugin:
                 told = f"worker {worker.address} cannot import distforest ({type(error).__name__}: {error})"
                 raise ImportError(told) from None
             finally:
-                worker.log_event(IMPORTED, {"worker": worker.address, "told": told})
+                worker.log_event(IMPORTED_ONCE, {"worker": worker.address, "told": told})
 
     return ImportCheck()
 
@@ -86,7 +86,7 @@ async def check_able(client: Client, workers: Collection[str]) -> None:
         return
     try:
         await asyncio.wait_for(client.register_plugin(import_check(NEEDED), PLUGIN), ANSWER_PATIENCE)
-        latest = {event["worker"]: event["told"] for _, event in await client.get_events(IMPORTED)}
+        latest = {event["worker"]: event["told"] for _, event in await client.get_events(IMPORTED_ONCE)}
         told = [why for worker, why in latest.items() if why and worker in workers]
     except ImportError as error:
         told = [str(error)]

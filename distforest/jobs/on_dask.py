@@ -84,7 +84,7 @@ KEYS = "distforest"
 Dask takes averages over tasks whose keys begin alike, here those of a method and step.
 """
 
-FIRST = 1 << 20
+BEFORE_OTHERS = 1 << 20
 """What is added to the priority of short tasks for which others wait: more than the priority of any job."""
 
 MACHINE_BYTES = int(MEMORY_LIMIT)
@@ -393,7 +393,7 @@ class OnDask:
             [asked.task for asked in drawn],
             key=[self.new_key(work.name, asked.number, token) for asked in drawn],
             retries=work.retries,
-            priority=self.priority + FIRST * work.first,
+            priority=self.priority + BEFORE_OTHERS * work.first,
             workers=None if where is None else [where],
             allow_other_workers=where is not None,
             pure=False,

@@ -95,9 +95,9 @@ Natural = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
 Count = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0), AfterValidator(lambda value: value + 0.0)]  # -0.0 is 0.0
-WHOLE = {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER}
+WHOLE_NUMBER = {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER}
 Size = Annotated[
-    int, BeforeValidator(bytes_in), WithJsonSchema({"anyOf": [{"type": "string", "pattern": "^[0-9]"}, WHOLE]})
+    int, BeforeValidator(bytes_in), WithJsonSchema({"anyOf": [{"type": "string", "pattern": "^[0-9]"}, WHOLE_NUMBER]})
 ]
 
 
@@ -215,16 +215,18 @@ def kinds_of(table: type[Table]) -> tuple[str, ...]:
     return get_args(table.model_fields["kind"].annotation) if "kind" in table.model_fields else ()
 
 
-TAUGHT: tuple[type[Table], ...] = (Matrix, OfLabels, OfTargets, OfEmbedding, Graph, Observed)
+OF_TRUTH: tuple[type[Table], ...] = (Matrix, OfLabels, OfTargets, OfEmbedding, Graph, Observed)
 """The kinds of ground truth that are there already, of which a scoring job may name one."""
-DISTANCES: tuple[type[Table], ...] = (*TAUGHT, DistanceFunction)
+OF_DISTANCES_KINDS: tuple[type[Table], ...] = (*OF_TRUTH, DistanceFunction)
 LISTED: dict[type[Table], str] = {
     **dict.fromkeys((SimilarityMatrix, SimilarityFunction), "matrices and functions"),
     **dict.fromkeys((OfFeatures, Gaussian), "similarities of features"),
 }
 """The similarities that a list of several may hold, with what the others of the list then are."""
-SIMILARITIES: tuple[type[Table], ...] = (*LISTED, FeatureSubsets)
-ADDRESS_KEYS = {kind: list(table.model_fields)[1] for table in (*DISTANCES, *SIMILARITIES) for kind in kinds_of(table)}
+SIMILARITY_KINDS: tuple[type[Table], ...] = (*LISTED, FeatureSubsets)
+ADDRESS_KEYS = {
+    kind: list(table.model_fields)[1] for table in (*OF_DISTANCES_KINDS, *SIMILARITY_KINDS) for kind in kinds_of(table)
+}
 """The key of each kind that holds the address of its numbers, or names its function."""
 WEIGHTED: tuple[type[Table], ...] = tuple(
     create_model(
@@ -272,7 +274,7 @@ if TYPE_CHECKING:
     Distances: TypeAlias = Any
     Similarity: TypeAlias = Any
 else:
-    Taught, Distances = _one_of(TAUGHT), _one_of(DISTANCES)
+    Taught, Distances = _one_of(OF_TRUTH), _one_of(OF_DISTANCES_KINDS)
     Several = Annotated[
         list[_one_of(WEIGHTED)],
         Field(json_schema_extra={"minItems": 2, "maxItems": MAX_KEYS}),
@@ -280,7 +282,7 @@ else:
         BeforeValidator(_count_parts),
     ]
     Similarity = Annotated[
-        Annotated[_one_of(SIMILARITIES), Tag("one")] | Annotated[Several, Tag("several")],
+        Annotated[_one_of(SIMILARITY_KINDS), Tag("one")] | Annotated[Several, Tag("several")],
         Discriminator(lambda value: "several" if isinstance(value, list) else "one"),
     ]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
 from distforest.jobs.any_spec import kind_of_job
-from distforest.service.metrics import Metrics, method_of
+from distforest.service.metrics import Metrics, label_of
 from distforest.service.registry import (
     ATTEMPT,
     CANCELLED,
@@ -190,7 +190,7 @@ class Job:
     def begin(self, service: str) -> None:
         """Write the first state of a run."""
         now = time.time()
-        self.meters.queue.labels(method_of(self.state)).observe(max(0.0, now - self.state.get("since", now)))
+        self.meters.queue.labels(label_of(self.state)).observe(max(0.0, now - self.state.get("since", now)))
         self.set(state=RUNNING, service=service, started=self.state["started"] or now, ended=None, error=None)
         self.note("started", f"the job has started, attempt {self.state['attempt']}")
 
@@ -266,7 +266,7 @@ class Job:
         if error := changes.get("error"):
             last["error"] = {**error, "message": in_bounds(error["message"])}
         self.set(**last)
-        self.meters.work.labels(method_of(self.state), state).observe(self.state.get("worked", 0.0))
+        self.meters.work.labels(label_of(self.state), state).observe(self.state.get("worked", 0.0))
 
     def save(self, registry: Registry, at_once: bool = False) -> bool:
         """Write new events and the state, if it is time or ``at_once``; True if all that was due is written.

@@ -106,7 +106,7 @@ NOT_EXCLUSIVE = (
     "on it at the same moment can both take it, for some seconds; start one after the other"
 )
 
-OPEN = (
+OPEN_PORT = (
     "the scheduler listens to other hosts without TLS, at %s: whoever connects can run code here; start it with "
     "certificates, or with --host 127.0.0.1"
 )
@@ -166,7 +166,7 @@ class JobService:
         if not self.lease.excludes:
             logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
         if address := open_address(self.scheduler):
-            logging.getLogger("distforest").warning(OPEN, address)
+            logging.getLogger("distforest").warning(OPEN_PORT, address)
         await self._read_root()
         self.scheduler.add_plugin(Watching(self.jobs))
         self._looping = asyncio.create_task(self._loop())

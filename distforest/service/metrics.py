@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 DURATIONS = (1, 10, 60, 300, 1800, 7200, 6 * 3600, 24 * 3600)
 """Upper bounds, in seconds, of the classes into which waits and durations are sorted."""
 
-LOOK_SECONDS = 3.0
+METRICS_SECONDS = 3.0
 """Seconds in which disks and workers must answer; what they tell is missing from the metrics otherwise."""
 
 
-class Measured(Protocol):
+class MeasuredService(Protocol):
     """The service, as far as it is measured."""
 
     scheduler: Scheduler
@@ -85,7 +85,7 @@ class Metrics:
             name("store_errors"), "Errors of stores that the service met.", ["during"], registry=own
         )
 
-    async def exposed(self, service: Measured, client: Client | None) -> bytes:
+    async def exposed(self, service: MeasuredService, client: Client | None) -> bytes:
         """All metrics in the text format of Prometheus; workers are asked by the client, once there is one."""
         about, by_state = service.about(), Counter(job["state"] for job in service.listed())
         for state in JOB_STATES:
@@ -102,7 +102,7 @@ class Metrics:
             self._look = in_thread(partial(_look, service, client, heard), "distforest-metrics")
         self._expiry.clear()
         self._free.clear()
-        await asyncio.wait([asyncio.wrap_future(self._look)], timeout=LOOK_SECONDS)  # which does not cancel it
+        await asyncio.wait([asyncio.wrap_future(self._look)], timeout=METRICS_SECONDS)  # which does not cancel it
         if self._look.done():
             ends, free = self._look.result()
             for path, end in ends.items():
@@ -112,13 +112,13 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-def method_of(job: JobState) -> str:
+def label_of(job: JobState) -> str:
     """The label of a job: its method, or "score"."""
     return job["method"] or job["kind"]
 
 
 def _look(
-    service: Measured, client: Client | None, workers: Mapping[str, str]
+    service: MeasuredService, client: Client | None, workers: Mapping[str, str]
 ) -> tuple[dict[str, float], dict[tuple[str, str], int]]:
     """When certificates expire, by file, and the free bytes by folder and host, for which a worker of each is asked."""
     ends, free, root = expiries(service.scheduler.security, "scheduler"), {}, service.registry.folder()

@@ -11,7 +11,7 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, Source, block_entries
 from distforest.sources.sparse import SparseRows, SparseSource, frozen, observed
 
-MEAN = "mean"
+ROW_MEAN = "mean"
 """The rule that reads a missing similarity as the mean of the row's observed ones."""
 
 
@@ -67,7 +67,7 @@ class FilledSource:
             fill_array(self.observed.values, self.means, rows, starts, projections, values)
             return values
         values = np.empty((projections.width, len(rows)))
-        project_sparse(self.observed.sparse_rows, self.means, self.n_objects, rows, starts, projections, values)
+        project_filled_sparse(self.observed.sparse_rows, self.means, self.n_objects, rows, starts, projections, values)
         return values
 
 
@@ -141,7 +141,7 @@ def fill_array(
 
 
 @kernel
-def project_sparse(
+def project_filled_sparse(
     stored: SparseRows,
     means: Floats,
     n_objects: int,

@@ -21,9 +21,9 @@ from distforest.jobs.schema import job_schema
 from distforest.jobs.score_spec import ScoreInput, ScoreParams, Scoring
 from distforest.jobs.tables import (
     ADDRESS_KEYS,
-    DISTANCES,
     INPUTS,
-    SIMILARITIES,
+    OF_DISTANCES_KINDS,
+    SIMILARITY_KINDS,
     Run,
     fit_table,
     kinds_of,
@@ -87,7 +87,10 @@ def smallest(method: str) -> dict[str, Any]:
 def jobs() -> dict[str, dict[str, Any]]:
     """A job of each kind, one for each kind of relation, and one with given pairs."""
     found = {method: smallest(method) for method in INPUTS}
-    for method, name, tables in (("smerf", "distances", DISTANCES), ("simforest", "similarity", SIMILARITIES)):
+    for method, name, tables in (
+        ("smerf", "distances", OF_DISTANCES_KINDS),
+        ("simforest", "similarity", SIMILARITY_KINDS),
+    ):
         for kind in (kind for table in tables for kind in kinds_of(table)):
             job = smallest(method)
             job["input"][name] = {"kind": kind, ADDRESS_KEYS[kind]: "in/values"}
@@ -117,7 +120,7 @@ def places(job: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         yield from (("grid", name) for name in (*params, "unknown"))
     for name, held in job["input"].items():
         if isinstance(held, dict):
-            keys = {key for table in (*DISTANCES, *SIMILARITIES) for key in table.model_fields}
+            keys = {key for table in (*OF_DISTANCES_KINDS, *SIMILARITY_KINDS) for key in table.model_fields}
             yield from (("input", name, key) for key in sorted({*keys, "unknown"}))
 
 

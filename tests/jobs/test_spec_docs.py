@@ -86,7 +86,8 @@ def test_keys_of_a_scoring_job() -> None:
 
 
 def test_samples_are_specs() -> None:
-    samples = [spec_from_dict(*read_toml(sample)) for sample in re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)]
+    texts = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    samples = [spec_from_dict(*read_toml(text)) for text in texts if not text.startswith("[columns]")]
     assert [spec.method for spec in samples if isinstance(spec, Spec)] == [
         "smerf",
         "simforest",

@@ -13,7 +13,7 @@ from distforest.errors import SpecError
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
 from distforest.jobs.spec import Spec
-from distforest.jobs.tables import ADDRESS_KEYS, DISTANCES, INPUTS, SIMILARITIES, Run, kinds_of
+from distforest.jobs.tables import ADDRESS_KEYS, INPUTS, OF_DISTANCES_KINDS, SIMILARITY_KINDS, Run, kinds_of
 from tests.jobs.test_spec import LAZEGA
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def relations(name: str, nulls: bool) -> st.SearchStrategy[object]:
                 if not field.is_required()
             },
         )
-        for table in {"distances": DISTANCES, "similarity": SIMILARITIES}[name]
+        for table in {"distances": OF_DISTANCES_KINDS, "similarity": SIMILARITY_KINDS}[name]
         for kind in kinds_of(table)
     ]
     return st.one_of(ADDRESSES, *tables)

@@ -78,7 +78,7 @@ def test_what_is_so(tmp_path: Path) -> None:
 
 
 def test_what_does_not_answer_is_left_out_and_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(metrics, "METRICS_SECONDS", 0.01)
     service, over = PaperService(str(tmp_path), Metrics()), threading.Event()
     answer = service.run
 
@@ -91,7 +91,7 @@ def test_what_does_not_answer_is_left_out_and_asked_once(tmp_path: Path, monkeyp
         assert not any(name == "free_bytes" for name, *_ in exposed(service))
     assert service.asked == []
     over.set()
-    monkeypatch.setattr(metrics, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(metrics, "METRICS_SECONDS", 60.0)
     assert ("free_bytes", "scratch", "a") in exposed(service)
 
 

@@ -271,7 +271,7 @@ class Health(PageReading):
         self.tell({"status": "failed", "reason": message})
 
 
-class Metrics(PageReading):
+class MetricsPage(PageReading):
     """Numbers for Prometheus."""
 
     async def get(self) -> None:
@@ -327,6 +327,6 @@ routes: list[tuple[str, type[RequestHandler], dict[str, str]]] = [
     (r"/distforest/jobs/([^/]+)\.json", JobJSON, {}),
     (r"/distforest/jobs/([^/]+)", JobPage, {}),
     (r"/distforest/health", Health, {}),
-    (r"/distforest/metrics", Metrics, {}),
+    (r"/distforest/metrics", MetricsPage, {}),
     (r"/distforest/page/([^/]+)", File, {}),
 ]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FIRST_VALUES = 3
 """The first values of a column that a summary shows."""
 
-WANTED = {"number": "a number", "word": "a word", "date": "a date", "zoned date": "a date with a time zone"}
+WANTED_KINDS = {"number": "a number", "word": "a word", "date": "a date", "zoned date": "a date with a time zone"}
 """What messages call a value of each kind."""
 
 
@@ -204,7 +204,7 @@ def _column(table: Table, position: int, own: _Seen, cells: CellFormat, wanted: 
     if len(found) > 1 or (date_format and "word" in found):
         most = "date" if date_format else max(found, key=lambda of: (of == wanted, found[of], of != "word"))
         row, text = own.first_of[min((of for of in found if of != most), key=found.__getitem__)]
-        expected = f"a date like {quoted(date_format)}" if date_format else WANTED[most]
+        expected = f"a date like {quoted(date_format)}" if date_format else WANTED_KINDS[most]
         cure = f"correct it, give `missing={quoted(text)}` if it means that a value is missing"
         cure = f"{cure}, or `categorical={quoted(name)}` if the column holds categories"
         where = f"{table.place(row, position)}, column {quoted(name)}"
