@@ -240,8 +240,8 @@ def ingest(
     ------
     InputError
         The file cannot be read, or does not hold the requested columns (messages count rows and columns from 0); it
-        announces more than it holds or may unfold to; it has a row of text of more than 16 MiB, or more
-        than 1000 members; a feature, as float32, is infinite, or NaN in a libsvm file; a label is NaN or
+        announces more than it holds or may unfold to; it has a row of text that is too long, or more than
+        1000 members; a feature, as float32, is infinite, or NaN in a libsvm file; a label is NaN or
         infinite; or the target exists.
 
     Examples
