@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PACKED_BY = {".gz": "gzip", ".bz2": "bz2"}
 """Arrow's names of what packs a file, by its suffix."""
 
-BLOCK_BYTES, CELL_BYTES = 1 << 22, 128
+BLOCK_BYTES, BYTES_OF_A_CELL = 1 << 22, 128
 """Bytes of text that Arrow parses at once, or for each column if that is more; no row may be longer."""
 
 
@@ -96,7 +96,7 @@ class CsvTable:
         """Arrow's reader of some columns, or of all if none is named; its errors become InputError."""
         read = arrow_csv.ReadOptions(
             use_threads=False,
-            block_size=max(BLOCK_BYTES, CELL_BYTES * len(self.names)) if self.names else 4 * BLOCK_BYTES,
+            block_size=max(BLOCK_BYTES, BYTES_OF_A_CELL * len(self.names)) if self.names else 4 * BLOCK_BYTES,
             skip_rows=min(self.skip_rows, 2**31 - 1),  # Arrow counts in 32 bits
             autogenerate_column_names=not self.headed,
             encoding=self.encoding,
