@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1] / "distforest"
 
 SHARED = {
     "of commands, which are called as what they do": {
-        *("evaluate", "fit", "ingest", "merge", "score", "serve", "split", "submit", "tune"),
+        *("fit", "ingest", "merge", "score", "serve", "split", "submit", "tune"),
     },
     "of modules of commands, each of which hands its own on": {"COMMANDS"},
     "of what a module lists without the imports of the other; a test compares the two": {"FORMATS"},

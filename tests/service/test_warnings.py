@@ -38,7 +38,7 @@ def test_of_its_inputs_and_of_its_forest(cluster: Cluster, iris: Iris) -> None:
     for job in ("once", "again"):  # on the worker that has warned of it before
         cluster.submit(job, {**iris.spec(job, n_trees=6), "method": "rfd", "input": {**rows, **places}})
         of_pairs, of_roots = told_of(cluster, job)
-        assert re.match(naming("pairs: ", "1 of 3 pairs", "0 and 60"), of_pairs)
+        assert re.match(naming("DF009", "0 and 60"), of_pairs)
         assert re.match(naming("9 pairs", "min_samples_leaf=5"), of_roots)
 
 
@@ -48,7 +48,7 @@ def test_of_a_job_that_a_worker_leads(cluster: Cluster, iris: Iris) -> None:
     given = {"similarity": similarity, "labels": f"{iris.folder}/amounts.zarr/y"}
     cluster.submit("led", {**iris.spec("led", n_trees=4), "method": "simforest", "input": given})
     of_labels, of_roots = told_of(cluster, "led")
-    assert of_labels.startswith("labels: ")
+    assert of_labels.startswith("DF007 labels: ")
     assert re.match(naming("budget", "4 nodes"), of_roots)
 
 
