@@ -92,6 +92,8 @@ LATE = {
     "estimators.by_blocks": {"dask"},
     "evaluation.grids": {"scipy.stats", "sklearn.metrics"},  # slow, and a spec of a grid is read without
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
+    "estimators.on_pairs": {"sklearn.metrics"},
+    "estimators.pair_columns": {"sklearn.covariance", "sklearn.linear_model"},
     "estimators.simforest": {"sklearn.metrics"},
     "forest.onnx_model": {"onnx"},  # an extra
     "growth.pairs.linear_cells": {"sklearn.linear_model"},

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_check
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, clone
-from sklearn.covariance import LedoitWolf
-from sklearn.linear_model import LogisticRegression
 
 from distforest.amounts import counted
 from distforest.errors import InputError
@@ -150,6 +148,8 @@ class Whitened(BaseEstimator):  # type: ignore[misc]
         InputError
             No two different points belong together, or a value is missing.
         """
+        from sklearn.covariance import LedoitWolf  # noqa: PLC0415  (slow, and few forests are whitened)
+
         points = np.asarray(X, np.float64)
         if not np.isfinite(points).all():
             row = int(np.argmin(np.isfinite(points).all(axis=1)))
@@ -167,7 +167,7 @@ class Whitened(BaseEstimator):  # type: ignore[misc]
         spread = np.sqrt((within**2).sum(axis=0) / n_free)
         scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0)
         variance, axes = np.linalg.eigh(LedoitWolf(assume_centered=True).fit(within * scale).covariance_)
-        varies = variance > 1e-9 * variance.max(initial=1e-300)
+        varies = variance > 1e-9 * variance.max()
         self.whitening_: Floats = scale[:, None] * axes[:, varies] / np.sqrt(variance[varies])
         return self.transform(points)
 
@@ -264,6 +264,8 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
         shares[~known] = 1.0 / shares.shape[1]
         if not self.calibrated:
             return shares
+        from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  (slow, and few forests are calibrated)
+
         self.calibration_ = LogisticRegression(C=0.1, max_iter=1000)
         self.calibration_.fit(np.log(shares[known] + LEAST_SHARE), labels[known])
         return self._calibrated(shares)
