@@ -96,7 +96,7 @@ class FarVariance(Steady):
         """The best cut over candidates that lack the same rows; ``vectors`` has one for each row, NaN for those."""
         cuts, (fixed, units) = Cuts.none(frontier.n_nodes), self._fixed(frontier, vectors)
         places = np.arange(len(fixed), dtype=np.int32)
-        cut_variance(frontier.nodes._replace(rows=places), values, fixed, min_leaf, self.places_missing, cuts)
+        cut_variance(replace(frontier, rows=places), values, fixed, (min_leaf, self.places_missing), cuts)
         return cuts._replace(gain=cuts.gain * units)
 
     def _fixed(self, frontier: Frontier, vectors: Floats) -> tuple[Ints, Floats]:
