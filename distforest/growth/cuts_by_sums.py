@@ -16,9 +16,10 @@ import numpy as np
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.growth.cuts.category_search import put_better
-from distforest.growth.cuts.criteria import Cuts, Gini, Variance, judging
+from distforest.growth.cuts.criteria import Gini, Variance, judging
 from distforest.growth.cuts.histograms import N_CODES, code_of_missing
-from distforest.growth.cuts.sums import NodeSums, no_sums
+from distforest.growth.cuts.scan import Cuts
+from distforest.growth.cuts.sums import NodeSums
 from distforest.growth.cuts.table_sums import CategoryTurns, RankedRows, TableSums, frontier_of
 from distforest.growth.grower import Growth, Levels, Limits, PartingByCuts, descend_level, unseen
 from distforest.sources.arrays import ArraySource
@@ -60,7 +61,7 @@ class SummedRows(Protocol):
 def sums_of_none(criterion: Gini | Variance, columns: Int32s, n_categories: Int32s | None) -> NodeSums | TableSums:
     """The sums of no rows; ``n_categories`` are those of all columns, None if all hold numbers."""
     if n_categories is None:
-        return no_sums(criterion, len(columns))
+        return NodeSums.zeros(criterion, len(columns))
     return TableSums.zeros(criterion, columns, n_categories)
 
 

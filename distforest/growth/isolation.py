@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.random_cuts import Places
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.draws.measures import ONE_MEASURE, Measures
 from distforest.growth.draws.object_pairs import PAIR_TRIES, AnyPairs, rules_of_similarities, usable_pairs
 from distforest.growth.draws.objects import DRAW_ATTEMPTS

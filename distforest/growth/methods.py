@@ -40,15 +40,16 @@ from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.cuts.companion_search import CompanionSearch
 from distforest.growth.cuts.companions import Companions
-from distforest.growth.cuts.criteria import Criterion, Cuts, Gini, Variance
+from distforest.growth.cuts.criteria import Criterion, Gini, Variance
 from distforest.growth.cuts.far_values import FarVariance, variance_of
 from distforest.growth.cuts.graph_distance import GraphDistance
-from distforest.growth.cuts.histograms import best_codes_by_targets, cut_codes_by_targets
+from distforest.growth.cuts.histograms import best_codes, cut_binned
 from distforest.growth.cuts.mean_distance import MeanDistance
-from distforest.growth.cuts.merged_rows import best_categories_by_labels, best_categories_by_targets
+from distforest.growth.cuts.merged_rows import best_categories
 from distforest.growth.cuts.observed_distance import ObservedDistance
 from distforest.growth.cuts.random_cuts import AtRandom
-from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
+from distforest.growth.cuts.scan import Cuts
+from distforest.growth.cuts.sparse_columns import cut_sparse
 from distforest.growth.cuts.stored_distance import StoredDistance
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.cuts.zero_cuts import AtZero
@@ -349,16 +350,16 @@ N_COLUMNS_OF_MATRIX = 4
 
 FUSED: dict[tuple[type, type], Search] = {
     (BinnedSource, Gini): cut_codes_by_labels,
-    (BinnedSource, Variance): cut_codes_by_targets,
+    (BinnedSource, Variance): cut_binned,
     (ArraySource, TwoClusters): project_and_cut_clusters,
-    (SparseFeatures, Gini): cut_sparse_by_labels,
-    (SparseFeatures, Variance): cut_sparse_by_targets,
+    (SparseFeatures, Gini): cut_sparse,
+    (SparseFeatures, Variance): cut_sparse,
 }
 """Searches that never hold the values of all candidates, by source and plain criterion."""
 
 FUSED_BESIDE_CATEGORIES: dict[type, tuple[Callable[..., Cuts], Callable[..., tuple[Cuts, Floats]]]] = {
-    Gini: (best_codes_by_labels, best_categories_by_labels),
-    Variance: (best_codes_by_targets, best_categories_by_targets),
+    Gini: (best_codes_by_labels, best_categories),
+    Variance: (best_codes, best_categories),
 }
 """The same for a `BinnedTable`, by plain criterion: of numbers, and of categories."""
 

@@ -27,9 +27,10 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.growth.cuts.blocks import Where
 from distforest.growth.cuts.category_orders import REFERENCES, rank_by_distances
-from distforest.growth.cuts.criteria import Cuts, Steady, compare_rows, furthest_of, median_of
+from distforest.growth.cuts.criteria import Steady, compare_rows, furthest_of, median_of
 from distforest.growth.cuts.mean_distance import SumRoom, scan_candidate
 from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import Cuts
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Cuts, JudgesInTurn, Turn
+from distforest.growth.cuts.criteria import JudgesInTurn, Turn
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.grower import Limits, judge_and_cut
 from distforest.sources.source import Floats, Projections, Source, runs, taken
 

@@ -12,8 +12,8 @@ import numpy as np
 from distforest.forest.frontier import Nodes, longest_of, pick
 from distforest.growth.cuts.cluster_scores import TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.clusters import TwoClusters, choose
-from distforest.growth.cuts.criteria import Cuts
 from distforest.growth.cuts.gaussians import cut_clusters
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.grower import Limits
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource, project_array

@@ -10,11 +10,12 @@ import numpy as np
 from distforest.growth.cuts.category_clusters import cut_categories, judge_categories
 from distforest.growth.cuts.cluster_scores import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.companions import Companions, Judges
-from distforest.growth.cuts.criteria import Cuts, Steady, Turn
+from distforest.growth.cuts.criteria import Steady, Turn
 from distforest.growth.cuts.fences import LEFT_OUT, MARGIN
 from distforest.growth.cuts.gaussians import cut_clusters, judge_cuts
 from distforest.growth.cuts.mixture import part_mixture
 from distforest.growth.cuts.random_cuts import Places
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.two_means import EQUAL_GAINS
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.rng import Keys

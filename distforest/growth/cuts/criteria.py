@@ -26,9 +26,11 @@ from distforest.growth.cuts.category_orders import rank_by_classes, rank_by_vect
 from distforest.growth.cuts.scan import (
     GAIN_ROUNDING,
     ClassGroups,
+    ClassSums,
     Cuts,
     Sides,
     VectorSums,
+    bins_for,
     cut_rows,
     gain_of,
     groups_for,
@@ -180,6 +182,11 @@ def _(impurity: GiniImpurity, n: int, n_sums: int) -> ClassGroups:  # noqa: ARG0
     return ClassGroups(np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int32))
 
 
+@bins_for.of(GiniImpurity)
+def _(impurity: GiniImpurity, n: int, n_sums: int) -> ClassSums:  # noqa: ARG001
+    return ClassSums(np.zeros(n, np.int64), np.zeros((n, n_sums), np.int32))
+
+
 @read_rows.of(GiniImpurity)
 def _(impurity: GiniImpurity, rows: Int32s, weights: Int32s, truth: Int32s, groups: ClassGroups) -> None:
     for r in range(rows.shape[0]):
@@ -224,6 +231,7 @@ def _(impurity: SquaredDistance, most: float, sides: Sides, left: Ints, right: I
     return squared_distance * (m_left * m_right / (m_left + m_right)) if squared_distance > rounding else 0.0
 
 
+@bins_for.of(SquaredDistance)
 @groups_for.of(SquaredDistance)
 def _(impurity: SquaredDistance, n: int, n_sums: int) -> VectorSums:  # noqa: ARG001
     return VectorSums(np.empty(n, np.int64), np.empty((n, n_sums), np.int64))
@@ -237,9 +245,7 @@ def _(impurity: SquaredDistance, rows: Int32s, weights: Int32s, truth: Ints, gro
             groups.sums[r, q] = weights[r] * truth[rows[r], q]
 
 
-def cut_variance(
-    frontier: Frontier, values: Floats, fixed: Ints, rules: tuple[int, bool], cuts: Cuts
-) -> None:
+def cut_variance(frontier: Frontier, values: Floats, fixed: Ints, rules: tuple[int, bool], cuts: Cuts) -> None:
     """See `cut_rows`."""
     cut_rows(frontier.nodes, values, fixed, SquaredDistance(1), fixed.shape[1], rules, cuts)
 
@@ -271,7 +277,7 @@ class Gini(BestSoFar):
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
         """See `cut_rows`."""
         rules = min_leaf, self.places_missing
-        cut_rows(frontier.nodes, values, self.codes, GiniImpurity(self.weights), self.n_classes, rules, cuts)
+        cut_rows(frontier.nodes, values, self.truth, self.impurity, self.n_sums, rules, cuts)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_classes`."""
@@ -281,6 +287,26 @@ class Gini(BestSoFar):
     def weights(self) -> Ints:
         """The weight of each class, shape (n_classes,)."""
         return np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights
+
+    @property
+    def truth(self) -> Int32s:
+        """The class of each row."""
+        return self.codes
+
+    @property
+    def impurity(self) -> GiniImpurity:
+        """The impurity."""
+        return GiniImpurity(self.weights)
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums a tally has."""
+        return self.n_classes
+
+    @property
+    def n_dimensions(self) -> int:
+        """In how many dimensions categories are ordered: of two classes, the share of the second one decides."""
+        return 1 if self.n_classes == 2 else self.n_classes
 
 
 @dataclass(frozen=True)
@@ -330,6 +356,26 @@ class Variance(BestSoFar):
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_vectors`."""
         rank_by_vectors(frontier.nodes, self.fixed, n_codes, which, values)
+
+    @property
+    def truth(self) -> Ints:
+        """The vector of each row in fixed point."""
+        return self.fixed
+
+    @property
+    def impurity(self) -> SquaredDistance:
+        """The impurity."""
+        return SquaredDistance(1)
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums a tally has."""
+        return int(self.fixed.shape[1])
+
+    @property
+    def n_dimensions(self) -> int:
+        """In how many dimensions categories are ordered."""
+        return self.n_sums
 
 
 def judging(criterion: Criterion, truth: np.ndarray) -> Gini | Variance:
@@ -383,5 +429,3 @@ def compare_rows(starts: Ints, rows: Int32s, values: NDArray[np.int32] | Ints, d
             if values[rows[r]] != first:
                 differs[node] = True
                 break
-
-

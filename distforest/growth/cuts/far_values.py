@@ -8,21 +8,14 @@ data keep the one scale, which costs less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.criteria import (
-    GAIN_ROUNDING,
-    Cuts,
-    Steady,
-    Variance,
-    bits_of,
-    cut_variance,
-    median_of,
-)
+from distforest.growth.cuts.criteria import Steady, Variance, bits_of, cut_variance, median_of
+from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts
 from distforest.sources.source import Floats, Ints
 
 CLOSE = 2.0**-30

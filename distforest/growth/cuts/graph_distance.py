@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.earlier_links import CANDIDATE_LANES, add_earlier
 from distforest.growth.cuts.mean_distance import (
     NEARBY_ROWS,
@@ -39,6 +39,7 @@ from distforest.growth.cuts.mean_distance import (
     scan_distances,
 )
 from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import Cuts
 from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 

@@ -29,8 +29,9 @@ from distforest.growth.cuts.blocks import (
     pack_blocks,
 )
 from distforest.growth.cuts.category_orders import rank_by_distances
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, Steady, keep_best, note_missing
+from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts, keep_best, note_missing
 from distforest.jit import borrowing, fetch
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 

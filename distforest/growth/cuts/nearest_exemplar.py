@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT
+from distforest.growth.cuts.scan import GAIN_ROUNDING, NO_CUT
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections, offsets
 

@@ -32,7 +32,6 @@ import numpy as np
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.growth.cuts.blocks import Where, begin_of, gather
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, keep_best, note_missing
 from distforest.growth.cuts.mean_distance import (
     FixedPoint,
     MeanDistance,
@@ -43,6 +42,7 @@ from distforest.growth.cuts.mean_distance import (
     rank_rows,
     scale_of,
 )
+from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts, keep_best, note_missing
 from distforest.jit import borrowing
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.category_search import RanksCategories
-from distforest.growth.cuts.criteria import NO_CUT, Criterion, Cuts, JudgesInTurn, Steady, Turn
+from distforest.growth.cuts.criteria import Criterion, JudgesInTurn, Steady, Turn
 from distforest.growth.cuts.fences import FIRST, LAST, find_fences
+from distforest.growth.cuts.scan import NO_CUT, Cuts
 from distforest.growth.rng import Keys, mix, unit
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, offsets

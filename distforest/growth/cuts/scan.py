@@ -256,6 +256,60 @@ def _(groups: VectorSums, n_left: np.int64, n_right: np.int64, left: Ints, right
     return Sides(n_left, n_right, np.int64(0), np.int64(0), np.int64(0), np.int64(0))
 
 
+@dispatched
+def write_groups(groups: Groups, place: int, weight: int, sums: Ints) -> int:
+    """Write rows of this weight and these sums as groups from ``place`` on; returns how many groups there are."""
+
+
+@write_groups.of(ClassGroups)
+def _(groups: ClassGroups, place: int, weight: int, sums: Ints) -> int:  # noqa: ARG001
+    n = 0
+    for c in range(sums.shape[0]):
+        if sums[c] > 0:
+            groups.weights[place + n], groups.masses[place + n], groups.codes[place + n] = sums[c], sums[c], c
+            n += 1
+    return n
+
+
+@write_groups.of(VectorSums)
+def _(groups: VectorSums, place: int, weight: int, sums: Ints) -> int:
+    groups.weights[place] = weight
+    for q in range(sums.shape[0]):
+        groups.sums[place, q] = sums[q]
+    return 1
+
+
+@dispatched
+def add_row(bins: Groups, place: int, groups: Groups, r: int) -> None:
+    """Add group r of ``groups``, a row, to a bin."""
+
+
+@add_row.of(ClassSums)
+def _(bins: ClassSums, place: int, groups: ClassGroups, r: int) -> None:
+    bins.weights[place] += groups.weights[r]
+    bins.sums[place, groups.codes[r]] += groups.weights[r]
+
+
+@add_row.of(VectorSums)
+def _(bins: VectorSums, place: int, groups: VectorSums, r: int) -> None:
+    bins.weights[place] += groups.weights[r]
+    for q in range(bins.sums.shape[1]):
+        bins.sums[place, q] += groups.sums[r, q]
+
+
+@dispatched
+def clear_group(bins: Groups, place: int) -> None:
+    """Let a bin be empty."""
+
+
+@clear_group.of(ClassSums)
+@clear_group.of(VectorSums)
+def _(bins: ClassSums | VectorSums, place: int) -> None:
+    bins.weights[place] = 0
+    for c in range(bins.sums.shape[1]):
+        bins.sums[place, c] = 0
+
+
 # --- what an impurity says of two sides -----------------------------------------------------------------------
 
 
@@ -277,6 +331,11 @@ def gain_of(impurity: Impurity, most: float, sides: Sides, left: Ints, right: In
 @dispatched_maker
 def groups_for(impurity: Impurity, n: int, n_sums: int) -> Groups:
     """Room for the groups of up to n rows."""
+
+
+@dispatched_maker
+def bins_for(impurity: Impurity, n: int, n_sums: int) -> Groups:
+    """Room for n groups of any rows."""
 
 
 @dispatched
@@ -382,6 +441,25 @@ def scan_candidate(
         scan(node, candidate, keys, order[:n], groups, impurity, tallies, min_leaf, side, cuts)
 
 
+@borrowing
+def weigh_node(
+    impurity: Impurity,
+    rows: Int32s,
+    weights: Int32s,
+    truth: Int32s | Ints,
+    groups: Groups,
+    order: Ints,
+    tallies: Tallies,
+) -> float:
+    """Read the rows of a node, which become groups, and tally them; returns the most that a cut can gain."""
+    read_rows(impurity, rows, weights, truth, groups)
+    for r in range(rows.shape[0]):
+        order[r] = r
+    weigh(groups, order[: rows.shape[0]], WHOLE, tallies)
+    sides = start_with(RIGHT, groups, tallies)
+    return most_gain(impurity, sides, tallies.sums[ON_LEFT], tallies.sums[ON_RIGHT])
+
+
 @kernel
 def cut_rows(
     nodes: Nodes,
@@ -402,14 +480,7 @@ def cut_rows(
     groups, tallies = groups_for(impurity, longest, n_sums), tallies_for(n_sums)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        read_rows(impurity, rows[first:last], weights[first:last], truth, groups)
-        for r in range(last - first):
-            order[r] = r
-        tallies.weights[MISSING] = 0
-        for q in range(n_sums):
-            tallies.sums[MISSING, q] = 0
-        weigh(groups, order[: last - first], WHOLE, tallies)
-        most = most_gain(impurity, start_with(STAY, groups, tallies), tallies.sums[ON_LEFT], tallies.sums[ON_RIGHT])
+        most = weigh_node(impurity, rows[first:last], weights[first:last], truth, groups, order, tallies)
         for k in range(values.shape[0]):
             of_candidate = values[k, first:last]
             n = order_values(of_candidate, order, keys, spare)

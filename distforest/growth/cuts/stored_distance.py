@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from distforest.growth.cuts.blocks import PACKED_CELLS, Where, gather, pack_rows
-from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.mean_distance import (
     MeanDistance,
     SumRoom,
@@ -38,6 +38,7 @@ from distforest.growth.cuts.mean_distance import (
     scan_distances,
     sum_long_rows,
 )
+from distforest.growth.cuts.scan import Cuts
 from distforest.jit import borrowing
 from distforest.sources.arrays import release_pages
 from distforest.sources.resident import spans

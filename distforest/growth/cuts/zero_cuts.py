@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Criterion, Cuts, Steady
+from distforest.growth.cuts.criteria import Criterion, Steady
+from distforest.growth.cuts.scan import Cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

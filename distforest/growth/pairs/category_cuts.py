@@ -23,7 +23,7 @@ from distforest.sources.source import Floats, Int32s, Ints
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.growth.cuts.criteria import Cuts
+    from distforest.growth.cuts.scan import Cuts
     from distforest.growth.pairs.level import PairLevel
     from distforest.sources.point_pairs import PairColumns
 

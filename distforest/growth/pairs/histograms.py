@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY
-from distforest.growth.cuts.criteria import keep_best, note_missing
+from distforest.growth.cuts.scan import keep_best, note_missing
 from distforest.growth.cuts.two_classes import gain_of_counts, whole_of
 from distforest.jit import borrowing
 
 if TYPE_CHECKING:
-    from distforest.growth.cuts.criteria import Cuts
+    from distforest.growth.cuts.scan import Cuts
     from distforest.growth.cuts.two_classes import Judged
     from distforest.sources.source import Floats, Int32s, Ints
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, STAY
-from distforest.growth.cuts.criteria import Cuts
 from distforest.growth.cuts.ordering import OrderRoom
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.two_classes import TwoClasses, TwoClassRows, cut_candidate
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import SEARCHED, PairBins, cell_of, code_of, search

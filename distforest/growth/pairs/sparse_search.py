@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Cuts
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.draws.varying_pairs import VaryingPairs
 from distforest.growth.pairs.search import PairSearch
 from distforest.growth.pairs.square_search import SquareSearch

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY
-from distforest.growth.cuts.criteria import Cuts, keep_best, note_missing
 from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import Cuts, keep_best, note_missing
 from distforest.growth.cuts.two_classes import (
     Judged,
     TwoClassRows,
