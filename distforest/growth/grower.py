@@ -237,9 +237,13 @@ class Growth:
 
         ``on_level`` is called with the frontier of each level before it is searched.
         """
-        parting = PartingByCuts(self.of_trees(trees), trees, on_level, self.criterion, Levels(len(trees)))
+        parting = self.parting(trees, on_level)
         grow_levels(roots, parting, self.watch)
         return parting.written.table()
+
+    def parting(self, trees: Ints, on_level: Callable[[Frontier], None]) -> PartingByCuts:
+        """The parting of the nodes of some trees."""
+        return PartingByCuts(self.of_trees(trees), trees, Levels(len(trees)), on_level)
 
     def of_trees(self, trees: Ints) -> Growth:
         """The growth with the draw for these trees."""
@@ -459,10 +463,13 @@ class PartingByCuts:
 
     growth: Growth
     trees: Ints
-    on_level: Callable[[Frontier], None]
-    criterion: Criterion
     written: Levels
+    on_level: Callable[[Frontier], None] = unseen
+    criterion: Criterion = field(init=False)
     splits: Splits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.criterion = self.growth.criterion
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
         """Whether each node is within the limits."""

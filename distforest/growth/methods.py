@@ -65,7 +65,6 @@ from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.judged_rows import check_by_passes
 from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, pair_columns, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
@@ -87,6 +86,7 @@ from distforest.growth.parameters import (
 )
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem, Sampling
+from distforest.growth.row_blocks import check_by_passes
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
