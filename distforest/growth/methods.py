@@ -49,6 +49,7 @@ from distforest.growth.cuts.merged_rows import best_categories
 from distforest.growth.cuts.observed_distance import ObservedDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.scan import Cuts
+from distforest.growth.cuts.search import Limits, judge_and_cut
 from distforest.growth.cuts.sparse_columns import cut_sparse
 from distforest.growth.cuts.stored_distance import StoredDistance
 from distforest.growth.cuts.witnesses import Witnesses
@@ -63,9 +64,8 @@ from distforest.growth.draws.measures import Measures
 from distforest.growth.draws.object_pairs import Disagreement
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.varying_columns import VaryingColumns
-from distforest.growth.grower import Growth, Limits, judge_and_cut
+from distforest.growth.grower import Growth
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.judged_rows import check_by_passes
 from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, pair_columns, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
@@ -87,6 +87,7 @@ from distforest.growth.parameters import (
 )
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem, Sampling
+from distforest.growth.row_blocks import check_by_passes
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource

@@ -22,11 +22,10 @@ from distforest.forest.table import LEAF, NodeTable, route
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
-from distforest.growth.judged_rows import truth_of_rows
 from distforest.growth.passes import Passes, grow_by_passes
 from distforest.growth.rng import bootstrap, bootstrap_part, subsample
+from distforest.growth.row_blocks import gains_by_node, grow_by_node, truth_of_rows
 from distforest.growth.row_room import CodeRoom, RowRoom, TableRoom, room_of
-from distforest.growth.rows_by_node import gains_by_node, grow_by_node
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
 from distforest.sources.arrays import ArraySource, release_pages, row_blocks
 from distforest.sources.binned import BinnedSource

@@ -382,7 +382,7 @@ def judging(criterion: Criterion, truth: np.ndarray) -> Gini | Variance:
     """The criterion over rows with this truth."""
     if isinstance(criterion, Gini):
         return replace(criterion, codes=truth)
-    assert isinstance(criterion, Variance)  # noqa: S101  (`distforest.growth.judged_rows` has asked)
+    assert isinstance(criterion, Variance)  # noqa: S101  (`distforest.growth.row_blocks` has asked)
     return replace(criterion, fixed=truth)
 
 

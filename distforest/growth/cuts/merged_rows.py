@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from distforest.growth.cuts.class_histograms import UInt32s
     from distforest.growth.cuts.criteria import Gini, Variance
     from distforest.growth.cuts.scan import Groups, Impurity
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.search import Limits
 
 _AHEAD = 32
 """Rows ahead of the one that is read whose values are prefetched."""

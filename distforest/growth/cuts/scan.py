@@ -17,7 +17,7 @@ The largest gain wins, then the candidate drawn first, then the missing on the r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,8 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, dispatched, dispatched_maker, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
-if TYPE_CHECKING:
-    Groups = ClassGroups | ClassSums | VectorSums
-    """Groups of a kind."""
-    Impurity = NamedTuple
-    """An impurity: of labels its fields are the weights of the classes, of vectors ..."""
+Impurity = NamedTuple
+"""What judges the two sides of a cut."""
 
 GAIN_ROUNDING = 1e-12
 """A gain below this share of its terms is rounding, and counts as 0; so does a difference of two gains."""
@@ -141,6 +138,10 @@ class VectorSums(NamedTuple):
 
     weights: Ints
     sums: Ints
+
+
+Groups = ClassGroups | ClassSums | VectorSums
+"""Groups of one kind."""
 
 
 class Tallies(NamedTuple):

@@ -23,7 +23,7 @@ from distforest.growth.cuts.scan import (
     weigh_node,
     write_groups,
 )
-from distforest.growth.grower import Limits, values_on
+from distforest.growth.cuts.search import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 from distforest.sources.sparse_features import (
