@@ -161,7 +161,7 @@ def _(impurity: GiniImpurity, most: float, least: float, sides: Sides, left: Int
         np.float64(sides.m_left * sides.m_left - sides.squares_left) * m_right
         + np.float64(sides.m_right * sides.m_right - sides.squares_right) * m_left
     )
-    return (most - least + 1e-12 * most) * (m_left * m_right) > inside
+    return bool((most - least + 1e-12 * most) * (m_left * m_right) > inside)
 
 
 @gain_of.of(GiniImpurity)
@@ -214,7 +214,7 @@ def _(impurity: SquaredDistance, most: float, least: float, sides: Sides, left: 
         one, other = m_right * np.float64(left[q]), m_left * np.float64(right[q])
         apart = abs(one - other) + 1e-14 * (abs(one) + abs(other))
         reach += apart * apart
-    return reach * (1.0 + 1e-9) > least * (m_left + m_right) * (m_left * m_right)
+    return bool(reach * (1.0 + 1e-9) > least * (m_left + m_right) * (m_left * m_right))
 
 
 @gain_of.of(SquaredDistance)

@@ -140,7 +140,9 @@ class VectorSums(NamedTuple):
     sums: Ints
 
 
-Groups = ClassGroups | ClassSums | VectorSums
+Sums = ClassSums | VectorSums
+"""Groups to which rows are added."""
+Groups = ClassGroups | Sums
 """Groups of one kind."""
 
 
@@ -177,27 +179,29 @@ def tallies_for(n_sums: int) -> Tallies:
 
 
 @dispatched
-def add_group(groups: Groups, place: int, sums: Ints) -> None:
+def add_group(groups: Groups, place: int | np.int64, sums: Ints) -> None:
     """Add one group to the sums of a tally."""
 
 
 @dispatched
 def sides_of(groups: Groups, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:
     """The sides whose sums are ``left`` and ``right``."""
+    raise NotImplementedError
 
 
 @dispatched
-def moved(groups: Groups, place: int, left: Ints, right: Ints, sides: Sides) -> Sides:
+def moved(groups: Groups, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     """Move one group from the right side to the left one."""
+    raise NotImplementedError
 
 
 @add_group.of(ClassGroups)
-def _(groups: ClassGroups, place: int, sums: Ints) -> None:
+def _(groups: ClassGroups, place: int | np.int64, sums: Ints) -> None:
     sums[groups.codes[place]] += groups.masses[place]
 
 
 @moved.of(ClassGroups)
-def _(groups: ClassGroups, place: int, left: Ints, right: Ints, sides: Sides) -> Sides:
+def _(groups: ClassGroups, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     c, w, n = groups.codes[place], np.int64(groups.masses[place]), np.int64(groups.weights[place])
     squares_left = sides.squares_left + w * (2 * left[c] + w)
     squares_right = sides.squares_right - w * (2 * right[c] - w)
@@ -207,13 +211,13 @@ def _(groups: ClassGroups, place: int, left: Ints, right: Ints, sides: Sides) ->
 
 
 @add_group.of(ClassSums)
-def _(groups: ClassSums, place: int, sums: Ints) -> None:
+def _(groups: ClassSums, place: int | np.int64, sums: Ints) -> None:
     for c in range(sums.shape[0]):
         sums[c] += groups.sums[place, c]
 
 
 @moved.of(ClassSums)
-def _(groups: ClassSums, place: int, left: Ints, right: Ints, sides: Sides) -> Sides:
+def _(groups: ClassSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     n = np.int64(groups.weights[place])
     squares_left, squares_right = sides.squares_left, sides.squares_right
     for c in range(left.shape[0]):
@@ -238,13 +242,13 @@ def _(groups: ClassGroups | ClassSums, n_left: np.int64, n_right: np.int64, left
 
 
 @add_group.of(VectorSums)
-def _(groups: VectorSums, place: int, sums: Ints) -> None:
+def _(groups: VectorSums, place: int | np.int64, sums: Ints) -> None:
     for q in range(sums.shape[0]):
         sums[q] += groups.sums[place, q]
 
 
 @moved.of(VectorSums)
-def _(groups: VectorSums, place: int, left: Ints, right: Ints, sides: Sides) -> Sides:
+def _(groups: VectorSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     n = np.int64(groups.weights[place])
     for q in range(left.shape[0]):
         left[q] += groups.sums[place, q]
@@ -258,12 +262,33 @@ def _(groups: VectorSums, n_left: np.int64, n_right: np.int64, left: Ints, right
 
 
 @dispatched
-def write_groups(groups: Groups, place: int, weight: int, sums: Ints) -> int:
+def take_group(groups: Groups, place: int | np.int64, to: Groups, at: int | np.int64, sums: Ints) -> None:
+    """Copy a group to place ``at`` of other ones, and take it from the sums of a tally."""
+
+
+@take_group.of(ClassGroups)
+def _(groups: ClassGroups, place: int | np.int64, to: ClassGroups, at: int | np.int64, sums: Ints) -> None:
+    c, w = groups.codes[place], groups.masses[place]
+    to.weights[at], to.masses[at], to.codes[at] = groups.weights[place], w, c
+    sums[c] -= w
+
+
+@take_group.of(VectorSums)
+def _(groups: VectorSums, place: int | np.int64, to: VectorSums, at: int | np.int64, sums: Ints) -> None:
+    to.weights[at] = groups.weights[place]
+    for q in range(sums.shape[0]):
+        to.sums[at, q] = groups.sums[place, q]
+        sums[q] -= groups.sums[place, q]
+
+
+@dispatched
+def write_groups(groups: Groups, place: int | np.int64, weight: int, sums: Ints) -> int:
     """Write rows of this weight and these sums as groups from ``place`` on; returns how many groups there are."""
+    raise NotImplementedError
 
 
 @write_groups.of(ClassGroups)
-def _(groups: ClassGroups, place: int, weight: int, sums: Ints) -> int:  # noqa: ARG001
+def _(groups: ClassGroups, place: int | np.int64, weight: int, sums: Ints) -> int:  # noqa: ARG001
     n = 0
     for c in range(sums.shape[0]):
         if sums[c] > 0:
@@ -273,7 +298,7 @@ def _(groups: ClassGroups, place: int, weight: int, sums: Ints) -> int:  # noqa:
 
 
 @write_groups.of(VectorSums)
-def _(groups: VectorSums, place: int, weight: int, sums: Ints) -> int:
+def _(groups: VectorSums, place: int | np.int64, weight: int, sums: Ints) -> int:
     groups.weights[place] = weight
     for q in range(sums.shape[0]):
         groups.sums[place, q] = sums[q]
@@ -281,18 +306,18 @@ def _(groups: VectorSums, place: int, weight: int, sums: Ints) -> int:
 
 
 @dispatched
-def add_row(bins: Groups, place: int, groups: Groups, r: int) -> None:
+def add_row(bins: Groups, place: int | np.int64, groups: Groups, r: int) -> None:
     """Add group r of ``groups``, a row, to a bin."""
 
 
 @add_row.of(ClassSums)
-def _(bins: ClassSums, place: int, groups: ClassGroups, r: int) -> None:
+def _(bins: ClassSums, place: int | np.int64, groups: ClassGroups, r: int) -> None:
     bins.weights[place] += groups.weights[r]
     bins.sums[place, groups.codes[r]] += groups.weights[r]
 
 
 @add_row.of(VectorSums)
-def _(bins: VectorSums, place: int, groups: VectorSums, r: int) -> None:
+def _(bins: VectorSums, place: int | np.int64, groups: VectorSums, r: int) -> None:
     bins.weights[place] += groups.weights[r]
     for q in range(bins.sums.shape[1]):
         bins.sums[place, q] += groups.sums[r, q]
@@ -317,26 +342,31 @@ def _(bins: ClassSums | VectorSums, place: int) -> None:
 @dispatched
 def most_gain(impurity: Impurity, sides: Sides, left: Ints, right: Ints) -> float:
     """The most that a cut can gain, P(S)/m, for the rows on both sides; inf if it does not follow from their tallies."""
+    raise NotImplementedError
 
 
 @dispatched
 def may_gain(impurity: Impurity, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:
     """Whether `gain_of` may be above ``least``; where this says no, it is not. It takes no division."""
+    raise NotImplementedError
 
 
 @dispatched
 def gain_of(impurity: Impurity, most: float, sides: Sides, left: Ints, right: Ints) -> float:
     """What a cut into two sides gains, 0 where it is rounding; ``most`` is that of `most_gain`."""
+    raise NotImplementedError
 
 
 @dispatched_maker
 def groups_for(impurity: Impurity, n: int, n_sums: int) -> Groups:
     """Room for the groups of up to n rows."""
+    raise NotImplementedError
 
 
 @dispatched_maker
 def bins_for(impurity: Impurity, n: int, n_sums: int) -> Groups:
     """Room for n groups of any rows."""
+    raise NotImplementedError
 
 
 @dispatched

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import Frontier, Nodes, longest_of
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.scan import (
-    MISSING,
+    ON_LEFT,
     WHOLE,
     Cuts,
-    add_group,
     groups_for,
     scan_candidate,
+    take_group,
     tallies_for,
     weigh_node,
     write_groups,
@@ -73,17 +73,12 @@ class Sums(NamedTuple):
 
 
 @kernel
-def sums_for(longest: int) -> Sums:
-    """Room for nodes of at most ``longest`` rows."""
-    return Sums(
-        np.empty(longest + 1),
-        np.empty(longest + 1, np.int32),
-        np.zeros(longest),
-        np.zeros(longest, np.bool_),
-        np.empty(longest + 1, np.int64),
-        np.empty(longest + 1, np.uint64),
-        np.empty(longest + 1, np.uint64),
-    )
+def sums_for(longest: int, n_zeros: int) -> Sums:
+    """Room for nodes of at most ``longest`` rows, and for so many groups of the value 0."""
+    most = longest + n_zeros
+    keys, spare = np.empty((2, most), np.uint64)
+    place, total, is_met = np.empty(longest, np.int32), np.zeros(longest), np.zeros(longest, np.bool_)
+    return Sums(np.empty(most), place, total, is_met, np.empty(most, np.int64), keys, spare)
 
 
 @borrowing
@@ -131,15 +126,14 @@ def cut_sums(
     The groups are the rows of a node, and after them what all rows of the sum 0 add, as one group or a few.
     """
     (starts, rows, weights), (width, offset, columns, terms) = nodes, projections
-    longest = longest_of(starts)
-    room, sums, found = room_to_gather(stored), sums_for(longest), no_room()
-    order, keys = np.empty(longest + n_sums, np.int64), np.zeros(longest + n_sums)
-    groups, tallies = groups_for(impurity, longest + n_sums, n_sums), tallies_for(n_sums)
+    longest, rules = longest_of(starts), (min_leaf, True)
+    room, sums, found = room_to_gather(stored), sums_for(longest, n_sums), no_room()
+    of_rows, of_sums = groups_for(impurity, longest, n_sums), groups_for(impurity, longest + n_sums, n_sums)
+    order, tallies = np.empty(longest, np.int64), tallies_for(n_sums)
     for node in range(starts.shape[0] - 1):
         first, last, begin, end = starts[node], starts[node + 1], offset[node * width], offset[(node + 1) * width]
-        of_rows, n_rows = rows[first:last], last - first
-        found = gather_values(stored, of_rows, columns[begin:end], room, found)
-        most = weigh_node(impurity, of_rows, weights[first:last], truth, groups, order, tallies)
+        found = gather_values(stored, rows[first:last], columns[begin:end], room, found)
+        most = weigh_node(impurity, rows[first:last], weights[first:last], truth, of_rows, order, tallies)
         for k in range(width):
             if cuts.gain[node] == most:
                 break
@@ -147,32 +141,36 @@ def cut_sums(
             m = add_terms(found, own[0], own[1], terms[begin:end], sums)
             if m == 0:
                 continue
-            n_zero = lay_zeros(m, n_rows, sums, groups, tallies)
-            sums.value[m] = 0.0
-            order_values(sums.value[: m + (n_zero > 0)], sums.order, sums.keys, sums.spare)
-            n = 0
-            for at in sums.order[: m + (n_zero > 0)]:
-                if at < m:
-                    order[n] = sums.place[at]
-                    keys[order[n]] = sums.value[at]
-                    n += 1
-                    continue
-                for zero in range(n_rows, n_rows + n_zero):
-                    order[n], keys[zero] = zero, 0.0
-                    n += 1
-            scan_candidate(node, k, keys, order[:n], n, groups, impurity, tallies, (min_leaf, True), cuts)
+            n = m + lay_groups(m, last - first, of_rows, of_sums, sums, tallies)
+            order_sums(m, n, sums)
+            scan_candidate(node, k, sums.value, sums.order[:n], n, of_sums, impurity, tallies, rules, cuts)
 
 
 @borrowing
-def lay_zeros(m: int, n_rows: int, sums: Sums, groups: Groups, tallies: Tallies) -> int:
-    """Write the groups of all rows but the m of ``sums`` behind those of the rows; returns how many there are."""
-    whole, others = tallies.sums[WHOLE], tallies.sums[MISSING]
-    weight = tallies.weights[WHOLE]
+def lay_groups(m: int, n_rows: int, of_rows: Groups, of_sums: Groups, sums: Sums, tallies: Tallies) -> int:
+    """Copy the groups of the m rows of ``sums``, and write those of all others behind them; returns how many these are."""
+    whole, others, weight = tallies.sums[WHOLE], tallies.sums[ON_LEFT], tallies.weights[WHOLE]
     for q in range(whole.shape[0]):
-        others[q] = 0
-    for place in sums.place[:m]:
-        weight -= groups.weights[place]
-        add_group(groups, place, others)
-    for q in range(whole.shape[0]):
-        others[q] = whole[q] - others[q]
-    return 0 if m == n_rows else write_groups(groups, n_rows, weight, others)
+        others[q] = whole[q]
+    for at in range(m):
+        weight -= of_rows.weights[sums.place[at]]
+        take_group(of_rows, sums.place[at], of_sums, at, others)
+    return 0 if m == n_rows else write_groups(of_sums, m, weight, others)
+
+
+@borrowing
+def order_sums(m: int, n: int, sums: Sums) -> None:
+    """Order the m values of a node, and among them the groups from m to n - 1, whose values are 0."""
+    for zero in range(m, n):
+        sums.value[zero] = 0.0
+    size = min(n, m + 1)
+    order_values(sums.value[:size], sums.order, sums.keys, sums.spare)
+    e, further = size - 1, n - size
+    while further > 0:
+        at = sums.order[e]
+        sums.order[e + further] = at
+        if at == m:
+            for zero in range(further + 1):
+                sums.order[e + zero] = m + zero
+            break
+        e -= 1

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distforest.growth.cuts.criteria import Gini, Variance
-    from distforest.growth.cuts.scan import Groups, Impurity
+    from distforest.growth.cuts.scan import Impurity, Sums
 
 _SIDE_BY_SIDE = 1024
 """Rows that are read at once."""
@@ -95,7 +95,7 @@ class NodeSums:
     """
 
     impurity: Impurity
-    bins: Groups
+    bins: Sums
 
     @classmethod
     def zeros(cls, criterion: Gini | Variance, n_candidates: int) -> Self:
@@ -126,7 +126,7 @@ class NodeSums:
         return self.bins.weights[candidate * N_CODES : (candidate + 1) * N_CODES]
 
 
-def joined_groups(one: Groups, other: Groups) -> Groups:
+def joined_groups(one: Sums, other: Sums) -> Sums:
     """The groups of the rows of both."""
     return one._replace(weights=one.weights + other.weights, sums=one.sums + other.sums)
 
@@ -139,7 +139,7 @@ def add_block(
     weights: Int32s,
     columns: Int32s,
     impurity: Impurity,
-    bins: Groups,
+    bins: Sums,
 ) -> None:
     """Add some rows of a block to the bins of their codes."""
     groups = groups_for(impurity, _SIDE_BY_SIDE, bins.sums.shape[1])
@@ -150,7 +150,7 @@ def add_block(
 
 
 @kernel
-def cut_bins(bins: Groups, impurity: Impurity, min_leaf: int, missing: int, cuts: Cuts) -> None:
+def cut_bins(bins: Sums, impurity: Impurity, min_leaf: int, missing: int, cuts: Cuts) -> None:
     """As `cut_codes` for one node, from its bins; all candidates have the same rows."""
     order, tallies = np.empty(N_CODES, np.int64), tallies_for(bins.sums.shape[1])
     code_of_bin = np.empty(bins.weights.shape[0])
