@@ -36,7 +36,7 @@ from distforest.growth.rng import streams
 from distforest.growth.row_blocks import (
     IN_PARTS,
     CodeCut,
-    Extent,
+    NodeExtent,
     NodesInMemory,
     check_by_sums,
     cut_by_sums,
@@ -60,7 +60,7 @@ WALKED_CELLS = 1 << 22
 OftenDrawn = np.ndarray
 """How often a tree drew each row of a part, shape (n_rows,), uint8 if that suffices."""
 
-STAYS = -1
+NO_PACK = -1
 """The pack of a node whose rows stay in the parts."""
 
 
@@ -143,16 +143,16 @@ class RowsOfNodes:
         return object.__sizeof__(self) + sum(own.rows.nbytes + own.weights.nbytes for own in frontiers)
 
 
-class Tally(NamedTuple):
+class NodeTally(NamedTuple):
     """What some rows of a node add up to: their extent, and the sums over the columns of its candidates."""
 
     columns: Int32s
-    extent: Extent
+    extent: NodeExtent
     sums: TableSums
 
-    def joined(self, after: Tally) -> Tally:
+    def joined(self, after: NodeTally) -> NodeTally:
         """The tally of these rows and of those of ``after``, which come after them."""
-        return Tally(self.columns, self.extent.joined(after.extent), self.sums.joined(after.sums))
+        return NodeTally(self.columns, self.extent.joined(after.extent), self.sums.joined(after.sums))
 
 
 class Walked(NamedTuple):
@@ -187,7 +187,7 @@ def rows_of_root(part: PartOfRows, drawn: OftenDrawn) -> RowsOfNodes:
 
 def tally_part(
     part: PartOfRows, rowless: RowlessGrowth, tree: int, rows: RowsOfNodes, nodes: tuple[int, ...], attempt: int
-) -> dict[int, Tally]:
+) -> dict[int, NodeTally]:
     """The tallies of the rows of a part in some of its nodes, whose candidates are those of an attempt."""
     growth, trees = rowless.of_tree(tree)
     numbers, keys, nobody = np.array(nodes, np.int32), np.empty(len(nodes), np.uint64), np.empty(0, np.int32)
@@ -200,13 +200,13 @@ def tally_part(
         here = slice(*rows.frontier.starts[places[node] : places[node] + 2])
         own, weights, sums = rows.frontier.rows[here], rows.frontier.weights[here], no_sums_of(growth, columns)
         sums.add(RowBlock(part.codes, part.truth, weights, part.categories), columns, own)
-        tallies[node] = Tally(columns, Extent.of(part.truth[own], weights), sums)
+        tallies[node] = NodeTally(columns, NodeExtent.of(part.truth[own], weights), sums)
     return tallies
 
 
-def join_tallies(answers: Sequence[Mapping[int, Tally]]) -> dict[int, Tally]:
+def join_tallies(answers: Sequence[Mapping[int, NodeTally]]) -> dict[int, NodeTally]:
     """The tallies of the rows of several parts together, in the order of the parts."""
-    return {node: reduce(Tally.joined, (answer[node] for answer in answers)) for node in answers[0]}
+    return {node: reduce(NodeTally.joined, (answer[node] for answer in answers)) for node in answers[0]}
 
 
 def move_rows(part: PartOfRows, rows: RowsOfNodes, decision: Decision) -> RowsOfNodes:
@@ -223,8 +223,8 @@ def move_rows(part: PartOfRows, rows: RowsOfNodes, decision: Decision) -> RowsOf
     below, level = frontier.descend(side, left, left + np.int32(1)), decision.level
     of_runs = np.repeat([run.pack for run in level.runs], [run.n_nodes for run in level.runs])
     packs = of_runs[below.node - level.first_node]
-    leaving = {pack: below.take(packs == pack)[0] for pack in np.unique(packs[packs != STAYS]).tolist()}
-    return RowsOfNodes(below.take(packs == STAYS)[0], leaving)
+    leaving = {pack: below.take(packs == pack)[0] for pack in np.unique(packs[packs != NO_PACK]).tolist()}
+    return RowsOfNodes(below.take(packs == NO_PACK)[0], leaving)
 
 
 def packet_of(part: PartOfRows, rows: RowsOfNodes, pack: int) -> NodesInMemory:
@@ -266,14 +266,14 @@ class NodeRun(NamedTuple):
     node, n_nodes
         The number of the first node, and how many there are: a single one if its rows stay in the parts.
     pack
-        The pack that has their rows; `STAYS`: these are in the parts.
+        The pack that has their rows; `NO_PACK`: these are in the parts.
     is_new
         Whether their rows leave the parts in this level.
     """
 
     node: int
     n_nodes: int = 1
-    pack: int = STAYS
+    pack: int = NO_PACK
     is_new: bool = False
 
 
@@ -312,12 +312,12 @@ class LevelOfTree:
     @property
     def large(self) -> tuple[int, ...]:
         """The nodes whose rows lie in the parts."""
-        return tuple(run.node for run in self.runs if run.pack == STAYS)
+        return tuple(run.node for run in self.runs if run.pack == NO_PACK)
 
     @property
     def packs(self) -> tuple[int, ...]:
         """The packs that have nodes."""
-        return tuple(sorted({run.pack for run in self.runs if run.pack != STAYS}))
+        return tuple(sorted({run.pack for run in self.runs if run.pack != NO_PACK}))
 
     @property
     def begun(self) -> frozenset[int]:
@@ -380,7 +380,7 @@ class AnswerOfPack(NamedTuple):
 def decide_level(
     rowless: RowlessGrowth,
     level: LevelOfTree,
-    answers: Sequence[Sequence[Mapping[int, Tally]]],
+    answers: Sequence[Sequence[Mapping[int, NodeTally]]],
     packs: Sequence[AnswerOfPack],
     rows_of_pack: int,
 ) -> Decision:
@@ -406,7 +406,7 @@ def decide_level(
     written, again, cuts = Levels(1), list[int](), dict[int, CodeCut]()
     runs, next_node, gathered, n_last = list[NodeRun](), level.next_node, list(level.gathered), 0
     for run in level.runs:
-        if run.pack != STAYS:
+        if run.pack != NO_PACK:
             n_below = 2 * next(n_cut[run.pack])
             runs += [NodeRun(next_node, n_below, run.pack)] if n_below else []
             next_node += n_below
@@ -446,7 +446,7 @@ class _UnansweredError(Exception):
     """The candidates of a node were not asked for yet."""
 
 
-def _answered(tallies: Sequence[Tally], columns: Int32s) -> list[tuple[Ints, TableSums]]:
+def _answered(tallies: Sequence[NodeTally], columns: Int32s) -> list[tuple[Ints, TableSums]]:
     """The sums of all candidates at once; raises _UnansweredError if they were not added up."""
     for tally in tallies:
         if np.array_equal(tally.columns, columns):

@@ -35,14 +35,14 @@ from distforest.growth.cuts.search import judge_and_cut
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
 from distforest.growth.row_blocks import (
-    Extent,
+    NodeExtent,
     NodesInMemory,
+    block_of_growth,
     check_by_passes,
     criterion_over,
     cut_by_sums,
     dense,
     no_sums_of,
-    rows_of,
 )
 from distforest.growth.row_room import BLOCK_SHARE, FLOAT_BYTES, RowRoom, TableRoom, room_of
 from distforest.sources.arrays import release_pages
@@ -98,7 +98,7 @@ class StoredRows:
 
     def __init__(self, path: Path, none: RowBlock) -> None:
         self.path, self.none = path, none
-        self.extent = Extent.of(none.truth, none.weights)
+        self.extent = NodeExtent.of(none.truth, none.weights)
 
     @property
     def n_rows(self) -> int:
@@ -116,7 +116,7 @@ class StoredRows:
             if values is not None:
                 with self.file(name).open("ab") as file:
                     file.write(np.ascontiguousarray(values).data)
-        self.extent = self.extent.joined(Extent.of(block.truth, block.weights))
+        self.extent = self.extent.joined(NodeExtent.of(block.truth, block.weights))
 
     def blocks(self, n_rows: int) -> Iterator[RowBlock]:
         """Read the rows in their order, ``n_rows`` at a time."""
@@ -256,7 +256,7 @@ class _Tree:
     def __init__(self, growth: Growth, tree: Ints, passes: Passes, leaves: Int32s) -> None:
         self.tree, self.leaves, self.written = tree, leaves, Levels(1)
         self.growth, self.passes = growth.of_trees(tree), passes
-        self.rows = rows_of(growth)
+        self.rows = block_of_growth(growth)
         self.room = room_of(growth, self.rows.truth)
         if isinstance(self.room, RowRoom):
             self.growth = replace(self.growth, held=self.room.width * self.room.candidate_bytes // FLOAT_BYTES)

@@ -145,7 +145,7 @@ def truth_of_rows(growth: Growth) -> Int32s | Ints:
     return np.empty((growth.source.shape[0], 0), np.int32)
 
 
-def rows_of(growth: Growth) -> RowBlock:
+def block_of_growth(growth: Growth) -> RowBlock:
     """All rows of a growth: their codes or features, which may be mapped, and their truth; each weighs 1."""
     source, truth, categories = growth.source, truth_of_rows(growth), None
     if isinstance(source, BinnedTable):
@@ -328,7 +328,7 @@ def grow_by_node(growth: Growth, trees: Ints, in_bag: NDArray[np.int32]) -> tupl
     tables, leaves = [], np.full(in_bag.shape, LEAF, np.int32)
     for number, weights, own in zip(trees, in_bag, leaves, strict=True):
         tree, written, depth = np.array([number], np.int64), Levels(1), 0
-        rows = rows_of(growth)._replace(numbers=np.arange(len(weights), dtype=np.int32))
+        rows = block_of_growth(growth)._replace(numbers=np.arange(len(weights), dtype=np.int32))
         nodes, of_tree = NodesInMemory(rows, Frontier.roots(weights[None])), growth.of_trees(tree)
         while nodes.frontier.n_nodes:
             nodes, depth = nodes.descend(of_tree, tree, depth, written, own), depth + 1
@@ -339,7 +339,7 @@ def grow_by_node(growth: Growth, trees: Ints, in_bag: NDArray[np.int32]) -> tupl
 # --- cuts by sums ---------------------------------------------------------------------------------------------
 
 
-class Extent(NamedTuple):
+class NodeExtent(NamedTuple):
     """How many rows a node has, their weight, and their least and greatest truth in each dimension."""
 
     n_rows: int
@@ -348,16 +348,16 @@ class Extent(NamedTuple):
     greatest: np.ndarray
 
     @classmethod
-    def of(cls, truth: Int32s | Ints, weights: Int32s) -> Extent:
+    def of(cls, truth: Int32s | Ints, weights: Int32s) -> NodeExtent:
         """That of some rows."""
         bounds = np.iinfo(truth.dtype)
         least, greatest = truth.min(axis=0, initial=bounds.max), truth.max(axis=0, initial=bounds.min)
         return cls(len(truth), int(weights.sum(dtype=np.int64)), least, greatest)
 
-    def joined(self, other: Extent) -> Extent:
+    def joined(self, other: NodeExtent) -> NodeExtent:
         """That of both."""
         least, greatest = np.minimum(self.least, other.least), np.maximum(self.greatest, other.greatest)
-        return Extent(self.n_rows + other.n_rows, self.weight + other.weight, least, greatest)
+        return NodeExtent(self.n_rows + other.n_rows, self.weight + other.weight, least, greatest)
 
 
 def no_sums_of(growth: Growth, columns: Int32s) -> TableSums:
@@ -403,7 +403,7 @@ class CodeCut:
 
 
 def cut_by_sums(
-    growth: Growth, trees: Ints, node: int, extent: Extent, sums_of: SumsOfColumns, depth: int, written: Levels
+    growth: Growth, trees: Ints, node: int, extent: NodeExtent, sums_of: SumsOfColumns, depth: int, written: Levels
 ) -> CodeCut | None:
     """Cut a node by the sums of its rows, and write it down; returns None if it is a leaf.
 
