@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound="Callable[..., object]")
 
 COMPILE = "compile the kernels (slow only the first time)"
 """The name of this step for a person who waits for it."""
@@ -93,15 +94,15 @@ class Kinds(Generic[P, R]):
 
     def __init__(self, stub: Callable[P, R], *, counting: bool) -> None:
         self.__doc__, self.__name__, self.__module__ = stub.__doc__, stub.__name__, stub.__module__
-        self.implementations: dict[type, Callable[..., R]] = {}
+        self.implementations: dict[type, Callable[..., Any]] = {}
         self.options = {"nogil": True, "error_model": "numpy", "_nrt": counting, "forceinline": not counting}
         if not config.DISABLE_JIT:
             overload(self, jit_options=self.options, strict=False)(self._implementation)
 
-    def of(self, kind: type) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    def of(self, kind: type) -> Callable[[F], F]:
         """Decorate the implementation for a kind."""
 
-        def register(function: Callable[..., R]) -> Callable[..., R]:
+        def register(function: F) -> F:
             function.source_stamp = source_stamp(function)  # type: ignore[attr-defined]  # see `stamp_of`
             self.implementations[kind] = function
             return function

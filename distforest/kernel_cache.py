@@ -157,7 +157,7 @@ def stamp_of(dispatcher: Any, types: str = "") -> str:
             if isinstance(value, Dispatcher):
                 waiting.append(value)
             elif hasattr(value, "implementations"):
-                made_of.add((own[0], name, repr(value.options)))  # of `distforest.jit.Kinds`
+                made_of.add((own[0], name, repr(getattr(value, "options", None))))
                 waiting += [made for kind, made in value.implementations.items() if _is_used(kind, value, types)]
             elif hasattr(value, "source_stamp"):
                 made_of.add((own[0], name, value.source_stamp))

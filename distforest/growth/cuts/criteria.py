@@ -231,8 +231,8 @@ def _(impurity: SquaredDistance, most: float, sides: Sides, left: Ints, right: I
     return squared_distance * (m_left * m_right / (m_left + m_right)) if squared_distance > rounding else 0.0
 
 
-@bins_for.of(SquaredDistance)
 @groups_for.of(SquaredDistance)
+@bins_for.of(SquaredDistance)
 def _(impurity: SquaredDistance, n: int, n_sums: int) -> VectorSums:  # noqa: ARG001
     return VectorSums(np.empty(n, np.int64), np.empty((n, n_sums), np.int64))
 

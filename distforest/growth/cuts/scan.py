@@ -324,13 +324,13 @@ def _(bins: VectorSums, place: int | np.int64, groups: VectorSums, r: int) -> No
 
 
 @dispatched
-def clear_group(bins: Groups, place: int) -> None:
+def clear_group(bins: Groups, place: int | np.int64) -> None:
     """Let a bin be empty."""
 
 
 @clear_group.of(ClassSums)
 @clear_group.of(VectorSums)
-def _(bins: ClassSums | VectorSums, place: int) -> None:
+def _(bins: ClassSums | VectorSums, place: int | np.int64) -> None:
     bins.weights[place] = 0
     for c in range(bins.sums.shape[1]):
         bins.sums[place, c] = 0
@@ -364,7 +364,7 @@ def groups_for(impurity: Impurity, n: int, n_sums: int) -> Groups:
 
 
 @dispatched_maker
-def bins_for(impurity: Impurity, n: int, n_sums: int) -> Groups:
+def bins_for(impurity: Impurity, n: int, n_sums: int) -> Sums:
     """Room for n groups of any rows."""
     raise NotImplementedError
 
