@@ -319,14 +319,7 @@ _ROWS = (
         in_specs=False,
         weighs_rows=True,
     ),
-    Method(
-        "rfd",
-        "points",
-        (TruthKind.LABELS, TruthKind.LINKS),
-        RFD_PARAMETERS,
-        over_pairs=rfd,
-        weighs_rows=True,
-    ),
+    Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd, weighs_rows=True),
     Method(
         "treerank",
         "points",

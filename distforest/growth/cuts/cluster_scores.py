@@ -73,13 +73,7 @@ class CandidateCuts(NamedTuple):
 
 @borrowing
 def score_of(
-    scoring: ClusterScoring,
-    n_left: int,
-    n: int,
-    within_left: float,
-    within_right: float,
-    square: float,
-    distinct: bool,
+    scoring: ClusterScoring, n_left: int, n: int, within_left: float, within_right: float, square: float, distinct: bool
 ) -> float:
     """The score of a cut from SS_1, SS_2 and SS_0; ``distinct``: both sides have two distinct values."""
     n_right = n - n_left

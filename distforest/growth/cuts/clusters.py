@@ -173,12 +173,7 @@ def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
 
 
 @borrowing
-def choose(
-    of_candidates: CandidateCuts,
-    is_sum: bool,
-    weight: Ints,
-    cuts: Cuts,
-) -> None:
+def choose(of_candidates: CandidateCuts, is_sum: bool, weight: Ints, cuts: Cuts) -> None:
     """Choose the candidate of the largest score of each node; of scores that differ by rounding, the first.
 
     Rounding is a share `EQUAL_GAINS` of the terms of a score: of the score itself where it is a sum of squares, else of

@@ -18,12 +18,7 @@ from distforest.sources.source import Floats, Int32s, Ints
 
 @kernel
 def cut_clusters(
-    starts: Ints,
-    weights: Int32s,
-    values: Floats,
-    scoring: ClusterScoring,
-    best_only: bool,
-    cuts: CandidateCuts,
+    starts: Ints, weights: Int32s, values: Floats, scoring: ClusterScoring, best_only: bool, cuts: CandidateCuts
 ) -> None:
     """Fill ``cuts`` with the cut of the best score between two distinct values of each candidate of each node.
 
@@ -100,12 +95,7 @@ def squares_above(values: Floats, weights: Int32s, order: Ints, above: Floats) -
 
 @kernel
 def judge_cuts(
-    starts: Ints,
-    weights: Int32s,
-    values: Floats,
-    scoring: ClusterScoring,
-    fences: Floats,
-    cuts: CandidateCuts,
+    starts: Ints, weights: Int32s, values: Floats, scoring: ClusterScoring, fences: Floats, cuts: CandidateCuts
 ) -> None:
     """Fill the scores of ``cuts`` from their thresholds; -inf stays where a threshold is NaN.
 

@@ -31,12 +31,7 @@ _TINY = 1e-300  # the least share, of a Gaussian without values, so that nothing
 
 @kernel
 def part_mixture(
-    starts: Ints,
-    weights: Int32s,
-    values: Floats,
-    min_leaf: int,
-    relative: bool,
-    cuts: CandidateCuts,
+    starts: Ints, weights: Int32s, values: Floats, min_leaf: int, relative: bool, cuts: CandidateCuts
 ) -> None:
     """Fill the cut of each candidate of each node into ``cuts``; none where a side of it would be too light."""
     longest = longest_of(starts)

@@ -156,14 +156,7 @@ class Oblique:
 
 
 @kernel
-def oblique_terms(
-    keys: Keys,
-    attempt: int,
-    cumulative: Floats,
-    scales: Floats,
-    width: int,
-    terms: Terms,
-) -> int:
+def oblique_terms(keys: Keys, attempt: int, cumulative: Floats, scales: Floats, width: int, terms: Terms) -> int:
     """Fill ``terms`` with the distinct columns of each candidate and their coefficients; returns how many in all.
 
     The number of columns of a candidate is drawn first. A candidate that draws only columns it has `COLUMN_TRIES` times

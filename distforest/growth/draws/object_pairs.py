@@ -134,12 +134,7 @@ class KeptPairs:
 
 
 def usable_pairs(
-    pairing: Pairing,
-    width: int,
-    frontier: Frontier,
-    keys: Keys,
-    attempt: int,
-    rules: Sequence[Usable],
+    pairing: Pairing, width: int, frontier: Frontier, keys: Keys, attempt: int, rules: Sequence[Usable]
 ) -> Int32s:
     """Draw ``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 for a candidate without a usable pair.
 
@@ -287,13 +282,7 @@ def draw_pairs(
 
 @kernel
 def draw_kept_pairs(
-    wanted: Ints,
-    width: int,
-    first: int,
-    tree_keys: Keys,
-    nodes: Nodes,
-    truth: Disagreement,
-    pairs: Int32s,
+    wanted: Ints, width: int, first: int, tree_keys: Keys, nodes: Nodes, truth: Disagreement, pairs: Int32s
 ) -> None:
     """pairs[e] = (j, i): i = argmin u_row over the node, j = argmin (E_row - E_i) / disagreement of row and i.
 

@@ -214,13 +214,7 @@ def near_side(of: int, other: int, group: Int32s, truth: Disagreement) -> Int32s
 
 
 @kernel
-def fill_subsets(
-    pairs: Int32s,
-    attempt: Attempt,
-    features: Float32s,
-    sizes: tuple[int, ...],
-    terms: Terms,
-) -> int:
+def fill_subsets(pairs: Int32s, attempt: Attempt, features: Float32s, sizes: tuple[int, ...], terms: Terms) -> int:
     """Fill ``terms`` with random features f in which j and i differ, weighted x_jf - x_if; returns how many in all.
 
     A feature that one of them lacks is none in which they differ.

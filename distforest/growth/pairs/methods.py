@@ -72,10 +72,7 @@ class OverPairs(NamedTuple):
 
 
 def pair_columns(
-    params: Params,
-    n_features: int,
-    blocks: tuple[tuple[str, int], ...] = (),
-    n_categories: tuple[int, ...] = (),
+    params: Params, n_features: int, blocks: tuple[tuple[str, int], ...] = (), n_categories: tuple[int, ...] = ()
 ) -> PairColumns:
     """The columns that a method with these parameters reads of a pair of points; the further arguments as there."""
     if "position" in params:

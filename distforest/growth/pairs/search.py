@@ -189,14 +189,7 @@ class SearchRoom(NamedTuple):
 
 
 @kernel
-def cut_pairs(
-    level: PairLevel,
-    few: Bools,
-    width: int,
-    bins: PairBins,
-    room: SearchRoom,
-    cuts: Cuts,
-) -> None:
+def cut_pairs(level: PairLevel, few: Bools, width: int, bins: PairBins, room: SearchRoom, cuts: Cuts) -> None:
     """Cut each node by its first ``width`` candidates, or by the next ones if these have no cut.
 
     A node of ``few`` pairs is cut at any value. Another one is cut at the edges of bins, or at any value if no edge
@@ -274,14 +267,7 @@ def is_never_missing(column: int, pairs: PairReading) -> bool:
 
 
 @borrowing
-def cut_at_values(
-    node: int,
-    first: int,
-    last: int,
-    level: PairLevel,
-    room: SearchRoom,
-    cuts: Cuts,
-) -> None:
+def cut_at_values(node: int, first: int, last: int, level: PairLevel, room: SearchRoom, cuts: Cuts) -> None:
     """As `cut_two_classes`, for candidates ``first`` to ``last - 1`` of a node, one after another."""
     (values, orders, _, sides), observed = room.ordered, room.observed
     size = level.nodes.starts[node + 1] - level.nodes.starts[node]
@@ -309,13 +295,7 @@ def cut_at_values(
 
 @borrowing
 def cut_at_edges(
-    node: int,
-    first: int,
-    last: int,
-    level: PairLevel,
-    bins: PairBins,
-    room: SearchRoom,
-    cuts: Cuts,
+    node: int, first: int, last: int, level: PairLevel, bins: PairBins, room: SearchRoom, cuts: Cuts
 ) -> None:
     """filled[k, b, s] = weight of the pairs of class s with code b on a candidate; then cut the node.
 
@@ -363,12 +343,7 @@ def count_all(block: Int32s, own: NodePairs, pairs: PairReading, bins: PairBins,
 
 @borrowing
 def count_some(
-    node: int,
-    candidates: tuple[int, int],
-    own: NodePairs,
-    level: PairLevel,
-    bins: PairBins,
-    room: SearchRoom,
+    node: int, candidates: tuple[int, int], own: NodePairs, level: PairLevel, bins: PairBins, room: SearchRoom
 ) -> None:
     """Code and count those of a block of pairs that do not lack the column, on one candidate after another."""
     values, coded, _, filled, _ = room.coded
@@ -388,13 +363,7 @@ def count_some(
 
 
 @borrowing
-def code_all(
-    rows: Int32s,
-    pairs: PairReading,
-    bins: PairBins,
-    cells: NDArray[np.uint32],
-    coded: Codes,
-) -> None:
+def code_all(rows: Int32s, pairs: PairReading, bins: PairBins, cells: NDArray[np.uint32], coded: Codes) -> None:
     """coded[c, r] = code of pair rows[r] in column c, for all columns; the cells of a pair are computed together.
 
     Where the codes of two categories differ, their difference lies in the last cell of [x != x'], which stands for 1.

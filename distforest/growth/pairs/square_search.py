@@ -212,12 +212,7 @@ def scan_ends(
 
 @kernel
 def cut_squares_at_edges(
-    level: PairLevel,
-    bins: PairBins,
-    of_points: Codes,
-    wanted: Bools,
-    of_categories: CategoryRoom | None,
-    cuts: Cuts,
+    level: PairLevel, bins: PairBins, of_points: Codes, wanted: Bools, of_categories: CategoryRoom | None, cuts: Cuts
 ) -> None:
     """changed[k, b, s] = weight of class s that becomes separated at the edge of bin b, less that which ceases to be.
 
@@ -256,14 +251,7 @@ def cut_squares_at_edges(
 
 
 @borrowing
-def code_one(
-    c: int,
-    rows: Int32s,
-    pairs: PairReading,
-    bins: PairBins,
-    values: Floats,
-    coded: Codes,
-) -> None:
+def code_one(c: int, rows: Int32s, pairs: PairReading, bins: PairBins, values: Floats, coded: Codes) -> None:
     """coded[r] = code of pair rows[r] in column c; ``values`` is room for those of the column."""
     read_column(c, rows, pairs, values)
     low, scale, code, edges = bins.low[c], bins.scale[c], bins.code[c], bins.edges[c]
@@ -314,12 +302,7 @@ def code_points(points: Float32s, bins: PairBins, of_points: Codes) -> None:
 
 
 @kernel
-def take_sides(
-    level: PairLevel,
-    chosen: Int32s,
-    threshold: Floats,
-    values: Floats,
-) -> None:
+def take_sides(level: PairLevel, chosen: Int32s, threshold: Floats, values: Floats) -> None:
     """values[r] = infinity where the cut separates pair r, minus infinity where not; of any other column its value.
 
     NaN where either point lacks the coordinate.
