@@ -18,9 +18,10 @@ from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.growth.cuts.category_search import put_better
 from distforest.growth.cuts.criteria import Cuts, Gini, Variance, judging
 from distforest.growth.cuts.histograms import N_CODES, code_of_missing
+from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.sums import NodeSums, no_sums
 from distforest.growth.cuts.table_sums import CategoryTurns, RankedRows, TableSums, frontier_of
-from distforest.growth.grower import Growth, Levels, Limits, PartingByCuts, descend_level, unseen
+from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level, unseen
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import MISSING_CODE
 from distforest.sources.binned_table import BinnedTable, CategoryColumns, places_of

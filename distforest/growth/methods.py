@@ -48,6 +48,7 @@ from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.merged_rows import best_categories_by_labels, best_categories_by_targets
 from distforest.growth.cuts.observed_distance import ObservedDistance
 from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.cuts.search import Limits, judge_and_cut
 from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
 from distforest.growth.cuts.stored_distance import StoredDistance
 from distforest.growth.cuts.witnesses import Witnesses
@@ -62,7 +63,7 @@ from distforest.growth.draws.measures import Measures
 from distforest.growth.draws.object_pairs import Disagreement
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.varying_columns import VaryingColumns
-from distforest.growth.grower import Growth, Limits, judge_and_cut
+from distforest.growth.grower import Growth
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.judged_rows import check_by_passes
 from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, pair_columns, rfd, tree_rank

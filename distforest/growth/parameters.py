@@ -19,7 +19,7 @@ from distforest.sources.filled import ROW_MEAN
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.search import Limits
 
 BALANCES = ("points", "classes", "pairs")
 """Rules by which must-link and cannot-link pairs are drawn from labels."""
@@ -204,7 +204,7 @@ def n_drawn(max_samples: float | None, there: int) -> int:
 
 
 def limits_among(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that say when a node is a leaf: the arguments of `distforest.growth.grower.Limits`.
+    """The parameters that say when a node is a leaf: the arguments of `distforest.growth.cuts.search.Limits`.
 
     Examples
     --------

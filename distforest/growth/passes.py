@@ -30,11 +30,10 @@ import numpy as np
 
 from distforest.forest.frontier import Frontier
 from distforest.forest.table import LEAF, NodeTable
-from distforest.growth.cuts.candidates_in_turn import InTurn
 from distforest.growth.cuts.category_search import CategorySearch
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.cuts_by_sums import CodeCut, cut_by_sums, sums_of_none
-from distforest.growth.cuts_by_values import ValueCut, cut_by_values
+from distforest.growth.cuts_by_values import InTurn, ValueCut, cut_by_values
 from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level, unseen
 from distforest.growth.judged_rows import check_by_passes, growth_among, rows_judged
 from distforest.growth.row_room import BLOCK_SHARE, FLOAT_BYTES, RowRoom, TableRoom, room_of

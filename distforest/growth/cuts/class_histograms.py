@@ -24,7 +24,7 @@ from distforest.growth.cuts.histograms import (
     count_among_all,
     place_of,
 )
-from distforest.growth.grower import Limits, values_on
+from distforest.growth.cuts.search import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.binned import MISSING_CODE, BinnedSource
 from distforest.sources.source import Floats, Int32s, Ints, Projections

@@ -14,7 +14,7 @@ from distforest.growth.cuts.cluster_scores import TWO_MEANS, CandidateCuts, Clus
 from distforest.growth.cuts.clusters import TwoClusters, choose
 from distforest.growth.cuts.criteria import Cuts
 from distforest.growth.cuts.gaussians import cut_clusters
-from distforest.growth.grower import Limits
+from distforest.growth.cuts.search import Limits
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource, project_array
 from distforest.sources.source import Float32s, Floats, Ints, Projections

@@ -11,7 +11,7 @@ from distforest.forest.frontier import pick
 from distforest.growth.cuts.category_search import CategorySearch
 from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.companions import NO_COLUMN, Judges, keep_places, place_categories
-from distforest.growth.grower import judge_and_cut, values_on
+from distforest.growth.cuts.search import judge_and_cut, values_on
 from distforest.sources.source import taken
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.frontier import Frontier
     from distforest.growth.cuts.criteria import Criterion, Cuts
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.search import Limits
     from distforest.sources.source import Floats, Int32s, Projections, Source
 
 

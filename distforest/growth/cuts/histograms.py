@@ -23,7 +23,7 @@ from distforest.growth.cuts.criteria import (
     variance_gain,
 )
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.grower import Limits, values_on
+from distforest.growth.cuts.search import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.binned import MISSING_CODE, BinnedSource
 from distforest.sources.source import Floats, Int32s, Ints, Projections

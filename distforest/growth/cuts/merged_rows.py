@@ -39,7 +39,7 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.class_histograms import UInt32s
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.search import Limits
 
 _AHEAD = 32
 """Rows ahead of the one that is read whose values are prefetched."""

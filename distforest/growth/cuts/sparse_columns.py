@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import Frontier, Nodes, longest_of
 from distforest.growth.cuts.criteria import Cuts, Gini, Variance, gini_gain, keep_best, variance_gain
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.grower import Limits, values_on
+from distforest.growth.cuts.search import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 from distforest.sources.sparse_features import (

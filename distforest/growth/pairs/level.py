@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.frontier import Frontier, Nodes
+    from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.two_classes import Judged, TwoClasses
-    from distforest.growth.grower import Limits
     from distforest.sources.point_pairs import ObservedBits, PairReading, PointPairs
     from distforest.sources.source import Int32s, Projections
 

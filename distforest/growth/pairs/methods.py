@@ -13,10 +13,11 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
 from distforest.forest.missing import LEARNED
+from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Among, Axis
 from distforest.growth.draws.varying_pairs import VaryingPairs
-from distforest.growth.grower import Growth, Limits
+from distforest.growth.grower import Growth
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
 from distforest.growth.pairs.point_weights import limits_of, present_data, weighed

@@ -24,7 +24,7 @@ from distforest.sources.truth import TruthKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.search import Limits
     from distforest.growth.problem import Data
     from distforest.sources.source import Int32s, Ints
 

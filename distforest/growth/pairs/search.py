@@ -30,7 +30,7 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.search import Limits
 
     Codes = NDArray[np.uint8]
     Bools = NDArray[np.bool_]

@@ -20,8 +20,9 @@ from distforest.sources.sparse_pairs import PickedColumns, SparsePairs
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
+    from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.two_classes import TwoClasses
-    from distforest.growth.grower import Growth, Limits
+    from distforest.growth.grower import Growth
     from distforest.sources.point_pairs import PointPairs
     from distforest.sources.source import Floats, Ints
 

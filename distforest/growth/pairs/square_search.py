@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from distforest.forest.frontier import Frontier
+    from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.two_classes import TwoClasses
-    from distforest.growth.grower import Limits
 
     Codes = NDArray[np.uint8]
     Bools = NDArray[np.bool_]

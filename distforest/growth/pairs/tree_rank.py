@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.table import LEAF, NodeTable
+from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
-from distforest.growth.grower import Growth, LevelWatch, Limits, grow_levels, numbered, unwatched
+from distforest.growth.grower import Growth, LevelWatch, grow_levels, numbered, unwatched
 from distforest.growth.pairs.sparse_search import growth_over
 from distforest.growth.rng import streams
 from distforest.jit import kernel

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from distforest.growth.cuts import cluster_search
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import SCORES, TwoClusters
-from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.tries import tries

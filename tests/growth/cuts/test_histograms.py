@@ -13,7 +13,7 @@ from distforest.forest.frontier import Frontier
 from distforest.growth.cuts import class_histograms, histograms
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.mean_distance import MeanDistance
-from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.methods import FUSED, search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
