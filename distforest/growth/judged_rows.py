@@ -13,8 +13,7 @@ from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance, judging
 from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
 from distforest.growth.cuts.sums import RowBlock
-from distforest.growth.draws.categories import CategoriesAlone
-from distforest.growth.draws.columns import Axis, Oblique
+from distforest.growth.draws.columns import Axis, CategoriesAlone, Oblique
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.binned_table import BinnedTable

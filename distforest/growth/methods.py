@@ -32,14 +32,11 @@ from distforest.forest.missing import LEARNED
 from distforest.growth.chains import ChainGrowth
 from distforest.growth.cuts.absolute_distance import AbsoluteDistance
 from distforest.growth.cuts.category_search import BesideBins, CategorySearch, RanksCategories
-from distforest.growth.cuts.category_signs import CategoryNumbers
 from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.class_histograms import best_codes_by_labels, cut_codes_by_labels
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
-from distforest.growth.cuts.cluster_search import project_and_cut_clusters
-from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
-from distforest.growth.cuts.companion_search import CompanionSearch
-from distforest.growth.cuts.companions import Companions
+from distforest.growth.cuts.clusters import MCLUST_BIC, CompanionSearch, TwoClusters, project_and_cut_clusters
+from distforest.growth.cuts.companions import CategoryNumbers, Companions
 from distforest.growth.cuts.criteria import Criterion, Cuts, Gini, Variance
 from distforest.growth.cuts.far_values import FarVariance, variance_of
 from distforest.growth.cuts.graph_distance import GraphDistance
@@ -47,21 +44,16 @@ from distforest.growth.cuts.histograms import best_codes_by_targets, cut_codes_b
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.merged_rows import best_categories_by_labels, best_categories_by_targets
 from distforest.growth.cuts.observed_distance import ObservedDistance
-from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.cuts.random_cuts import AtRandom, AtZero
 from distforest.growth.cuts.search import Limits, judge_and_cut
 from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
 from distforest.growth.cuts.stored_distance import StoredDistance
 from distforest.growth.cuts.witnesses import Witnesses
-from distforest.growth.cuts.zero_cuts import AtZero
-from distforest.growth.draws.categories import CategoriesAlone
-from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
-from distforest.growth.draws.columns import Axis, Draw, Oblique
+from distforest.growth.draws.columns import Axis, CategoriesAlone, ColumnWeights, Draw, Oblique, inverse_deviations
 from distforest.growth.draws.dependence import screened_rows
-from distforest.growth.draws.exemplars import Exemplars
 from distforest.growth.draws.landmarks import Landmarks, landmarks_of, landmarks_within
-from distforest.growth.draws.measures import Measures
-from distforest.growth.draws.object_pairs import Disagreement
-from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
+from distforest.growth.draws.object_pairs import Disagreement, Measures
+from distforest.growth.draws.objects import Exemplars, FeatureSubsets, TwoObjects
 from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth
 from distforest.growth.isolation import RandomCut, TwoAtRandom

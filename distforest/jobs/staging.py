@@ -15,7 +15,7 @@ from distforest.checks.table import warn_of
 from distforest.errors import warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.cuts.criteria import Variance
-from distforest.growth.draws.column_weights import ColumnWeights
+from distforest.growth.draws.columns import ColumnWeights
 from distforest.growth.judged_rows import check_by_sums, truth_judged
 from distforest.growth.methods import GROWTH, check_together, over_rows, rows_of_features, weights_of_rows
 from distforest.growth.pairs.pair_weights import integers_of_pairs

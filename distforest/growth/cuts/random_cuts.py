@@ -1,4 +1,4 @@
-"""Cuts at random places, as in extremely randomised trees (Geurts, Ernst, Wehenkel, 2006)."""
+"""Cuts at random places, as in extremely randomised trees (Geurts, Ernst, Wehenkel, 2006), and cuts at zero."""
 
 from __future__ import annotations
 
@@ -113,11 +113,10 @@ def judge_of_sides(criterion: Criterion) -> Criterion:
 
 
 @dataclass(frozen=True)
-class AtRandom(Steady):
-    """A criterion that judges only the sides of a cut, with one random cut for each candidate."""
+class _OfSides(Steady):
+    """The base of criteria that judge only the sides of a cut: each candidate is cut at one place."""
 
     criterion: Criterion
-    places: Places | None = None
 
     @property
     def unit(self) -> float:
@@ -128,13 +127,33 @@ class AtRandom(Steady):
         """The same with the criterion that judges prepared for the level."""
         return replace(self, criterion=self.criterion.at(frontier))
 
-    def attempted(self, keys: Keys, attempt: int) -> Self:
-        """The criterion with the places of this attempt."""
-        return replace(self, places=Places(keys, attempt, 0.0))
-
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a cut of each node could gain anything by the criterion."""
         return self.criterion.impure(frontier)
+
+
+@dataclass(frozen=True)
+class AtZero(_OfSides):
+    """A criterion of SimForest that cuts each candidate at 0: a row goes to the nearer of the two objects j and i.
+
+    A candidate's value is S_kj - S_ki. Row k goes right if it is nearer to j, and left if it is nearer to i or as near.
+    """
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best of each node's candidates; none that leaves a side empty or lighter than ``min_leaf``."""
+        sides = np.where(np.isnan(values), np.nan, values > 0.0)
+        return self.criterion.cut(frontier, sides, min_leaf)._replace(threshold=np.zeros(frontier.n_nodes))
+
+
+@dataclass(frozen=True)
+class AtRandom(_OfSides):
+    """A criterion that cuts each candidate at a random place."""
+
+    places: Places | None = None
+
+    def attempted(self, keys: Keys, attempt: int) -> Self:
+        """The criterion with the places of this attempt."""
+        return replace(self, places=Places(keys, attempt, 0.0))
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best of each node's candidates, each cut at its own place."""

@@ -26,7 +26,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.cuts.cluster_scores import CandidateCuts, ClusterScoring
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
@@ -43,6 +42,46 @@ EQUAL_GAINS = 1e-12
 _NARROWEST, _WIDEST = 1e-120, 1e120  # ranges within which all squares and products are floats
 _QUARTER = 0.2500001
 _EDGE = 1e-9  # share of its bin's width by which rounding may put a value outside
+
+TWO_MEANS, FAST_BIC, EQUAL_BIC = range(3)
+
+
+class ClusterScoring(NamedTuple):
+    """How cuts between two clusters are scored, as kernels take it.
+
+    Attributes
+    ----------
+    score
+        `TWO_MEANS`, `FAST_BIC` or `EQUAL_BIC`.
+    relative
+        Whether the score of one cluster is subtracted.
+    min_leaf
+        Least weight of a side.
+    """
+
+    score: int
+    relative: bool
+    min_leaf: int
+
+
+class CandidateCuts(NamedTuple):
+    """One cut of each candidate in each node, of which the node will choose one.
+
+    Attributes
+    ----------
+    thresholds
+        Shape (width, n_nodes); NaN for a candidate without a cut.
+    scores
+        Shape (width, n_nodes); -inf for a candidate without a cut.
+    """
+
+    thresholds: Floats
+    scores: Floats
+
+    @classmethod
+    def none(cls, width: int, n_nodes: int) -> CandidateCuts:
+        """No cut for any candidate."""
+        return cls(np.full((width, n_nodes), np.nan), np.full((width, n_nodes), -np.inf))
 
 
 COUNT, TOTAL, OPEN, TWIN = range(4)

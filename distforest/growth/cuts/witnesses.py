@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.frontier import Nodes, longest_of
-from distforest.growth.cuts.category_signs import BLUR, CategoryNumbers, derive_keys, number_at
-from distforest.growth.cuts.cluster_scores import CandidateCuts
+from distforest.growth.cuts.companions import BLUR, CategoryNumbers, derive_keys, number_at
 from distforest.growth.cuts.fences import MARGIN, fences_of
-from distforest.growth.draws.column_weights import ColumnWeights, draw_columns
+from distforest.growth.cuts.two_means import CandidateCuts
+from distforest.growth.draws.columns import ColumnWeights, draw_columns
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s

@@ -16,7 +16,6 @@ from distforest.forest.missing import LEARNED
 from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Among, Axis
-from distforest.growth.draws.varying_pairs import VaryingPairs
 from distforest.growth.grower import Growth
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
@@ -31,7 +30,7 @@ from distforest.growth.pairs.sampling import (
     PairSampling,
 )
 from distforest.growth.pairs.search import PairSearch
-from distforest.growth.pairs.sparse_search import SparseSearch
+from distforest.growth.pairs.sparse_search import SparseSearch, VaryingPairs
 from distforest.growth.pairs.square_search import SquareSearch, square_candidates
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import for_two_sides, limits_among, n_drawn

@@ -21,9 +21,18 @@ from distforest.growth.cuts.ordering import OrderRoom
 from distforest.growth.cuts.two_classes import TwoClasses, TwoClassRows, cut_candidate
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import SEARCHED, PairBins, cell_of, code_of, search
-from distforest.growth.pairs.category_cuts import CategoryRoom, cut_if_sets, holds_pairs, rank_chosen
-from distforest.growth.pairs.histograms import WalkRoom, cut_held, empty_bins, fill_missing, held_bins
-from distforest.growth.pairs.level import PairLevel
+from distforest.growth.pairs.histograms import (
+    CategoryRoom,
+    PairLevel,
+    WalkRoom,
+    cut_held,
+    cut_if_sets,
+    empty_bins,
+    fill_missing,
+    held_bins,
+    holds_pairs,
+    rank_chosen,
+)
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import MAX_MIN, WORD_BITS, PairReading, PointPairs, pair_value, read_column
 from distforest.sources.source import Floats, Int32s, Ints, Projections

@@ -33,9 +33,15 @@ from distforest.growth.cuts.two_classes import (
     whole_of,
 )
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.category_cuts import CategoryRoom, cut_if_sets, holds_pairs, rank_chosen
-from distforest.growth.pairs.histograms import WalkRoom, cut_bins
-from distforest.growth.pairs.level import PairLevel
+from distforest.growth.pairs.histograms import (
+    CategoryRoom,
+    PairLevel,
+    WalkRoom,
+    cut_bins,
+    cut_if_sets,
+    holds_pairs,
+    rank_chosen,
+)
 from distforest.growth.pairs.search import CODED_PAIRS, OrderedNode, few_pairs
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import (
