@@ -8,7 +8,7 @@ by their mean and rounded to a multiple of 1 / `SampleWeights.unit`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -138,6 +138,10 @@ class SampleWeights:
     def is_everywhere(self) -> bool:
         """Whether no row is absent."""
         return len(self.present) == len(self.integers)
+
+    def of_rows(self, rows: Ints) -> SampleWeights:
+        """The weights of some rows."""
+        return replace(self, integers=self.integers[rows])
 
     def of_trees(self, counts: NDArray[np.int32]) -> NDArray[np.int32]:
         """The weight of each row in each tree: its multiplicity ``counts``, shape (n_trees, n_rows), times its weight.

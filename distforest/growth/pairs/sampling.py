@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,11 @@ from numpy.typing import NDArray
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.growth.pairs.bins import SAMPLED
-from distforest.growth.pairs.pair_weights import in_tree
 from distforest.growth.rng import SAMPLE_NODE, below, bootstrap, shuffle, stream, subsample, unit
+from distforest.growth.sample_weights import MOST_OF_TREE, SampleWeights
 from distforest.jit import kernel
 from distforest.sources.point_pairs import DISSIMILAR, SIMILAR
 from distforest.sources.source import Int32s, Ints, offsets
-
-if TYPE_CHECKING:
-    from distforest.growth.sample_weights import SampleWeights
 
 SampledCodes = NDArray[np.uint8]
 
@@ -147,6 +144,23 @@ class GivenPairs:
         if self.pair_weights is not None:
             weights = in_tree(weights, self.pair_weights.integers[drawn])
         return PairSample(self.pairs[drawn], self.codes[drawn], weights, in_bag.astype(np.uint8))
+
+
+def in_tree(counts: Int32s, weights: Int32s | Ints) -> Int32s:
+    """The weight of each pair in a tree: its multiplicity ``counts`` times its weight, shape (m,).
+
+    Raises
+    ------
+    InputError
+        The weights add up to more than `MOST_OF_TREE`.
+    """
+    heaviest = float((counts.astype(np.float64) * weights).sum())  # whose terms may be beyond 64 bits
+    if heaviest > MOST_OF_TREE:
+        raise InputError(
+            f"sample_weight or pair_weight: the weights of the pairs of a tree may add up to {MOST_OF_TREE:,}, found "
+            f"{heaviest:,.15g}; divide the weights by their mean, or let a tree learn from fewer pairs"
+        )
+    return (counts * weights).astype(np.int32)
 
 
 @dataclass(frozen=True)
