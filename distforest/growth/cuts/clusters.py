@@ -40,18 +40,10 @@ MCLUST_BIC = "mclust_bic"
 
 
 class JudgedCandidates(NamedTuple):
-    """One cut of each candidate in each node, and the margin that it needed if it is at random.
+    """One cut of each candidate in each node, and the margin that it needed if it is at random."""
 
-    Attributes
-    ----------
-    cuts
-        The cuts.
-    left_out
-        As in `distforest.growth.cuts.fences`, shape (width, n_nodes).
-    """
-
-    cuts: CandidateCuts
-    left_out: Floats
+    cuts: CandidateCuts  # the cuts
+    left_out: Floats  # as in `distforest.growth.cuts.fences`, shape (width, n_nodes)
 
 
 @dataclass(frozen=True)
@@ -60,32 +52,17 @@ class TwoClusters(Steady):
 
     Rows that lack a value are left out of the judgement. A score is a sum over the rows that have one: the less of them
     a candidate has, the less its cut gains. A score that is no gain, as ``relative`` says, is scaled to all rows.
-
-    Attributes
-    ----------
-    score
-        ``"two_means"``, ``"fast_bic"``, ``"equal_bic"`` or ``"mclust_bic"``.
-    relative
-        Whether a score is that of two clusters less that of one.
-    at_random
-        Whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and is scored from
-        the values within its fences; otherwise it is cut at its best place.
-    witnesses
-        Features that confirm a cut, if any.
-    places
-        The places where candidates are cut in this attempt, if at random.
-    companions
-        What judges columns of categories, if there are any.
-    judges
-        What the companions say of the rows of the nodes that are cut, if a candidate is a column of categories.
     """
 
-    score: str
-    relative: bool = True
+    score: str  # ``"two_means"``, ``"fast_bic"``, ``"equal_bic"`` or ``"mclust_bic"``
+    relative: bool = True  # whether a score is that of two clusters less that of one
+    # whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and is scored from
+    # the values within its fences; otherwise it is cut at its best place
     at_random: bool = False
-    witnesses: Witnesses | None = None
-    places: Places | None = None
-    companions: Companions | None = None
+    witnesses: Witnesses | None = None  # features that confirm a cut, if any
+    places: Places | None = None  # the places where candidates are cut in this attempt, if at random
+    companions: Companions | None = None  # what judges columns of categories, if there are any
+    # what the companions say of the rows of the nodes that are cut, if a candidate is a column of categories
     judges: Judges | None = None
     unit: float = 1.0
 

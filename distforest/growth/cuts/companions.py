@@ -61,18 +61,10 @@ BLUR = 1.0 / 3.0
 
 
 class CategoryNumbers(NamedTuple):
-    """Numbers of categories that do not depend on their codes: categories count as their first rows come.
+    """Numbers of categories that do not depend on their codes: categories count as their first rows come."""
 
-    Attributes
-    ----------
-    start
-        Where the numbers of each column begin, shape (n_columns + 1,); a column of numbers has none.
-    number
-        The number of each code of each column, shape (M,).
-    """
-
-    start: Ints
-    number: Int32s
+    start: Ints  # where the numbers of each column begin, shape (n_columns + 1,); a column of numbers has none
+    number: Int32s  # the number of each code of each column, shape (M,)
 
     @classmethod
     def none(cls, n_columns: int) -> Self:
@@ -130,47 +122,28 @@ NO_COLUMN = -1
 
 
 class Judges(NamedTuple):
-    """What judges the columns of categories among the candidates of some nodes.
+    """What judges the columns of categories among the candidates of some nodes."""
 
-    Attributes
-    ----------
-    scores
-        s of each row, shape (width, n_rows); NaN where it or the row's category is missing, and for other candidates.
-    blur
-        The variance within the intervals that signs stand for, the sum of a_c^2 `BLUR` over the columns of categories
-        that the companion reads, shape (width, n_nodes); NaN for other candidates.
-    fences
-        The numbers beyond which s is stray, shape (2, width, n_nodes); infinite if none is.
-    n_places
-        How many categories of the node have a place, shape (width, n_nodes), as `place_categories` counts them.
-    """
-
+    # s of each row, shape (width, n_rows); NaN where it or the row's category is missing, and for other candidates
     scores: Floats
+    # the variance within the intervals that signs stand for, the sum of a_c^2 `BLUR` over the columns of categories
+    # that the companion reads, shape (width, n_nodes); NaN for other candidates
     blur: Floats
-    fences: Floats
+    fences: Floats  # the numbers beyond which s is stray, shape (2, width, n_nodes); infinite if none is
+    # how many categories of the node have a place, shape (width, n_nodes), as `place_categories` counts them
     n_places: Ints
 
 
 @dataclass(frozen=True)
 class Companions:
-    """Companions of columns of categories, one for each candidate that is one.
+    """Companions of columns of categories, one for each candidate that is one."""
 
-    Attributes
-    ----------
-    matrix, numbers
-        The features, shape (n_rows, n_columns), and the numbers of their categories.
-    draw
-        Draws sums of columns; the coefficient of a column of categories has a standard deviation of 1.
-    fenced
-        Whether stray values of s do not judge.
-    keys
-        The streams that draw companions in this attempt, shape (n_nodes,); None before an attempt.
-    """
-
+    # matrix, numbers: the features, shape (n_rows, n_columns), and the numbers of their categories
     matrix: Float32s
     numbers: CategoryNumbers
-    draw: Oblique
-    fenced: bool
+    draw: Oblique  # draws sums of columns; the coefficient of a column of categories has a standard deviation of 1
+    fenced: bool  # whether stray values of s do not judge
+    # the streams that draw companions in this attempt, shape (n_nodes,); None before an attempt
     keys: Keys | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Companions:
@@ -198,20 +171,11 @@ class Companions:
 
 
 class Drawn(NamedTuple):
-    """Companions that are drawn.
+    """Companions that are drawn."""
 
-    Attributes
-    ----------
-    own
-        The column of categories that a companion is for, or `NO_COLUMN`, shape (width, n_nodes).
-    signs
-        The stream of each companion's signs, shape (n_nodes, width).
-    sums
-        The columns of each companion and their coefficients, node by node; one that is `NO_COLUMN` does not count.
-    """
-
-    own: Int32s
-    signs: Keys
+    own: Int32s  # the column of categories that a companion is for, or `NO_COLUMN`, shape (width, n_nodes)
+    signs: Keys  # the stream of each companion's signs, shape (n_nodes, width)
+    # the columns of each companion and their coefficients, node by node; one that is `NO_COLUMN` does not count
     sums: Projections
 
     def chosen(self, nodes: Ints, candidates: Int32s) -> Drawn:

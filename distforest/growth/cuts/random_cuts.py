@@ -30,22 +30,13 @@ JUDGED_ROWS = 256
 
 @dataclass(frozen=True)
 class Places:
-    """Random places where the candidates of some nodes are cut, uniform between two quantiles of their values.
+    """Random places where the candidates of some nodes are cut, uniform between two quantiles of their values."""
 
-    Attributes
-    ----------
-    keys, attempt
-        The nodes' streams, shape (n_nodes,), and which attempt this is.
-    margin
-        Share of a node's values that is left out at each end, below 1/2; 0: anywhere between the extremes.
-    turn
-        The candidates whose values are given; None: all of them.
-    """
-
+    # keys, attempt: the nodes' streams, shape (n_nodes,), and which attempt this is
     keys: Keys
     attempt: int
-    margin: float
-    turn: Turn | None = None
+    margin: float  # share of a node's values that is left out at each end, below 1/2; 0: anywhere between the extremes
+    turn: Turn | None = None  # the candidates whose values are given; None: all of them
 
     def some_rows(self, frontier: Frontier) -> Frontier:
         """The same nodes with at most `JUDGED_ROWS` of their rows, drawn without replacement, in their order.

@@ -47,36 +47,18 @@ TWO_MEANS, FAST_BIC, EQUAL_BIC = range(3)
 
 
 class ClusterScoring(NamedTuple):
-    """How cuts between two clusters are scored, as kernels take it.
+    """How cuts between two clusters are scored, as kernels take it."""
 
-    Attributes
-    ----------
-    score
-        `TWO_MEANS`, `FAST_BIC` or `EQUAL_BIC`.
-    relative
-        Whether the score of one cluster is subtracted.
-    min_leaf
-        Least weight of a side.
-    """
-
-    score: int
-    relative: bool
-    min_leaf: int
+    score: int  # `TWO_MEANS`, `FAST_BIC` or `EQUAL_BIC`
+    relative: bool  # whether the score of one cluster is subtracted
+    min_leaf: int  # least weight of a side
 
 
 class CandidateCuts(NamedTuple):
-    """One cut of each candidate in each node, of which the node will choose one.
+    """One cut of each candidate in each node, of which the node will choose one."""
 
-    Attributes
-    ----------
-    thresholds
-        Shape (width, n_nodes); NaN for a candidate without a cut.
-    scores
-        Shape (width, n_nodes); -inf for a candidate without a cut.
-    """
-
-    thresholds: Floats
-    scores: Floats
+    thresholds: Floats  # shape (width, n_nodes); NaN for a candidate without a cut
+    scores: Floats  # shape (width, n_nodes); -inf for a candidate without a cut
 
     @classmethod
     def none(cls, width: int, n_nodes: int) -> CandidateCuts:
@@ -93,24 +75,14 @@ would wait for the other.
 
 
 class BinRoom(NamedTuple):
-    """Working arrays, as long as the longest node.
+    """Working arrays, as long as the longest node."""
 
-    Attributes
-    ----------
-    bins
-        See `COUNT`, shape (5, COUNTED_BINS + 1).
-    node_weights
-        Weights of the rows of a node.
-    values, weights
-        Values in open bins, and their weights.
-    order, keys, spare
-        As `order_values` takes them.
-    """
-
-    bins: Floats
-    node_weights: Floats
+    bins: Floats  # see `COUNT`, shape (5, COUNTED_BINS + 1)
+    node_weights: Floats  # weights of the rows of a node
+    # values, weights: values in open bins, and their weights
     values: Floats
     weights: Floats
+    # order, keys, spare: as `order_values` takes them
     order: Ints
     keys: NDArray[np.uint64]
     spare: NDArray[np.uint64]

@@ -41,17 +41,10 @@ class Draw(Protocol):
 
 
 class Terms(NamedTuple):
-    """Room for the columns of candidates and their weights, which a draw fills candidate by candidate.
+    """Room for the columns of candidates and their weights, which a draw fills candidate by candidate."""
 
-    Attributes
-    ----------
-    size
-        Number of columns of each candidate, shape (n_candidates,).
-    columns, weights
-        Columns and their weights, shape (most,): room for those of all candidates.
-    """
-
-    size: Ints
+    size: Ints  # number of columns of each candidate, shape (n_candidates,)
+    # columns, weights: columns and their weights, shape (most,): room for those of all candidates
     columns: Int32s
     weights: Floats
 
@@ -203,18 +196,10 @@ def coefficient(key: np.uint64, draw: int, column: int, scales: Floats) -> float
 
 @dataclass(frozen=True)
 class CategoriesAlone:
-    """The candidates of a draw; one that begins with categories reads these alone, any other reads none.
+    """The candidates of a draw; one that begins with categories reads these alone, any other reads none."""
 
-    Attributes
-    ----------
-    draw
-        Draws single columns and sums.
-    n_categories
-        Number of categories of each column, 0 for a column of numbers, shape (n_columns,).
-    """
-
-    draw: Draw
-    n_categories: Int32s
+    draw: Draw  # draws single columns and sums
+    n_categories: Int32s  # number of categories of each column, 0 for a column of numbers, shape (n_columns,)
 
     @property
     def width(self) -> int:
@@ -246,11 +231,6 @@ class CategoriesAlone:
 class ColumnWeights:
     """Weights of columns, as shares of one.
 
-    Attributes
-    ----------
-    cumulative
-        Sum of the shares of each column and all before it, shape (n_columns,).
-
     Examples
     --------
     >>> weights = ColumnWeights.of(np.array([3.0, 0.0, 1.0]))
@@ -258,7 +238,7 @@ class ColumnWeights:
     ([0.75, 0.75, 1.0], 1.6)
     """
 
-    cumulative: Floats
+    cumulative: Floats  # sum of the shares of each column and all before it, shape (n_columns,)
 
     @classmethod
     def of(cls, weights: Floats) -> ColumnWeights:

@@ -43,21 +43,11 @@ FIRST_MEASURE = 1 << 37
 
 
 class Measures(NamedTuple):
-    """The measures of a source whose columns are object 0, 1, ... by measure 0, then by measure 1, and so on.
+    """The measures of a source whose columns are object 0, 1, ... by measure 0, then by measure 1, and so on."""
 
-    Attributes
-    ----------
-    n_objects
-        Number of columns of each measure.
-    reached
-        Sums of the measures' shares in the draw, up to each of them, shape (n_measures,); the last is 1.
-    of_distances
-        Whether each measure holds -d^2/2, whose diagonal is 0, shape (n_measures,).
-    """
-
-    n_objects: int
-    reached: Floats
-    of_distances: NDArray[np.bool_]
+    n_objects: int  # number of columns of each measure
+    reached: Floats  # sums of the measures' shares in the draw, up to each of them, shape (n_measures,); the last is 1
+    of_distances: NDArray[np.bool_]  # whether each measure holds -d^2/2, whose diagonal is 0, shape (n_measures,)
 
     @classmethod
     def of(cls, n_objects: int, weights: Floats, of_distances: NDArray[np.bool_]) -> Measures:
@@ -86,18 +76,10 @@ ONE_MEASURE = Measures(1, np.ones(1), np.array([False]))
 
 
 class Compared(NamedTuple):
-    """What candidates compare objects by.
+    """What candidates compare objects by."""
 
-    Attributes
-    ----------
-    measures
-        The measures.
-    chosen
-        The measure of each candidate, shape (n_candidates,); None if there is only one.
-    """
-
-    measures: Measures
-    chosen: Int32s | None
+    measures: Measures  # the measures
+    chosen: Int32s | None  # the measure of each candidate, shape (n_candidates,); None if there is only one
 
     def columns(self, candidates: Ints | NDArray[np.bool_], objects: Int32s) -> Int32s:
         """The columns of objects by the measures of their candidates, both of shape (n,)."""
@@ -136,18 +118,10 @@ LENGTH_ROUNDING = 1e-9
 
 
 class Disagreement(NamedTuple):
-    """How far the ground truths of two objects are apart: 1[y != y'] of classes, |y - y'| of targets.
+    """How far the ground truths of two objects are apart: 1[y != y'] of classes, |y - y'| of targets."""
 
-    Attributes
-    ----------
-    targets
-        The class or target of each object, shape (n_rows,).
-    by_class
-        Whether they are classes.
-    """
-
-    targets: Floats
-    by_class: bool
+    targets: Floats  # the class or target of each object, shape (n_rows,)
+    by_class: bool  # whether they are classes
 
 
 class Usable(Protocol):

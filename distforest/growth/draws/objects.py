@@ -50,21 +50,11 @@ SUBSET_SIZES = (1, 2, 4)
 
 
 class Attempt(NamedTuple):
-    """One attempt of some nodes to draw candidates, as kernels take it.
+    """One attempt of some nodes to draw candidates, as kernels take it."""
 
-    Attributes
-    ----------
-    keys
-        The nodes' streams, shape (n_nodes,).
-    number
-        Which attempt it is, from 0 on.
-    width
-        Candidates of a node.
-    """
-
-    keys: Keys
-    number: int
-    width: int
+    keys: Keys  # the nodes' streams, shape (n_nodes,)
+    number: int  # which attempt it is, from 0 on
+    width: int  # candidates of a node
 
 
 @dataclass(frozen=True)
@@ -75,33 +65,19 @@ class TwoObjects:
     is, `tell_apart` decides. The further columns of a side are objects of the node, drawn without replacement, that
     disagree less with the object of their side than with the other one (of classes: objects of its class). With
     landmarks all columns are landmarks: those of `landmarks_near` take the place of the node's objects.
-
-    Attributes
-    ----------
-    source
-        The similarities S.
-    truth
-        Classes or targets of the objects.
-    width, n_columns, attempts
-        Candidates of a node in one attempt, columns of a side, and how often a node may draw.
-    landmarks
-        The objects that may be columns.
-    kept
-        Whether a tree draws its pairs, and the measure of each, once for all its nodes, see `KeptPairs`.
-    trees
-        The streams of the trees that grow, shape (n_trees,), if pairs are kept.
-    measures
-        The similarities by which objects are compared, side by side in ``source``: each candidate draws one of them.
     """
 
-    source: Source
-    truth: Disagreement
+    source: Source  # the similarities S
+    truth: Disagreement  # classes or targets of the objects
+    # width, n_columns, attempts: candidates of a node in one attempt, columns of a side, and how often a node may draw
     width: int
     n_columns: int = 1
     attempts: int = DRAW_ATTEMPTS
-    landmarks: Landmarks = ANY_OBJECT
+    landmarks: Landmarks = ANY_OBJECT  # the objects that may be columns
+    # whether a tree draws its pairs, and the measure of each, once for all its nodes, see `KeptPairs`
     kept: bool = False
-    trees: Keys | None = None
+    trees: Keys | None = None  # the streams of the trees that grow, shape (n_trees,), if pairs are kept
+    # the similarities by which objects are compared, side by side in ``source``: each candidate draws one of them
     measures: Measures = ONE_MEASURE
 
     def of_trees(self, keys: Keys) -> TwoObjects:
@@ -266,31 +242,17 @@ class Orders(NamedTuple):
 
 @dataclass(frozen=True)
 class Exemplars:
-    """``width`` candidates of one object a class, as projections whose columns are the exemplars in their order.
+    """``width`` candidates of one object a class, as projections whose columns are the exemplars in their order."""
 
-    Attributes
-    ----------
-    targets
-        Class of each object, a whole number from 0 on, shape (n_objects,).
-    n_classes, width
-        Number of classes, and of candidates of a node in one attempt.
-    landmarks
-        The objects that may be exemplars.
-    kept
-        Whether a tree draws its orders, and the measure of each, once for all its nodes.
-    trees
-        The streams of the trees that grow, shape (n_trees,), if orders are kept.
-    measures
-        The similarities by which objects are compared, side by side: each candidate draws one of them.
-    """
-
-    targets: Floats
+    targets: Floats  # class of each object, a whole number from 0 on, shape (n_objects,)
+    # n_classes, width: number of classes, and of candidates of a node in one attempt
     n_classes: int
     width: int
     attempts: int = DRAW_ATTEMPTS
-    landmarks: Landmarks = ANY_OBJECT
-    kept: bool = False
-    trees: Keys | None = None
+    landmarks: Landmarks = ANY_OBJECT  # the objects that may be exemplars
+    kept: bool = False  # whether a tree draws its orders, and the measure of each, once for all its nodes
+    trees: Keys | None = None  # the streams of the trees that grow, shape (n_trees,), if orders are kept
+    # the similarities by which objects are compared, side by side: each candidate draws one of them
     measures: Measures = ONE_MEASURE
 
     @property

@@ -36,30 +36,14 @@ if TYPE_CHECKING:
 
 
 class PairLevel(NamedTuple):
-    """A level as the kernels of a search take it.
+    """A level as the kernels of a search take it."""
 
-    Attributes
-    ----------
-    nodes
-        The pairs of each node.
-    columns
-        The candidate columns of each node, shape (n_nodes, width).
-    codes
-        The class of each pair, shape (n_pairs,).
-    pairs
-        How the columns of a pair are read.
-    observed
-        Which features each point has.
-    judged
-        Counts and costs of the two classes in each node, and the least weight of a side.
-    """
-
-    nodes: Nodes
-    columns: Int32s
-    codes: Codes
-    pairs: PairReading
-    observed: ObservedBits
-    judged: Judged
+    nodes: Nodes  # the pairs of each node
+    columns: Int32s  # the candidate columns of each node, shape (n_nodes, width)
+    codes: Codes  # the class of each pair, shape (n_pairs,)
+    pairs: PairReading  # how the columns of a pair are read
+    observed: ObservedBits  # which features each point has
+    judged: Judged  # counts and costs of the two classes in each node, and the least weight of a side
 
     @classmethod
     def of(
@@ -192,31 +176,16 @@ def walk_bins(
 
 
 class CategoryRoom(NamedTuple):
-    """Room for the categories of a node's pairs; c of them are seen.
+    """Room for the categories of a node's pairs; c of them are seen."""
 
-    Attributes
-    ----------
-    tally
-        As in `category_orders`: its vectors are the shares of the dissimilar pairs.
-    values, kinds
-        The category and the class of each pair, shape (n,).
-    held
-        Weight of the two classes in each category, shape (c, 2).
-    filled
-        The same by rank; at last the weight of missing pairs, shape (c + 1, 2).
-    edges
-        Between each rank and the next, shape (c,).
-    bins
-        Room for a walk over the ranks.
-    """
-
-    tally: Tally
+    tally: Tally  # as in `category_orders`: its vectors are the shares of the dissimilar pairs
+    # values, kinds: the category and the class of each pair, shape (n,)
     values: Floats
     kinds: Codes
-    held: Int32s
-    filled: Int32s
-    edges: Floats
-    bins: WalkRoom
+    held: Int32s  # weight of the two classes in each category, shape (c, 2)
+    filled: Int32s  # the same by rank; at last the weight of missing pairs, shape (c + 1, 2)
+    edges: Floats  # between each rank and the next, shape (c,)
+    bins: WalkRoom  # room for a walk over the ranks
 
     @classmethod
     def of(cls, columns: PairColumns, sizes: Ints) -> Self | None:

@@ -67,15 +67,6 @@ def integers_of_pairs(weights: Floats, of_points: SampleWeights | None = None) -
 class PointWeights:
     """The weight of each point, and that of a pair.
 
-    Attributes
-    ----------
-    integers
-        Weight of each point, shape (n_points,); 0 for a point that is absent.
-    shift
-        Binary digits by which a product of two of them is shortened.
-    unit
-        The integer that counts as one pair.
-
     Examples
     --------
     >>> weights = PointWeights.of(SampleWeights(np.array([3, 2, 0], np.int32)), 100)
@@ -83,9 +74,9 @@ class PointWeights:
     array([6, 0])
     """
 
-    integers: Int32s
-    shift: int = 0
-    unit: int = 1
+    integers: Int32s  # weight of each point, shape (n_points,); 0 for a point that is absent
+    shift: int = 0  # binary digits by which a product of two of them is shortened
+    unit: int = 1  # the integer that counts as one pair
 
     @classmethod
     def of(cls, weights: SampleWeights, n_pairs: int) -> PointWeights:
@@ -129,21 +120,11 @@ class PointWeights:
 
 @dataclass(frozen=True)
 class WeighedPairs:
-    """Pairs of points that have weights: drawn as pairs of the points of positive weight alone, then weighed.
+    """Pairs of points that have weights: drawn as pairs of the points of positive weight alone, then weighed."""
 
-    Attributes
-    ----------
-    sampling
-        Which pairs of these points a tree learns from.
-    present
-        Numbers of these points among all, shape (n_present,).
-    weights
-        The weights of all points.
-    """
-
-    sampling: PairSampling
-    present: Int32s
-    weights: PointWeights
+    sampling: PairSampling  # which pairs of these points a tree learns from
+    present: Int32s  # numbers of these points among all, shape (n_present,)
+    weights: PointWeights  # the weights of all points
 
     @property
     def n_rows(self) -> int:

@@ -77,26 +77,15 @@ class Classifiers:
 
 @dataclass(frozen=True)
 class PairProblem:
-    """Points, which pairs each tree learns from, and how trees grow over them.
+    """Points, which pairs each tree learns from, and how trees grow over them."""
 
-    Attributes
-    ----------
-    meaning, data, n_trees
-        As of `Problem`.
-    points
-        The points and the columns of a pair; there are no pairs yet.
-    sampling
-        Which pairs each tree learns from.
-    growth
-        How a tree grows.
-    """
-
+    # meaning, data, n_trees: as of `Problem`
     meaning: Meaning
     data: Data
     n_trees: int
-    points: PointPairs | SparsePairs
-    sampling: PairSampling
-    growth: PairGrowth
+    points: PointPairs | SparsePairs  # the points and the columns of a pair; there are no pairs yet
+    sampling: PairSampling  # which pairs each tree learns from
+    growth: PairGrowth  # how a tree grows
 
     @property
     def n_rows(self) -> int:

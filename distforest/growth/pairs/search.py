@@ -61,15 +61,9 @@ def few_pairs(sizes: Ints, bins: PairBins | None) -> Bools:
 
 @dataclass(frozen=True)
 class PairSearch:
-    """The best cut of each node over single columns of pairs.
+    """The best cut of each node over single columns of pairs."""
 
-    Attributes
-    ----------
-    bins
-        Bins of the columns; None: every node is cut at any value.
-    """
-
-    bins: PairBins | None
+    bins: PairBins | None  # bins of the columns; None: every node is cut at any value
 
     def __call__(
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
@@ -119,38 +113,20 @@ class NodePairs(NamedTuple):
 
 
 class SearchRoom(NamedTuple):
-    """Room for a search, as long as the longest node.
+    """Room for a search, as long as the longest node."""
 
-    Attributes
-    ----------
-    every
-        All pairs of a node.
-    words
-        A word of `ObservedBits` for each pair: the features that both points have.
-    places, weights
-        Numbers of the pairs that do not lack a column, and their weights where values are ordered.
-    numbers
-        0, 1, ..., the numbers of all pairs.
-    ordered
-        The values of a column, their order, and the classes of the pairs that do not lack it.
-    coded
-        The codes of a block of pairs, shape (`CODED_PAIRS`,).
-    filled, walked
-        A histogram for each candidate, empty between two nodes, and room for a walk over its bins.
-    categories
-        Room for categories, if there are any.
-    """
-
-    every: NodePairs
-    words: NDArray[np.uint64]
+    every: NodePairs  # all pairs of a node
+    words: NDArray[np.uint64]  # a word of `ObservedBits` for each pair: the features that both points have
+    # places, weights: numbers of the pairs that do not lack a column, and their weights where values are ordered
     places: Int32s
     weights: Int32s
-    numbers: Int32s
-    ordered: OrderedNode
-    coded: Codes
+    numbers: Int32s  # 0, 1, ..., the numbers of all pairs
+    ordered: OrderedNode  # the values of a column, their order, and the classes of the pairs that do not lack it
+    coded: Codes  # the codes of a block of pairs, shape (`CODED_PAIRS`,)
+    # filled, walked: a histogram for each candidate, empty between two nodes, and room for a walk over its bins
     filled: NDArray[np.int32]
     walked: WalkRoom
-    categories: CategoryRoom | None
+    categories: CategoryRoom | None  # room for categories, if there are any
 
     @classmethod
     def of(cls, longest: int, width: int, bins: PairBins, categories: CategoryRoom | None) -> SearchRoom:

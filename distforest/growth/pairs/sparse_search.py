@@ -82,18 +82,10 @@ def parts_of(sizes: Ints, counts: Ints, cells: int) -> Iterator[ColumnsPart]:
 
 @dataclass(frozen=True)
 class SparseSearch:
-    """A search of sparse pairs by one of dense pairs.
+    """A search of sparse pairs by one of dense pairs."""
 
-    Attributes
-    ----------
-    dense
-        The search of the columns that are written down; without bins.
-    cells
-        Largest number of values that are written down at once.
-    """
-
-    dense: PairSearch | SquareSearch
-    cells: int = VALUES_AT_ONCE
+    dense: PairSearch | SquareSearch  # the search of the columns that are written down; without bins
+    cells: int = VALUES_AT_ONCE  # largest number of values that are written down at once
 
     def __call__(
         self, source: SparsePairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
@@ -126,21 +118,11 @@ class SparseSearch:
 
 
 class HeldByPairs(NamedTuple):
-    """What the pairs of a node hold.
+    """What the pairs of a node hold."""
 
-    Attributes
-    ----------
-    of_point
-        Weight of the pairs of each point, shape (n_points,); all 0 between nodes.
-    points
-        The points that have pairs; of no meaning beyond their number, shape (n_points,).
-    of_feature
-        Sum of these weights over the points with a value, shape (n_features,); all 0 between nodes.
-    """
-
-    of_point: Ints
-    points: Int32s
-    of_feature: Ints
+    of_point: Ints  # weight of the pairs of each point, shape (n_points,); all 0 between nodes
+    points: Int32s  # the points that have pairs; of no meaning beyond their number, shape (n_points,)
+    of_feature: Ints  # sum of these weights over the points with a value, shape (n_features,); all 0 between nodes
 
 
 LOOKED_THROUGH = 1 << 18
@@ -152,23 +134,12 @@ class VaryingPairs:
     """As `Axis` over the first columns of a pair, without those in which too few pairs of a node have a value.
 
     Windows that hold no other column are passed over.
-
-    Attributes
-    ----------
-    n_columns
-        Number of columns that are drawn from: those of the family, or one of each feature.
-    width
-        Columns of a window.
-    min_leaf
-        Least in-bag weight of either side of a cut.
-    pairs
-        The pairs; None: those of the trees are not drawn yet.
     """
 
-    n_columns: int
-    width: int
-    min_leaf: int = 1
-    pairs: SparsePairs | None = None
+    n_columns: int  # number of columns that are drawn from: those of the family, or one of each feature
+    width: int  # columns of a window
+    min_leaf: int = 1  # least in-bag weight of either side of a cut
+    pairs: SparsePairs | None = None  # the pairs; None: those of the trees are not drawn yet
 
     @property
     def attempts(self) -> int:

@@ -101,18 +101,10 @@ def cut_level(few: Bools, cuts: Cuts, at_values: Callable[[Bools], None], at_edg
 
 @dataclass(frozen=True)
 class SquareSearch:
-    """The best square cut of each node, or cut of a further column of pairs.
+    """The best square cut of each node, or cut of a further column of pairs."""
 
-    Attributes
-    ----------
-    bins
-        Bins of the columns; None: every node is cut at any value.
-    of_points
-        Code of each coordinate of each point, shape (n_points, p); without bins (0, p).
-    """
-
-    bins: PairBins | None
-    of_points: Codes
+    bins: PairBins | None  # bins of the columns; None: every node is cut at any value
+    of_points: Codes  # code of each coordinate of each point, shape (n_points, p); without bins (0, p)
 
     @classmethod
     def of(cls, bins: PairBins | None, pairs: PointPairs) -> SquareSearch:
