@@ -23,7 +23,7 @@ from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
-from distforest.growth.pairs.pair_weights import integers_of_pairs
+from distforest.growth.pairs.point_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.collections import computed
 from distforest.sources.data_frames import told_of_row_order

@@ -39,30 +39,14 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class FarVariance(Steady):
-    """`Variance` with a scale for each node: the node's range fills the bits, or ``radius`` if that is larger.
+    """`Variance` with a scale for each node: the node's range fills the bits, or ``radius`` if that is larger."""
 
-    Attributes
-    ----------
-    vectors
-        Shape (n_rows, n_dimensions).
-    factor
-        As of `Variance`.
-    radius
-        As of `radius_of_most`, so that most values are distinguished as they would be without the far ones.
-    unit
-        Gains in `Cuts` are in units of the distance.
-    heaviest
-        The largest weight of a tree; None: the number of rows.
-    places_missing
-        As in `Gini`.
-    """
-
-    vectors: Floats
-    factor: float
-    radius: float
-    unit: float = 1.0
-    heaviest: int | None = None
-    places_missing: bool = False
+    vectors: Floats  # shape (n_rows, n_dimensions)
+    factor: float  # as of `Variance`
+    radius: float  # as of `radius_of_most`, so that most values are distinguished as they would be without the far ones
+    unit: float = 1.0  # gains in `Cuts` are in units of the distance
+    heaviest: int | None = None  # the largest weight of a tree; None: the number of rows
+    places_missing: bool = False  # as in `Gini`
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two different vectors."""

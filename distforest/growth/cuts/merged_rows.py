@@ -152,7 +152,7 @@ def best_categories(
     cuts, ranks = Cuts.none(frontier.n_nodes), np.zeros(len(frontier.rows))
     rules, truth = (limits.min_samples_leaf, criterion.places_missing), criterion.truth
     shape = criterion.n_sums, criterion.n_dimensions
-    cut_categories(frontier.nodes, categories, truth, criterion.impurity, shape, rules, cuts, ranks)
+    cut_ranks(frontier.nodes, categories, truth, criterion.impurity, shape, rules, cuts, ranks)
     return cuts, ranks
 
 
@@ -226,7 +226,7 @@ def write_ranks_on(categories: CategoriesRead, rows: Int32s, column: int, rank_o
 
 
 @kernel
-def cut_categories(
+def cut_ranks(
     nodes: Nodes,
     categories: CategoriesRead,
     truth: Int32s | Ints,

@@ -201,14 +201,7 @@ def rest_of(whole: Side, left: Side, moved: np.int64, n_moved: np.int64) -> Side
 
 @borrowing
 def scan_observed_order(
-    node: int,
-    k: int,
-    values: Floats,
-    weights: Int32s,
-    room: PairRoom,
-    missing: int,
-    min_leaf: int,
-    cuts: Cuts,
+    node: int, k: int, values: Floats, weights: Int32s, room: PairRoom, missing: int, min_leaf: int, cuts: Cuts
 ) -> None:
     """Scan one candidate's order by the recurrences of `cut_observed`.
 
