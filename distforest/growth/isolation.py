@@ -13,6 +13,7 @@ import numpy as np
 
 from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.random_cuts import Places
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.draws.object_pairs import (
     ONE_MEASURE,
     PAIR_TRIES,

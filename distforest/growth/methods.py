@@ -29,9 +29,7 @@ from distforest.growth.chains import ChainGrowth
 from distforest.growth.cuts.category_search import BesideBins, CategorySearch, RanksCategories
 from distforest.growth.cuts.class_histograms import best_codes_by_labels, cut_codes_by_labels
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
-from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, CompanionSearch, TwoClusters, project_and_cut_clusters
-from distforest.growth.cuts.companion_search import CompanionSearch
 from distforest.growth.cuts.companions import CategoryNumbers, Companions
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance
 from distforest.growth.cuts.histograms import best_codes, cut_binned

@@ -18,7 +18,6 @@ import numpy as np
 from distforest.forest.frontier import Nodes
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.draws.varying_columns import Rules, next_window
-from distforest.growth.draws.varying_pairs import VaryingPairs
 from distforest.growth.pairs.search import PairSearch
 from distforest.growth.pairs.square_search import SquareSearch
 from distforest.jit import borrowing, kernel

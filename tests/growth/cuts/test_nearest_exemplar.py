@@ -9,7 +9,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from distforest.growth.cuts.zero_cuts import AtZero
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
