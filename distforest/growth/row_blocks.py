@@ -39,7 +39,7 @@ from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.cuts.table_sums import CategoryTurns, RankedRows, TableSums, frontier_of
-from distforest.growth.draws.columns import Axis, Oblique
+from distforest.growth.draws.columns import Axis, CategoriesAlone, Oblique
 from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import MISSING_CODE, BinnedSource
