@@ -127,7 +127,8 @@ class OnDask:
     at_work
         The addresses of workers that have run tasks of the job.
     placement
-        Dask's annotations of tasks that others of the job do not wait for, such as ``resources`` and ``workers``.
+        Dask's annotations of growing tasks: ``resources`` and ``workers``. Dask (2026.7) fails if it is also given one
+        worker that lacks a resource, so no task with a placement is sent to a certain worker.
     latest
         The latest reply of a worker.
     seen
@@ -329,7 +330,7 @@ class OnDask:
                 submit([_Asked(*numbered) for numbered in itertools.islice(coming, max(0, room))], token)
                 if not running:
                     return
-                if at_once and is_time and "workers" not in self.placement and stragglers.may_be_known(len(running)):
+                if at_once and is_time and not self.placement and stragglers.may_be_known(len(running)):
                     for late, worker in self._stragglers(stragglers, running):
                         submit([late], os.urandom(4).hex(), worker)
                 for future, fetched in self._fetched(ended):
@@ -505,7 +506,7 @@ class _DaskLinks:
         """The worker of a number: the same one as long as it is there."""
         if self._near.get(near) not in self._look.workers:
             there = sorted(self._look.workers)
-            if not there or "workers" in self._cluster.placement:
+            if not there or self._cluster.placement:
                 return None
             self._near[near] = there[near % len(there)]
         return self._near[near]
