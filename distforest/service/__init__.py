@@ -59,6 +59,9 @@ class ServiceOptions(TypedDict):
 
     job_root: str
     max_running: int
+    queue: tuple[str, ...]
+    cancel: str
+    operator: tuple[str, ...]
     max_jobs: int
     max_trees: int
     max_spec_bytes: int
@@ -71,6 +74,9 @@ class ServiceOptions(TypedDict):
 @click.command()
 @_option("--job-root", required=True, metavar="URL", help="Folder of all jobs: a path or URL.")
 @_option("--max-running", type=click.IntRange(1), default=4, help="Jobs that run at once.")
+@_option("--queue", multiple=True, metavar="NAME:max-running=N", help="A queue, and how many of its jobs run at once.")
+@_option("--cancel", type=click.Choice(("owner", "anyone")), default="anyone", help="Who may cancel, resume or remove.")
+@_option("--operator", multiple=True, metavar="NAME", help="Who may change all jobs, besides their owners.")
 @_option("--max-jobs", type=click.IntRange(1), default=1000, help="Jobs that are not finished.")
 @_option("--max-trees", type=click.IntRange(1), default=100_000, help="Trees of a job.")
 @_option("--max-spec-bytes", type=click.IntRange(1), default=65_536, help="Size of a spec.")
@@ -133,7 +139,13 @@ async def _serve(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> Non
         max_jobs=options["max_jobs"],
         reserved=(root,),
     )
-    limits = ServiceLimits(options["max_running"], options["no_workers_timeout"])
+    limits = ServiceLimits(
+        max_running=options["max_running"],
+        no_workers_timeout=options["no_workers_timeout"],
+        queues=options["queue"],
+        owners_only=options["cancel"] == "owner",
+        operators=options["operator"],
+    )
     service = JobService(scheduler, Registry(root), policy, limits)
     scheduler.extensions[EXTENSION] = service
     await service.start()

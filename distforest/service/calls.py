@@ -204,12 +204,12 @@ class Service:
         """Return the events of a job after number ``after``, at most 1000 of them."""
         return list(self._call("events", id=job_id, after=after)["events"])
 
-    def cancel(self, job_id: str) -> JobState:
-        """Stop a job; returns its state."""
-        job: JobState = self._call_patiently("cancel", id=job_id)["job"]
+    def cancel(self, job_id: str, owner: str | None = None) -> JobState:
+        """Stop a job; returns its state. ``owner`` is who calls, as for `submit`."""
+        job: JobState = self._call_patiently("cancel", id=job_id, owner=owner)["job"]
         return job
 
-    def resume(self, job_id: str, changes: Mapping[str, object] | None = None) -> JobState:
+    def resume(self, job_id: str, changes: Mapping[str, object] | None = None, owner: str | None = None) -> JobState:
         """Continue a job that ended without a result from what it has finished; returns its state.
 
         Parameters
@@ -218,6 +218,8 @@ class Service:
             Id of the job.
         changes
             Values by dotted keys, which replace those of its spec.
+        owner
+            Who calls, as for `submit`.
 
         Raises
         ------
@@ -227,12 +229,12 @@ class Service:
             The job has succeeded, or has not ended and there are changes.
         """
         given = {"changes": dict(changes)} if changes else {}
-        job: JobState = self._call_patiently("resume", 1, id=job_id, **given)["job"]
+        job: JobState = self._call_patiently("resume", 1, id=job_id, owner=owner, **given)["job"]
         return job
 
-    def remove(self, job_id: str) -> str:
-        """Remove a job that has ended, but not its output; returns its id."""
-        return str(self._call_patiently("remove", id=job_id)["id"])
+    def remove(self, job_id: str, owner: str | None = None) -> str:
+        """Remove a job that has ended, but not its output; returns its id. ``owner`` is who calls, as for `submit`."""
+        return str(self._call_patiently("remove", id=job_id, owner=owner)["id"])
 
     def health(self) -> ServiceRecord:
         """Return the record of the service; raises JobError if it has failed."""
@@ -270,7 +272,8 @@ class Service:
 
     def _call(self, name: str, **arguments: object) -> Answer:
         """Make one call and return its answer; raises the error of a refusal."""
-        answer = _answered(lambda: self._exchange(f"distforest_{name}", arguments))
+        given = {key: value for key, value in arguments.items() if value is not None}
+        answer = _answered(lambda: self._exchange(f"distforest_{name}", given))
         if not isinstance(answer, dict):  # a scheduler answers an unknown operation with nothing
             raise BrokenOffError(
                 f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"

@@ -14,6 +14,7 @@ from distforest.service.registry import (
     ENDS,
     INTERRUPTED,
     MERGING,
+    QUEUED,
     RUNNING,
     SUCCEEDED,
     UNREADABLE,
@@ -176,11 +177,11 @@ def progress_of(job: JobState) -> Progress | None:
 
 
 def waiting_for(job: JobState) -> str:
-    """What a started job waits for; empty for a job that does not wait.
+    """What a job waits for, if it waits for workers or for a queue; else empty.
 
     Examples
     --------
     >>> waiting_for({"state": "WAITING_FOR_WORKERS", "waiting": "there are no workers; the job goes on when one comes"})
     'there are no workers; the job goes on when one comes'
     """
-    return job.get("waiting") or "" if job["state"] == WAITING else ""
+    return job.get("waiting") or "" if job["state"] in (WAITING, QUEUED) else ""

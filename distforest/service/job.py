@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Progress
-    from distforest.service.messages import EventDetails, JobDescription, JobEvent, JobState, StateChanges, TimedNote
+    from distforest.service.messages import (
+        EventDetails,
+        Grown,
+        JobDescription,
+        JobEvent,
+        JobState,
+        StateChanges,
+        TimedNote,
+    )
     from distforest.service.registry import Registry
 
 LOG = logging.getLogger("distforest")
@@ -69,6 +77,7 @@ def described(spec: AnySpec) -> JobDescription:
         "output": spec.output,
         "n_trees": spec.params.get("n_estimators"),
         "priority": spec.run.priority,
+        "queue": spec.run.queue,
     }
 
 
@@ -159,6 +168,13 @@ class Job:
         if event == "trees":
             self.meters.trees.inc(details["last"] - details["first"] + 1)
             self.meters.growth.inc(details["seconds"])
+            if worker := details.get("worker"):
+                with self._lock:
+                    known = self.state.get("grown_by", {})
+                    before = known.get(worker, {"trees": 0, "seconds": 0.0})
+                    n_trees = before["trees"] + details["last"] - details["first"] + 1
+                    grown: Grown = {"trees": n_trees, "seconds": before["seconds"] + details["seconds"]}
+                    self.set(grown_by={**known, worker: grown})
 
     def warn(self, texts: Iterable[str]) -> None:
         """Add warnings, each text once, however often a run is tried."""
@@ -191,7 +207,9 @@ class Job:
         """Write the first state of a run."""
         now = time.time()
         self.meters.queue.labels(label_of(self.state)).observe(max(0.0, now - self.state.get("since", now)))
-        self.set(state=RUNNING, service=service, started=self.state["started"] or now, ended=None, error=None)
+        self.set(
+            state=RUNNING, service=service, started=self.state["started"] or now, ended=None, error=None, waiting=None
+        )
         self.note("started", f"the job has started, attempt {self.state['attempt']}")
 
     def queue_again(self) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,7 @@ from distforest.service.job import Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
 from distforest.service.messages import JobFilter
 from distforest.service.metrics import Metrics
+from distforest.service.queues import Queues
 from distforest.service.records import STATE_VALUES
 from distforest.service.registry import (
     CANCELLED,
@@ -117,10 +119,16 @@ EXTENSION = "distforest"
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """How many jobs a service runs at once, and how long a job waits for a worker."""
+    """How many jobs a service runs at once, also of each queue, and how long a job waits for a worker.
+
+    If ``owners_only``, only the owner of a job and ``operators`` may cancel, resume or remove it.
+    """
 
     max_running: int = 4
     no_workers_timeout: float | None = None
+    queues: tuple[str, ...] = ()
+    owners_only: bool = False
+    operators: tuple[str, ...] = ()
 
 
 @dataclass
@@ -140,6 +148,7 @@ class JobService:
         self.lease = Lease(self.registry, self.scheduler.address)
         self.registry = replace(self.registry, guard=self.lease.check_held)
         self.aside: dict[str, JobState] = {}
+        self.queues = Queues(self.registry.folder(), self.limits.queues)
         self.turns, self.reports = Turns(), Reports()
         self._pool = ThreadPoolExecutor(self.limits.max_running, "distforest-job")
         self._running: dict[str, asyncio.Future[None]] = {}
@@ -161,7 +170,8 @@ class JobService:
         """
         for name in ("submit", "list", "status", "events", "cancel", "resume", "remove", "health"):
             call = self._when_ready(getattr(self, f"_{name}"))
-            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(call, tells_owner=name == "submit")
+            tells_owner = name in {"submit", "cancel", "resume", "remove"}
+            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(call, tells_owner)
         await self.lease.take()
         if not self.lease.excludes:
             logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
@@ -277,6 +287,7 @@ class JobService:
                 beaten = time.monotonic()
                 if not await self._beat():
                     return
+                await asyncio.to_thread(self.queues.read)
             self.turns.look(self.scheduler)
             self._start_queued(self.context)
             await asyncio.to_thread(self._save)
@@ -313,9 +324,15 @@ class JobService:
 
     def _start_queued(self, context: ServiceContext) -> None:
         waiting = [job for job in self.jobs.values() if job.state["state"] == QUEUED and job.id not in self._running]
-        free = self.limits.max_running - len(self._running)
-        first = sorted(waiting, key=lambda job: (-job.state.get("priority", 0), job.state["submitted"]))
-        for job in first[: max(0, free)]:
+        at_work = Counter(self.jobs[name].state.get("queue") for name in self._running if name in self.jobs)
+        for job in sorted(waiting, key=lambda job: (-job.state.get("priority", 0), job.state["submitted"])):
+            queue = job.state.get("queue")
+            why = self.queues.why(queue, at_work[queue])
+            if why != job.state.get("waiting"):
+                job.set(waiting=why)
+            if why or len(self._running) >= self.limits.max_running:
+                continue
+            at_work[queue] += 1
             running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, context)
             self._running[job.id] = running
             running.add_done_callback(partial(self._run_ended, job.id))
@@ -435,6 +452,8 @@ class JobService:
         self.policy.read(text)
         spec = spec_from_json(text)
         check_allowed(spec, self.policy)
+        self.queues.read()
+        self.queues.check(spec.run.queue)
         return spec
 
     def _changed_spec(self, job: Job, changes: Mapping[str, object]) -> AnySpec:
@@ -479,8 +498,16 @@ class JobService:
         state = self.job(id)  # read before the events, so that an ended job comes with all of them
         return {"job": state, "events": await self.events(id, int(after))}
 
-    async def _cancel(self, id: str) -> JobAnswer:  # noqa: A002
-        job = self._existing(id)
+    def _own(self, name: str, who: str | None) -> Job:
+        """A job that may be changed by who calls; raises ConflictError, or as `_existing`."""
+        job = self._existing(name)
+        owner = job.state.get("owner")
+        if self.limits.owners_only and who not in self.limits.operators and (who is None or who != owner):
+            raise ConflictError(f"{name} belongs to {owner or 'nobody'}: only its owner or an operator may change it")
+        return job
+
+    async def _cancel(self, id: str, owner: str | None = None) -> JobAnswer:  # noqa: A002
+        job = self._own(id, owner)
         if job.state["state"] == CANCELLED:
             return {"job": self._with_workers(job)}
         if not job.cancel():
@@ -497,8 +524,13 @@ class JobService:
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
         give_back(self.registry, job.state)
 
-    async def _resume(self, id: str, changes: Mapping[str, object] | None = None) -> JobAnswer:  # noqa: A002
-        job = self._existing(id)
+    async def _resume(
+        self,
+        id: str,  # noqa: A002
+        changes: Mapping[str, object] | None = None,
+        owner: str | None = None,
+    ) -> JobAnswer:
+        job = self._own(id, owner)
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
         if job.has_ended:
@@ -522,8 +554,8 @@ class JobService:
             raise ConflictError(f"{id} is {job.state['state']}; its spec is changed when it has ended: cancel it first")
         return {"job": self._with_workers(job)}
 
-    async def _remove(self, id: str) -> RemoveAnswer:  # noqa: A002
-        job = self._existing(id)
+    async def _remove(self, id: str, owner: str | None = None) -> RemoveAnswer:  # noqa: A002
+        job = self._own(id, owner)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
         await asyncio.to_thread(give_back, self.registry, job.state)  # if a service was killed before its release
@@ -544,10 +576,10 @@ class JobService:
         return {"service": self.about()}
 
 
-def _handler(call: Callable[..., Awaitable[T]], *, tells_owner: bool) -> Callable[..., Awaitable[T | RefusedAnswer]]:
+def _handler(call: Callable[..., Awaitable[T]], tells_owner: bool) -> Callable[..., Awaitable[T | RefusedAnswer]]:
     """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
 
-    The name in a client's certificate is the ``owner`` of what it submits, whatever it states.
+    The name in a client's certificate is the ``owner`` who submits or changes a job, whatever the client states.
     """
 
     async def answer(comm: Comm | None = None, **arguments: object) -> T | RefusedAnswer:

@@ -66,6 +66,7 @@ def lead(task: LeadTask) -> JobResult:
     with worker_client() as client, overheard() as warnings:
         method = getattr(spec, "method", "score")
         cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check(), method, task.priority)
+        cluster = replace(cluster, placement=spec.run.placement)
         if isinstance(spec, ScoreSpec):
             asked, overwrite = spec.question(), spec.run.overwrite
             return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), warnings)
@@ -74,12 +75,12 @@ def lead(task: LeadTask) -> JobResult:
         return fit_result(fit(inputs, spec.output, folder, cluster, options), warnings)
 
 
-def event_of(answer: Receipt | Lost) -> JobNote:
-    """The event for a task's answer, in words and numbers."""
+def event_of(answer: Receipt | Lost, worker: str | None = None) -> JobNote:
+    """The event for a task's answer, which a worker has sent, in words and numbers."""
     if isinstance(answer, Lost):
         return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
     trees = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
-    return {
+    event: JobNote = {
         "event": "trees",
         "message": f"{trees} committed",
         "first": answer.first,
@@ -87,6 +88,7 @@ def event_of(answer: Receipt | Lost) -> JobNote:
         "seconds": answer.seconds,
         "peak_bytes": answer.peak_bytes,
     }
+    return {**event, "worker": worker} if worker else event
 
 
 def options_of(spec: Spec) -> Options:
@@ -142,4 +144,4 @@ class _ProgressReport:
 
     def on_answer(self, answer: Receipt | Lost) -> None:
         """Report the receipt of a task, or its loss."""
-        get_worker().log_event(ANSWER_TOPIC, {"job": self._job, "event": event_of(answer)})
+        get_worker().log_event(ANSWER_TOPIC, {"job": self._job, "event": event_of(answer, get_worker().address)})

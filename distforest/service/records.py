@@ -79,6 +79,10 @@ def _is_shape(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_whole, value))
 
 
+def _is_grown(value: object) -> bool:
+    return isinstance(value, dict) and _is_whole(value.get("trees")) and _is_amount(value.get("seconds"))
+
+
 def _or_none(kind: Kind) -> Kind:
     return lambda value: value is None or kind(value)
 
@@ -108,9 +112,10 @@ STATE_VALUES: dict[str, Kind] = {
 """The kind of each value of a state; a state that a service has written has all of these keys."""
 
 OPTIONAL: dict[str, Kind] = {
-    **dict.fromkeys(("waiting", "was", "submission", "owner"), _or_none(_is_text)),
+    **dict.fromkeys(("waiting", "was", "submission", "owner", "queue"), _or_none(_is_text)),
     "priority": lambda value: type(value) is int,
     "since": _is_moment,
+    "grown_by": lambda value: isinstance(value, dict) and all(map(_is_grown, value.values())),
     "worked": _is_amount,
 }
 EVENT: dict[str, Kind] = {"n": _is_whole, "time": _is_moment, "event": _is_text, "message": _is_text}

@@ -41,11 +41,14 @@ from distforest.sources.staged_arrays import STAGED_INPUTS
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from distributed import Client
 
+    from distforest.jobs.cluster import Lost
+    from distforest.jobs.on_dask import Reply
     from distforest.jobs.scratch_room import HostWorkers
+    from distforest.jobs.shards import Receipt
     from distforest.service.job import Job
     from distforest.service.messages import JobResult, StateChanges
     from distforest.service.policy import Policy
@@ -217,7 +220,9 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
     spec = spec_from_json(text)
     check_allowed(spec, context.policy)
     priority = spec.run.priority - AGE * job.state["submitted"]
-    cluster = OnDask(context.client, job.id, WorkerWatch(job, context), getattr(spec, "method", "score"), priority)
+    method = getattr(spec, "method", "score")
+    cluster = OnDask(context.client, job.id, WorkerWatch(job, context), method, priority)
+    cluster = replace(cluster, placement=spec.run.placement)
     work = context.registry.folder(job.id).within(WORK)
     claim = claim_of(context.registry, job.id, spec.output)
     claim.take()  # an older service may have accepted the job without one, or somebody has removed it
@@ -241,24 +246,28 @@ def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> J
     task = StageTask(spec, work.address, cluster.memory_limit, cluster.hosts)
     [(inputs, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries, first=True))
     job.warn(warnings)
-    return fit_result(fit(inputs, spec.output, work, cluster, _options(job, spec, work, claim)))
+    return fit_result(fit(inputs, spec.output, work, cluster, _options(job, spec, work, claim, cluster.latest)))
 
 
 def _tune(job: Job, spec: TuneSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     task = GridTask(spec, work.address, cluster.memory_limit, cluster.hosts)
     [(groups, warnings)] = cluster.each(stage_grid_there, [task], Work("stage", spec.run.retries, first=True))
     job.warn(warnings)
-    tuned = tune(spec, groups, work, cluster, _options(job, spec, work, claim))
+    tuned = tune(spec, groups, work, cluster, _options(job, spec, work, claim, cluster.latest))
     return tune_result(tuned)
 
 
-def _options(job: Job, spec: Spec, work: Folder, claim: Claim) -> Options:
+def _options(job: Job, spec: Spec, work: Folder, claim: Claim, latest: Sequence[Reply]) -> Options:
     """How a job that grows trees runs."""
     sign = work.address.removesuffix(f"/{WORK}")
+
+    def note(answer: Receipt | Lost) -> None:
+        job.note(**event_of(answer, next((reply.worker for reply in latest if reply.answer is answer), None)))
+
     return replace(
         options_of(spec),
         watch=job.watch,
-        on_answer=lambda answer: job.note(**event_of(answer)),
+        on_answer=note,
         stop=sign,
         claim=claim,
     )

@@ -44,8 +44,8 @@ class Machine:
         Address at which the scheduler listens.
     port, dashboard_port
         Ports of the scheduler and of its pages; 0: any free port.
-    json_logs
-        Whether the service logs JSON.
+    options
+        Further options of the service, such as ``--json-logs``.
     """
 
     workers: int | None = None
@@ -54,7 +54,7 @@ class Machine:
     host: str = "127.0.0.1"
     port: int = 0
     dashboard_port: int = 0
-    json_logs: bool = False
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ async def _start_cluster(job_root: str, machine: Machine) -> LocalCluster:
 
 def _cluster_arguments(job_root: str, machine: Machine) -> dict[str, object]:
     """The arguments of the cluster."""
-    options = ["--job-root", job_root, *(["--json-logs"] if machine.json_logs else [])]
+    options = ["--job-root", job_root, *machine.options]
     return {
         "n_workers": machine.workers or min(os.cpu_count() or 1, 4),
         "threads_per_worker": machine.threads,

@@ -215,7 +215,7 @@ def _group_at(place: str, names: set[str]) -> Found | None:
         return Found(f"{unfinished}answers about a forest", ANSWERS_KIND, arrays)
     if mark.get("type") == BEGUN:
         return Found("unfinished arrays", ARRAYS_KIND, frozenset(names))
-    if mark.get("type") in ("arrays", "simulation") and isinstance(mark.get("arrays"), list):
+    if mark.get("type") == "arrays" and isinstance(mark.get("arrays"), list):
         return Found("arrays of `distforest`", ARRAYS_KIND, frozenset(map(str, mark["arrays"])))
     return Found("a Zarr group")
 

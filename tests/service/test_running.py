@@ -23,6 +23,7 @@ from distforest.service import running
 from distforest.service.job import SAVING_BEAT, Job
 from distforest.service.leading import TOPIC, event_of
 from distforest.service.policy import Policy
+from distforest.service.records import is_state
 from distforest.service.registry import ENDS, JOB_STATES, Registry
 from distforest.service.running import ClosingError, ServiceContext, WorkerWatch
 from distforest.service.watching import Watching
@@ -264,7 +265,12 @@ def test_receipts_and_lost_tasks_are_told(registry: Registry) -> None:
     job = Job(state_of(state="RUNNING"))
     job.note(**event_of(Receipt(4, 7, "trees.npz", 1.5, 1000)))
     job.note(**event_of(Lost("grow: trees 0 to 3 was lost")))
-    told, aside = said(job, registry)
+    for first, worker in ((8, "tcp://a:1"), (12, "tcp://a:1"), (16, "tcp://b:1")):
+        job.note(**event_of(Receipt(first, first + 3, "trees.npz", 1.5, 1000), worker))
+    grown = {"tcp://a:1": {"trees": 8, "seconds": 3.0}, "tcp://b:1": {"trees": 4, "seconds": 1.5}}
+    assert job.state["grown_by"] == grown
+    assert is_state(job.state)
+    told, aside = said(job, registry)[:2]
     assert (told["event"], "trees 4 to 7 " in told["message"]) == ("trees", True)
     assert [told[name] for name in ("first", "last", "seconds", "peak_bytes")] == [4, 7, 1.5, 1000]
     assert aside["event"] == "quarantine"

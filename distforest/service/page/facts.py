@@ -32,6 +32,8 @@ def _facts(job: JobState) -> Iterator[tuple[str, str]]:
         yield "Owner", owner
     if priority := job.get("priority"):
         yield "Priority", f"{priority:,}"
+    if queue := job.get("queue"):
+        yield "Queue", queue
     for name in ("submitted", "started", "ended"):
         if (moment := job[name]) is not None:
             yield name.capitalize(), f"{words.utc(moment):%Y-%m-%d %H:%M:%S} UTC, {words.ago(moment)}"
