@@ -36,8 +36,8 @@ from distforest.jobs.preview import absent_inputs, faults_of_metadata, faults_on
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service.calls import new_id
+from distforest.service.checkup import common_name, open_address
 from distforest.service.claims import give_back, take_again, take_in
-from distforest.service.exposure import common_name, open_address
 from distforest.service.job import Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
 from distforest.service.messages import JobFilter

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client import Counter as Total
 
-from distforest.service.checkup import scratch_free
-from distforest.service.exposure import expiries
+from distforest.service.checkup import aside, expiries, scratch_disk
 from distforest.service.registry import JOB_STATES
 from distforest.service.turns import silent_of
 from distforest.stores.room import free_bytes
@@ -127,6 +126,10 @@ def _look(
             free["root", platform.node()] = free_bytes(Path(service.registry.root))
     if workers and client:
         with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
-            found = client.run(scratch_free, workers=[*workers.values()], on_error="ignore")
-            free |= {("scratch", host): found[at] for host, at in workers.items() if found.get(at) is not None}
+            found = client.run(aside, scratch_disk, workers=[*workers.values()], on_error="ignore")
+            free |= {
+                ("scratch", host): disk.free
+                for host, at in workers.items()
+                if (disk := found.get(at)) and disk.free is not None
+            }
     return ends, free

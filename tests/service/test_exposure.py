@@ -15,7 +15,7 @@ import dask.config
 import pytest
 from distributed import Scheduler, Security
 
-from distforest.service.exposure import PAGES_CERTIFICATE, expiries, open_address
+from distforest.service.checkup import PAGES_CERTIFICATE, expiries, open_address
 from tests.messages import naming
 from tests.service.processes import make_certificates
 from tests.service.test_service import in_a_service
