@@ -6,16 +6,17 @@ Importing this adds the service's page to the routes of a scheduler that is abou
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import signal
 import sys
 import threading
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 import dask
-
-from distforest.service.json_logs import log_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -149,6 +150,37 @@ async def _serve(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> Non
     service = JobService(scheduler, Registry(root), policy, limits)
     scheduler.extensions[EXTENSION] = service
     await service.start()
+
+
+class JSONFormatter(logging.Formatter):
+    r"""Writes a record as an object with its time, level, logger, message and, where there is one, the job's id.
+
+    Examples
+    --------
+    >>> record = logging.makeLogRecord({"name": "distforest", "levelname": "INFO", "msg": "a\nb", "job": "nightly"})
+    >>> record.created = 0.0
+    >>> print(JSONFormatter().format(record))
+    {"time": "1970-01-01T00:00:00+00:00", "level": "INFO", "logger": "distforest", "job": "nightly", "message": "a\nb"}
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record in one line; a traceback follows the message."""
+        message = super().format(record)
+        job = {"job": record.job} if hasattr(record, "job") else {}
+        time = datetime.fromtimestamp(record.created, UTC).isoformat()
+        return json.dumps({"time": time, "level": record.levelname, "logger": record.name, **job, "message": message})
+
+
+def log_as_json() -> None:
+    """Let all handlers of this process write JSON, and the logger of this package report the events of jobs."""
+    own = logging.getLogger("distforest")
+    own.setLevel(logging.INFO)
+    if not own.handlers:
+        own.addHandler(logging.StreamHandler())
+        own.propagate = False
+    known = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
+    for handler in {handler for logger in known for handler in logger.handlers}:
+        handler.setFormatter(JSONFormatter())
 
 
 async def dask_teardown(scheduler: Scheduler) -> None:

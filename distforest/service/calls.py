@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from distributed.comm import Comm
 
-    from distforest.service.messages import JobEvent, JobsAnswer, JobState, Refusal, ServiceRecord, SubmitAnswer
+    from distforest.service.messages import JobEvent, JobsAnswer, JobState, ServiceRecord, SubmitAnswer
 
     IfExists = Literal["fail", "ok", "new"]
     Answer = Any
@@ -371,7 +371,7 @@ def _missing_files(security: Security) -> str:
     return f"there is no TLS file {', '.join(missing)}" if missing else ""
 
 
-def _refusal(error: Refusal) -> DistforestError:
+def _refusal(error: Answer) -> DistforestError:
     """Make the error that a refusal describes."""
     message = str(error.get("message", "refused"))
     if error.get("kind") == "SpecError":

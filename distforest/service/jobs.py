@@ -14,8 +14,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial, wraps
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from distributed import Client
 
@@ -72,21 +72,15 @@ if TYPE_CHECKING:
     from distributed import Scheduler
     from distributed.comm import Comm
 
-    from distforest.service.messages import (
-        EventsAnswer,
-        HealthAnswer,
-        JobAnswer,
-        JobEvent,
-        JobsAnswer,
-        JobState,
-        RefusedAnswer,
-        RemoveAnswer,
-        ServiceRecord,
-        SubmitAnswer,
-    )
+    from distforest.service.messages import JobEvent, JobsAnswer, JobState, ServiceRecord, SubmitAnswer
     from distforest.service.policy import Policy
 
+LOG = logging.getLogger("distforest")
+
 T = TypeVar("T")
+
+Answer = dict[str, Any]
+"""What a call is answered: what is asked for, by its name."""
 
 BEAT, LEASE_BEAT = 0.25, 2.0
 """Seconds between two writes of new events and states, and between two heartbeats of the service."""
@@ -112,6 +106,10 @@ OPEN_PORT = (
     "the scheduler listens to other hosts without TLS, at %s: whoever connects can run code here; start it with "
     "certificates, or with --host 127.0.0.1"
 )
+
+CHANGES = ("submit", "cancel", "resume", "remove")
+CALLS = (*CHANGES, "list", "status", "events", "health")
+"""Names of the calls over the comm, and of those among them that change something."""
 
 EXTENSION = "distforest"
 """The name of the service among the scheduler's extensions, and before those of its handlers."""
@@ -168,15 +166,13 @@ class JobService:
         OSError
             The root cannot be written to.
         """
-        for name in ("submit", "list", "status", "events", "cancel", "resume", "remove", "health"):
-            call = self._when_ready(getattr(self, f"_{name}"))
-            tells_owner = name in {"submit", "cancel", "resume", "remove"}
-            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(call, tells_owner)
+        for name in CALLS:
+            self.scheduler.handlers[f"{EXTENSION}_{name}"] = self._handler(getattr(self, f"_{name}"), name in CHANGES)
         await self.lease.take()
         if not self.lease.excludes:
-            logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
+            LOG.warning(NOT_EXCLUSIVE, self.registry.root)
         if address := open_address(self.scheduler):
-            logging.getLogger("distforest").warning(OPEN_PORT, address)
+            LOG.warning(OPEN_PORT, address)
         await self._read_root()
         self.scheduler.add_plugin(Watching(self.jobs))
         self._looping = asyncio.create_task(self._loop())
@@ -222,8 +218,8 @@ class JobService:
             except Exception as error:  # a folder of any content concerns one job only
                 if isinstance(error, OSError) and may_pass(error, self.registry.root):
                     raise
-                self.aside[name] = unreadable(name, error)
-                logging.getLogger("distforest").warning("%s", self._why_aside(name), extra={"job": name})
+                self.aside[name] = state = unreadable(name, error)
+                LOG.warning("%s", state["error"] and state["error"]["message"], extra={"job": name})
         self._save()
 
     def _job_of_folder(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
@@ -239,14 +235,14 @@ class JobService:
         if text is None and state is None:
             return None
         if text is not None:
-            state = {**first_state(name, self._spec(name, text), time.time()), **(state or {"id": name})}
+            state = {**first_state(name, self._known_spec(name, text), time.time()), **(state or {"id": name})}
         if state is None or not state.keys() >= STATE_KEYS:
             raise InputError("it has no spec.json, and its state.json does not say all")
         job = Job(state, self.meters, n_written=self.registry.last_number(name))
         self._requeue(job)
         return job
 
-    def _spec(self, name: str, text: str) -> AnySpec:
+    def _known_spec(self, name: str, text: str) -> AnySpec:
         try:
             return spec_from_json(text)
         except SpecError as error:
@@ -273,17 +269,13 @@ class JobService:
         try:
             self.lease.release()
         except OSError as error:
-            logging.getLogger("distforest").warning("the lease could not be released: %r", error)
+            LOG.warning("the lease could not be released: %r", error)
 
     async def _loop(self) -> None:
-        self.context = await asyncio.to_thread(
-            self._connect
-        )  # answered when the scheduler has started with all preloads
+        self.context = await asyncio.to_thread(self._connect)  # answered when all preloads of the scheduler are done
         beaten, self.failure = 0.0, None
         while True:
-            if (
-                time.monotonic() - beaten >= LEASE_BEAT
-            ):  # first: a process that was frozen learns here that it is replaced
+            if time.monotonic() - beaten >= LEASE_BEAT:  # first: one that was frozen learns here that it is replaced
                 beaten = time.monotonic()
                 if not await self._beat():
                     return
@@ -300,7 +292,7 @@ class JobService:
         """Record why the loop has failed, if it has: health then fails, and jobs are refused."""
         if not loop.cancelled() and (error := loop.exception()):
             self.failure = f"the service has failed: {error!r}"
-            logging.getLogger("distforest").critical(self.failure, exc_info=error)
+            LOG.critical(self.failure, exc_info=error)
 
     async def _beat(self) -> bool:
         """Write a heartbeat; False if another service has taken the lease, and this one closes its scheduler."""
@@ -308,12 +300,12 @@ class JobService:
             await asyncio.to_thread(self.lease.beat)
         except JobError as error:
             self.failure, self._is_replaced = str(error), True
-            logging.getLogger("distforest").critical("%s; this scheduler ends", error)
+            LOG.critical("%s; this scheduler ends", error)
             self._ending = asyncio.create_task(self.scheduler.close(reason=self.failure))
             return False
         except OSError as error:
             self.meters.store_errors.labels("heartbeat").inc()
-            logging.getLogger("distforest").warning("the job root does not answer: %r", error)
+            LOG.warning("the job root does not answer: %r", error)
         return True
 
     def _save(self) -> None:
@@ -355,11 +347,11 @@ class JobService:
         """All jobs, newest first."""
         jobs = list(self.jobs.values())  # a copy: while the service starts, a thread adds jobs
         jobs.sort(key=lambda job: (job.state["submitted"], job.id), reverse=True)
-        return [*map(self._with_workers, jobs), *map(self._aside_with_workers, list(self.aside))]
+        return [*(self._told(job.state) for job in jobs), *map(self._told, list(self.aside.values()))]
 
     def job(self, name: str) -> JobState:
         """The state of a job; raises NotFoundError."""
-        return self._aside_with_workers(name) if name in self.aside else self._with_workers(self._existing(name))
+        return self._told(self.aside[name] if name in self.aside else self._existing(name).state)
 
     async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         """A job's events with greater numbers than ``after``; raises NotFoundError, or UnreadableError."""
@@ -372,46 +364,56 @@ class JobService:
 
     async def metrics(self) -> bytes:
         """All metrics, as Prometheus reads them."""
-        return await self.meters.exposed(self, self.context and self.context.client)
+        client = self.context and self.context.client
+        return await self.meters.exposed(self.about(), self.listed(), self.failure is None, self.scheduler, client)
 
     async def report(self, name: str, run: list[tuple[str, str]]) -> str:
         """The report on a job's forest, as HTML, with what is known of its ``run``: see `Reports.of_job`."""
         job = self.job(name)
-        if self.context is None:
+        return await self.reports.of_job(job, run, self._check_ready(self.context).client)
+
+    def _check_ready(self, part: T | None) -> T:
+        """A part of the service; raises AwayError if there is none yet, or no more."""
+        if part is None:
             raise AwayError(f"{self.failure}; try again in a moment")
-        return await self.reports.of_job(job, run, self.context.client)
+        return part
 
-    def _with_workers(self, job: Job) -> JobState:
-        return {**job.state, "workers": len(self.scheduler.workers)}
-
-    def _aside_with_workers(self, name: str) -> JobState:
-        return {**self.aside[name], "workers": len(self.scheduler.workers)}
-
-    def _why_aside(self, name: str) -> str:
-        """Why a job is set aside."""
-        error = self.aside[name]["error"]
-        return error["message"] if error else ""
+    def _told(self, state: JobState) -> JobState:
+        """A state as readers see it, with the number of workers."""
+        return {**state, "workers": len(self.scheduler.workers)}
 
     def _existing(self, name: str) -> Job:
         if name in self.aside:
-            raise ConflictError(self._why_aside(name))
+            error = self.aside[name]["error"]
+            raise ConflictError(error["message"] if error else "")
         if name not in self.jobs:
             raise NotFoundError(f"there is no job {name!r} in {self.registry.root}; see `distforest list`")
         return self.jobs[name]
 
     # --- calls over the comm ------------------------------------------------------------------------------------
 
-    def _when_ready(self, call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        """A call that is refused before all jobs are read, after the service has closed, and while it may not write."""
+    def _handler(self, call: Callable[..., Awaitable[T]], tells_owner: bool) -> Callable[..., Awaitable[T | Answer]]:
+        """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
 
-        @wraps(call)
-        async def answer(**arguments: object) -> T:
-            if self._looping is None:
-                raise AwayError(f"{self.failure}; try again in a moment")
+        The name in a client's certificate is the ``owner`` who submits or changes a job, whatever the client states.
+        A call is refused before all jobs are read, after the service has closed, and while it may not write.
+        """
+
+        async def answer(comm: Comm | None = None, **arguments: object) -> T | Answer:
             try:
-                return await call(**arguments)
-            except NotHeldError as error:
-                raise AwayError(f"{error.strerror}; try again in a moment") from error
+                name = common_name(comm.extra_info.get("peercert")) if comm and tells_owner else None
+                self._check_ready(self._looping)
+                try:
+                    return await call(**arguments | ({"owner": name} if name else {}))
+                except NotHeldError as error:
+                    raise AwayError(f"{error.strerror}; try again in a moment") from error
+            except Exception as error:  # an error that is raised would be pickled
+                if not isinstance(error, DistforestError):
+                    LOG.exception("%s", call.__name__)
+                known = isinstance(error, (DistforestError, OSError))
+                faults = list(error.faults) if isinstance(error, SpecError) else [str(error) if known else repr(error)]
+                kind = type(error).__name__ if isinstance(error, DistforestError) else "JobError"
+                return {"error": {"kind": kind, "message": "\n".join(faults), "faults": faults}}
 
         return answer
 
@@ -422,9 +424,7 @@ class JobService:
         submission: str | None = None,
         owner: str | None = None,
     ) -> SubmitAnswer:
-        if (
-            self._looping is None or self._looping.done()
-        ):  # before the first turn of the loop, jobs are accepted and start later
+        if self._looping is None or self._looping.done():  # before its first turn, jobs are accepted and start later
             raise JobError(self.failure)
         wanted = await asyncio.to_thread(self._allowed_spec, spec)
         if owner is not None:
@@ -445,7 +445,7 @@ class JobService:
             await asyncio.to_thread(take_in, self.registry, name, wanted, job.state)
             self.jobs[name] = job
             self._queued.set()
-        return {"job": self._with_workers(job), "created": True}
+        return {"job": self._told(job.state), "created": True}
 
     def _allowed_spec(self, text: str) -> AnySpec:
         """Read a spec, and refuse what the operator does not allow; follows links in the file system."""
@@ -458,10 +458,7 @@ class JobService:
 
     def _changed_spec(self, job: Job, changes: Mapping[str, object]) -> AnySpec:
         """The spec of a job with some keys replaced; refuses what the operator does not allow."""
-        text = self.registry.spec(job.id)
-        if text is None:
-            raise InputError("the job has no spec.json (any more); submit it again")
-        return self._allowed_spec(spec_with(json.loads(text), changes).to_json())
+        return self._allowed_spec(spec_with(json.loads(self.registry.own_spec(job.id)), changes).to_json())
 
     async def _check_inputs(self, spec: AnySpec) -> None:
         """Refuse inputs whose faults show within `LOOK_SECONDS`, here or on a worker; the job checks the rest.
@@ -483,18 +480,18 @@ class JobService:
     async def _submitted_before(self, job: Job, text: str, submission: str | None) -> SubmitAnswer:
         """Answer the submit of a known id: it is the same job, or the id is taken."""
         kept = await asyncio.to_thread(self.registry.spec, job.id)
-        if kept != text and (kept is None or self._spec(job.id, kept).to_json() != text):  # of an older version
+        if kept != text and (kept is None or self._known_spec(job.id, kept).to_json() != text):  # of an older version
             raise ExistsError(f"id: {job.id!r} is the id of another job, with another spec; choose another one")
         is_same_call = submission is not None and job.state.get("submission") == submission
-        return {"job": self._with_workers(job), "created": is_same_call}
+        return {"job": self._told(job.state), "created": is_same_call}
 
     async def _list(self, states: Sequence[str] = (), skip: int = 0, limit: int | None = None) -> JobsAnswer:
         return JobFilter(states, skip, limit).of(self.listed(), self.about())
 
-    async def _status(self, id: str) -> JobAnswer:  # noqa: A002
+    async def _status(self, id: str) -> Answer:  # noqa: A002
         return {"job": self.job(id)}
 
-    async def _events(self, id: str, after: int = 0) -> EventsAnswer:  # noqa: A002
+    async def _events(self, id: str, after: int = 0) -> Answer:  # noqa: A002
         state = self.job(id)  # read before the events, so that an ended job comes with all of them
         return {"job": state, "events": await self.events(id, int(after))}
 
@@ -506,10 +503,10 @@ class JobService:
             raise ConflictError(f"{name} belongs to {owner or 'nobody'}: only its owner or an operator may change it")
         return job
 
-    async def _cancel(self, id: str, owner: str | None = None) -> JobAnswer:  # noqa: A002
+    async def _cancel(self, id: str, owner: str | None = None) -> Answer:  # noqa: A002
         job = self._own(id, owner)
         if job.state["state"] == CANCELLED:
-            return {"job": self._with_workers(job)}
+            return {"job": self._told(job.state)}
         if not job.cancel():
             raise ConflictError(f"{id} is {job.state['state']}; only a job that is not finished can be cancelled")
         job.note("cancelling", "the job was told to stop; its trees stop at their next level")
@@ -517,7 +514,7 @@ class JobService:
         if id not in self._running and not job.has_ended:
             await asyncio.to_thread(self._end_cancelled, job)
         await asyncio.to_thread(job.save, self.registry, True)
-        return {"job": self._with_workers(job)}
+        return {"job": self._told(job.state)}
 
     def _end_cancelled(self, job: Job) -> None:
         self.registry.folder(job.id).within(WORK).remove()
@@ -529,7 +526,7 @@ class JobService:
         id: str,  # noqa: A002
         changes: Mapping[str, object] | None = None,
         owner: str | None = None,
-    ) -> JobAnswer:
+    ) -> Answer:
         job = self._own(id, owner)
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
@@ -546,15 +543,15 @@ class JobService:
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")
             job.queue_again()
-            state = self._with_workers(job)  # now: the loop may start the job while it is saved
+            state = self._told(job.state)  # now: the loop may start the job while it is saved
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
             return {"job": state}
         if changes:
             raise ConflictError(f"{id} is {job.state['state']}; its spec is changed when it has ended: cancel it first")
-        return {"job": self._with_workers(job)}
+        return {"job": self._told(job.state)}
 
-    async def _remove(self, id: str, owner: str | None = None) -> RemoveAnswer:  # noqa: A002
+    async def _remove(self, id: str, owner: str | None = None) -> Answer:  # noqa: A002
         job = self._own(id, owner)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
@@ -570,28 +567,7 @@ class JobService:
             await asyncio.wait([running], timeout=CLOSING_SECONDS)
         return job.has_ended and job.id not in self._running
 
-    async def _health(self) -> HealthAnswer:
+    async def _health(self) -> Answer:
         if self.failure:
             raise JobError(self.failure)
         return {"service": self.about()}
-
-
-def _handler(call: Callable[..., Awaitable[T]], tells_owner: bool) -> Callable[..., Awaitable[T | RefusedAnswer]]:
-    """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
-
-    The name in a client's certificate is the ``owner`` who submits or changes a job, whatever the client states.
-    """
-
-    async def answer(comm: Comm | None = None, **arguments: object) -> T | RefusedAnswer:
-        try:
-            name = common_name(comm.extra_info.get("peercert")) if comm and tells_owner else None
-            return await call(**arguments | ({"owner": name} if name else {}))
-        except Exception as error:  # an error that is raised would be pickled
-            if not isinstance(error, DistforestError):
-                logging.getLogger("distforest").exception("%s", call.__name__)
-            known = isinstance(error, (DistforestError, OSError))
-            faults = list(error.faults) if isinstance(error, SpecError) else [str(error) if known else repr(error)]
-            kind = type(error).__name__ if isinstance(error, DistforestError) else "JobError"
-            return {"error": {"kind": kind, "message": "\n".join(faults), "faults": faults}}
-
-    return answer

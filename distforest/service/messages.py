@@ -153,22 +153,11 @@ class ServiceRecord(LeaseRecord, total=False):
     silent: str
 
 
-class JobAnswer(TypedDict):
-    """The answer about one job."""
-
-    job: JobState
-
-
-class SubmitAnswer(JobAnswer):
+class SubmitAnswer(TypedDict):
     """The answer to a submit; ``created`` is False where the same job was submitted before, by another call."""
 
+    job: JobState
     created: bool
-
-
-class EventsAnswer(JobAnswer):
-    """A job and some of its events."""
-
-    events: list[JobEvent]
 
 
 class JobsAnswer(TypedDict, total=False):
@@ -205,27 +194,3 @@ class JobFilter(NamedTuple):
 
 ALL_JOBS = JobFilter()
 """The filter that lists every job."""
-
-
-class RemoveAnswer(TypedDict):
-    """The id of a job that was removed."""
-
-    id: str
-
-
-class HealthAnswer(TypedDict):
-    """The answer about the service."""
-
-    service: ServiceRecord
-
-
-class Refusal(JobFault):
-    """Why a call was refused: an error as `JobFault` has it, and each fault by itself."""
-
-    faults: list[str]
-
-
-class RefusedAnswer(TypedDict):
-    """The answer to a call that was refused."""
-
-    error: Refusal

@@ -198,6 +198,13 @@ class Registry:
         except UnicodeDecodeError as error:
             raise UnreadableError(f"{self.folder(job).address}/{SPEC} is no text: {error}") from error
 
+    def own_spec(self, job: str) -> str:
+        """The spec of a job; raises InputError if it has none, or as `spec`."""
+        text = self.spec(job)
+        if text is None:
+            raise InputError("the job has no spec.json (any more); submit it again")
+        return text
+
     def state(self, job: str) -> JobState | None:
         """The state of a job as its service wrote it; None if there is none, or only a part of one.
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
-from distforest.errors import CancelledJobError, DistforestError, InputError, JobError
+from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, n_trees_of, spec_from_json
 from distforest.jobs.cluster import Work, error_in_words
@@ -214,10 +214,7 @@ def _with_retries(job: Job, context: ServiceContext) -> JobResult:
 
 def _work(job: Job, context: ServiceContext) -> JobResult:
     job.set(phase="stage", done=0, total=0, rate=0.0, remaining=None)
-    text = context.registry.spec(job.id)
-    if text is None:
-        raise InputError("the job has no spec.json (any more); submit it again")
-    spec = spec_from_json(text)
+    spec = spec_from_json(context.registry.own_spec(job.id))
     check_allowed(spec, context.policy)
     priority = spec.run.priority - AGE * job.state["submitted"]
     method = getattr(spec, "method", "score")

@@ -86,7 +86,7 @@ def test_a_service_warns_of_an_open_port(
 LOGGING = """
 import logging
 import distributed
-from distforest.service.json_logs import log_as_json
+from distforest.service import log_as_json
 log_as_json()
 log_as_json()
 logging.getLogger("distforest").info("trees %d to %d\\nare committed", 0, 7, extra={"job": "nightly"})

@@ -22,14 +22,16 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from tornado.web import RequestHandler
 
 from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError
-from distforest.service.page import facts, words
-from distforest.service.page.measured import Measurements, Serving
+from distforest.service.page import words
+from distforest.service.page.measured import Measurements, charts
 from distforest.service.registry import UNREADABLE, UnreadableError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from distributed import Scheduler
+
+    from distforest.service.jobs import JobService
 
     ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
@@ -95,9 +97,9 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
             await done
 
     @property
-    def service(self) -> Serving:
+    def service(self) -> JobService:
         """The service of this scheduler."""
-        service: Serving | None = self.server.extensions.get(_EXTENSION)
+        service: JobService | None = self.server.extensions.get(_EXTENSION)
         if service is None:
             raise JobError("the job service has not started on this scheduler")
         return service
@@ -198,10 +200,10 @@ class JobPage(Page):
             "job.html",
             service=self.service,
             job=job,
-            facts=facts.facts_of_job(job),
-            results=facts.of_result(job["result"]),
-            charts=facts.charts(columns),
-            events=facts.folded(events),
+            facts=words.facts_of_job(job),
+            results=words.facts_of_result(job["result"]),
+            charts=charts(columns),
+            events=words.folded(events),
             cut=bool(events) and events[0]["n"] > 1,
         )
 
@@ -215,7 +217,7 @@ class ReportPage(Page):
         """Answer the page."""
         job = self.service.job(name)
         try:
-            page = await self.service.report(name, [*facts.facts_of_job(job), *facts.of_result(job["result"])])
+            page = await self.service.report(name, [*words.facts_of_job(job), *words.facts_of_result(job["result"])])
         except InputError as error:
             raise ConflictError(str(error)) from error
         self.set_header("Content-Security-Policy", _REPORT_POLICY)
