@@ -441,15 +441,14 @@ def serve(
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import bytes_of_option
     from distforest.jobs.any_spec import from_the_root
-    from distforest.service.serving import Machine, ServiceAddresses
     from distforest.service.serving import serve as run
 
     root = from_the_root(job_root)
 
-    def ready(place: ServiceAddresses) -> None:
-        lines = [("scheduler", place.address), ("page", place.page), ("job root", root)]
-        lines.append(("submit", f"distforest submit SPEC --scheduler {place.address}"))
-        print_report(ctx, Report({"address": place.address, "page": place.page, "job_root": root}, lines))
+    def ready(address: str, page: str) -> None:
+        lines = [("scheduler", address), ("page", page), ("job root", root)]
+        lines.append(("submit", f"distforest submit SPEC --scheduler {address}"))
+        print_report(ctx, Report({"address": address, "page": page, "job_root": root}, lines))
         sys.stdout.flush()
 
     options = ["--json-logs"] if json_logs else []
@@ -457,7 +456,7 @@ def serve(
     options += [part for name in queues for part in ("--queue", name)]
     options += [part for name in operators for part in ("--operator", name)]
     limit = bytes_of_option("--memory-limit", memory_limit)
-    run(root, Machine(memory_limit=limit, options=tuple(options), **machine), ready)
+    run(root, ready, memory_limit=limit, options=options, **machine)
     click.echo("stopped; unfinished jobs resume when a service is started on this job root", err=True)
 
 

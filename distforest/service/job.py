@@ -146,11 +146,6 @@ class Job:
         return str(self.state["id"])
 
     @property
-    def n_events(self) -> int:
-        """Number of events: those that are written, as far as is known, and those that will be."""
-        return (self.n_written or 0) + len(self._unsaved)
-
-    @property
     def has_ended(self) -> bool:
         """Whether the job has ended; only a resume continues it."""
         return self.state["state"] in ENDS

@@ -61,8 +61,7 @@ from distforest.service.registry import (
 )
 from distforest.service.reporting import Reports
 from distforest.service.running import ServiceContext, check_allowed, run_job
-from distforest.service.turns import Turns, silent_of
-from distforest.service.watching import Watching
+from distforest.service.watching import Turns, Watching, silent_of
 from distforest.stores.addresses import may_pass
 from distforest.threads import in_thread
 
@@ -96,16 +95,6 @@ MOST_FAULTS = 3
 
 STATE_KEYS = STATE_VALUES.keys() | {"state"}
 """Keys of a state that a service has written."""
-
-NOT_EXCLUSIVE = (
-    "%s lies on a store that does not compare before it writes, as far as is known here: two services that are started "
-    "on it at the same moment can both take it, for some seconds; start one after the other"
-)
-
-OPEN_PORT = (
-    "the scheduler listens to other hosts without TLS, at %s: whoever connects can run code here; start it with "
-    "certificates, or with --host 127.0.0.1"
-)
 
 CHANGES = ("submit", "cancel", "resume", "remove")
 CALLS = (*CHANGES, "list", "status", "events", "health")
@@ -170,10 +159,16 @@ class JobService:
             self.scheduler.handlers[f"{EXTENSION}_{name}"] = self._handler(getattr(self, f"_{name}"), name in CHANGES)
         await self.lease.take()
         if not self.lease.excludes:
-            LOG.warning(NOT_EXCLUSIVE, self.registry.root)
+            what = "a store that does not compare before it writes, as far as is known here: two services that are"
+            how = "started on it at the same moment can both take it, for some seconds; start one after the other"
+            LOG.warning("%s lies on %s %s", self.registry.root, what, how)
         if address := open_address(self.scheduler):
-            LOG.warning(OPEN_PORT, address)
-        await self._read_root()
+            what = "whoever connects can run code here; start it with certificates, or with --host 127.0.0.1"
+            LOG.warning("the scheduler listens to other hosts without TLS, at %s: %s", address, what)
+        reading = asyncio.ensure_future(asyncio.to_thread(self._read_jobs))
+        while not (await asyncio.wait([reading], timeout=LEASE_BEAT))[0]:
+            await self._beat()
+        await reading
         self.scheduler.add_plugin(Watching(self.jobs))
         self._looping = asyncio.create_task(self._loop())
         self._looping.add_done_callback(self._loop_ended)
@@ -202,13 +197,6 @@ class JobService:
             self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout, self.turns.why
         )
 
-    async def _read_root(self) -> None:
-        """Read the job root, and renew the lease meanwhile."""
-        reading = asyncio.ensure_future(asyncio.to_thread(self._read_jobs))
-        while not (await asyncio.wait([reading], timeout=LEASE_BEAT))[0]:
-            await self._beat()
-        await reading
-
     def _read_jobs(self) -> None:
         """Read all jobs of the job root; the unfinished ones are queued, oldest first."""
         for name, found in self.registry.states():
@@ -223,7 +211,10 @@ class JobService:
         self._save()
 
     def _job_of_folder(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
-        """The job of a folder, None if the folder is no job's; of an ended job only the state is read."""
+        """The job of a folder, None if the folder is no job's; of an ended job only the state is read.
+
+        One that has not ended is queued, and half-written files are removed from its folder.
+        """
         if isinstance(state, UnreadableError):
             raise state
         if state is not None:
@@ -239,19 +230,7 @@ class JobService:
         if state is None or not state.keys() >= STATE_KEYS:
             raise InputError("it has no spec.json, and its state.json does not say all")
         job = Job(state, self.meters, n_written=self.registry.last_number(name))
-        self._requeue(job)
-        return job
-
-    def _known_spec(self, name: str, text: str) -> AnySpec:
-        try:
-            return spec_from_json(text)
-        except SpecError as error:
-            faults = "; ".join(error.faults[:MOST_FAULTS])
-            raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is no spec: {faults}") from error
-
-    def _requeue(self, job: Job) -> None:
-        """Queue a job that has not ended, and remove half-written files from its folder."""
-        folder = self.registry.folder(job.id)
+        folder = self.registry.folder(name)
         folder.sweep()
         if job.state["state"] == CANCELLING:
             self._end_cancelled(job)
@@ -260,6 +239,14 @@ class JobService:
             if job.state["state"] != QUEUED:
                 job.note("resumed", "a new service resumes the job; what is committed is not repeated")
                 job.queue_again()
+        return job
+
+    def _known_spec(self, name: str, text: str) -> AnySpec:
+        try:
+            return spec_from_json(text)
+        except SpecError as error:
+            faults = "; ".join(error.faults[:MOST_FAULTS])
+            raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is no spec: {faults}") from error
 
     def _interrupt_jobs(self) -> None:
         for job in self.jobs.values():
@@ -327,10 +314,10 @@ class JobService:
             at_work[queue] += 1
             running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, context)
             self._running[job.id] = running
-            running.add_done_callback(partial(self._run_ended, job.id))
+            running.add_done_callback(partial(self._make_room, job.id))
 
-    def _run_ended(self, name: str, _running: asyncio.Future[None]) -> None:
-        """Make room for the next job."""
+    def _make_room(self, name: str, _running: asyncio.Future[None]) -> None:
+        """Make room for the next job after one that ran."""
         self._running.pop(name, None)
         self._queued.set()
 
@@ -434,7 +421,12 @@ class JobService:
             await self._check_inputs(wanted)
         async with self._entry:
             if name in self.jobs or name in self.aside:
-                return await self._submitted_before(self._existing(name), text, submission)
+                job = self._existing(name)
+                kept = await asyncio.to_thread(self.registry.spec, name)
+                if kept != text and (kept is None or self._known_spec(name, kept).to_json() != text):  # it may be older
+                    raise ExistsError(f"id: {name!r} is the id of another job, with another spec; choose another one")
+                is_same_call = submission is not None and job.state.get("submission") == submission
+                return {"job": self._told(job.state), "created": is_same_call}
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
@@ -456,10 +448,6 @@ class JobService:
         self.queues.check(spec.run.queue)
         return spec
 
-    def _changed_spec(self, job: Job, changes: Mapping[str, object]) -> AnySpec:
-        """The spec of a job with some keys replaced; refuses what the operator does not allow."""
-        return self._allowed_spec(spec_with(json.loads(self.registry.own_spec(job.id)), changes).to_json())
-
     async def _check_inputs(self, spec: AnySpec) -> None:
         """Refuse inputs whose faults show within `LOOK_SECONDS`, here or on a worker; the job checks the rest.
 
@@ -476,14 +464,6 @@ class JobService:
                     faults = (await asyncio.shield(asking)).get(asked, [])
                 if faults:
                     raise SpecError(faults)
-
-    async def _submitted_before(self, job: Job, text: str, submission: str | None) -> SubmitAnswer:
-        """Answer the submit of a known id: it is the same job, or the id is taken."""
-        kept = await asyncio.to_thread(self.registry.spec, job.id)
-        if kept != text and (kept is None or self._known_spec(job.id, kept).to_json() != text):  # of an older version
-            raise ExistsError(f"id: {job.id!r} is the id of another job, with another spec; choose another one")
-        is_same_call = submission is not None and job.state.get("submission") == submission
-        return {"job": self._told(job.state), "created": is_same_call}
 
     async def _list(self, states: Sequence[str] = (), skip: int = 0, limit: int | None = None) -> JobsAnswer:
         return JobFilter(states, skip, limit).of(self.listed(), self.about())
@@ -534,7 +514,8 @@ class JobService:
             if not await self._is_over(job):
                 raise ConflictError(f"{id} is ending; try again in a moment")
             await asyncio.to_thread(self.registry.check_own, id)
-            spec = await asyncio.to_thread(self._changed_spec, job, changes or {})
+            table = json.loads(await asyncio.to_thread(self.registry.own_spec, id))
+            spec = await asyncio.to_thread(self._allowed_spec, spec_with(table, changes or {}).to_json())
             await self._check_inputs(spec)
             await asyncio.to_thread(take_again, self.registry, id, spec)
             job.set(**described(spec))

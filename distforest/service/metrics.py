@@ -16,7 +16,7 @@ from prometheus_client import Counter as Total
 
 from distforest.service.checkup import aside, expiries, scratch_disk
 from distforest.service.registry import JOB_STATES
-from distforest.service.turns import silent_of
+from distforest.service.watching import silent_of
 from distforest.stores.folder import Folder
 from distforest.stores.room import free_bytes
 from distforest.threads import in_thread

@@ -16,11 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from distforest.errors import InputError, JobError, NotFoundError
 from distforest.jobs.reader import shown
-from distforest.service.records import events_in, is_lease, is_state, line_of, parsed, wrong_in_state
+from distforest.service.records import events_in, is_moment, line_of, parsed, wrong_in_state
 from distforest.stores.addresses import may_pass
 from distforest.stores.folder import Folder
 
@@ -105,19 +105,12 @@ def check_owner(name: str) -> str:
 def unreadable(job: str, error: Exception) -> JobState:
     """The state that readers see of a job that is set aside."""
     what = "repair or remove its folder, and restart the service"
-    message = f"{job} cannot be read and is left alone: {_why(error)}; {what}"
+    why = str(error) if isinstance(error, (JobError, InputError)) else repr(error)
+    message = f"{job} cannot be read and is left alone: {why}; {what}"
     state: JobState = {"id": job, "format": STATE_FORMAT, "revision": 0, "state": UNREADABLE, "attempt": 0}
     spec: JobState = {"id": job, "kind": "", "output": "", "method": None, "n_trees": None}
     fault: JobFault = {"kind": "UnreadableError", "message": message}
     return {**UNTOUCHED, **state, **spec, "submitted": 0.0, "heartbeat": 0.0, "error": fault}
-
-
-def _why(error: Exception) -> str:
-    return str(error) if isinstance(error, (JobError, InputError)) else repr(error)
-
-
-def _unguarded() -> None:
-    """Allow every write."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +133,7 @@ class Registry:
     """
 
     root: str
-    guard: Callable[[], None] = field(default=_unguarded, repr=False, compare=False)
+    guard: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
     def folder(self, job: str = "") -> Folder:
         """The folder of a job, or of all."""
@@ -237,7 +230,8 @@ class Registry:
         UnreadableError
             The events are not in a file.
         """
-        self._check_exists(job)
+        if not self._exists(job):
+            raise NotFoundError(f"there is no job {job} in {self.root}")
         found: dict[int, JobEvent] = {}
         for event in events_in(self._event_lines(job, JOB_FILE_BYTES), after):
             found[event["n"]] = event
@@ -267,7 +261,8 @@ class Registry:
         NotFoundError
             There is no such job.
         """
-        self._check_exists(job)
+        if not self._exists(job):
+            raise NotFoundError(f"there is no job {job} in {self.root}")
         try:
             found = self.state(job)
         except UnreadableError as error:
@@ -301,10 +296,6 @@ class Registry:
         was = state.get("was") if state["state"] == INTERRUPTED else state["state"]
         return {**state, "state": INTERRUPTED, "was": was}
 
-    def _check_exists(self, job: str) -> None:
-        if not self._exists(job):
-            raise NotFoundError(f"there is no job {job} in {self.root}")
-
     def _exists(self, job: str) -> bool:
         """Whether anything is at the place of a job's state or spec, also if it cannot be read."""
         ends = self.folder().ends([f"{check_id(job)}/{name}" for name in (STATE, SPEC)], 1)
@@ -329,7 +320,7 @@ class Registry:
         return found.content
 
     def _end(self, end: End | Exception) -> End | None:
-        """The end of a file, None if it does not exist; raises UnreadableError, or OSError if the store may recover."""
+        """The end of a file, None if there is none; raises UnreadableError, or OSError if the store may recover."""
         if isinstance(end, NO_SUCH_FILE):
             return None
         if not isinstance(end, Exception):
@@ -350,11 +341,10 @@ class Registry:
         ):
             named = ", ".join(f"{name} {shown(found.get(name))}" for name in ("format", "id", "state"))
             raise UnreadableError(f"{self.folder(job).address}/{STATE} is of no job {job} that is known here: {named}")
-        if not is_state(found):
-            wrong = str(wrong_in_state(found))
+        if (wrong := wrong_in_state(found)) is not None:
             what = f"{shown(wrong)} is {shown(found[wrong])}, which no service has written"
             raise UnreadableError(f"{self.folder(job).address}/{STATE}: {what}")
-        return found
+        return cast("JobState", found)
 
     def _event_lines(self, job: str, most: int) -> Iterator[bytes]:
         """The last lines of a job's events; if earlier ones are missing, the first line says so."""
@@ -365,19 +355,14 @@ class Registry:
         if not found.is_whole:
             next(lines, None)  # a part of a line
             if first := next(events_in(lines, 0), None):
-                yield line_of(_dropped(first))
+                n, most_kept = first["n"] - 1, f"the latest {JOB_FILE_BYTES >> 20} MiB"
+                message = f"events up to number {n} are not kept; of a job {most_kept} are, at most"
+                yield line_of({"n": n, "time": first["time"], "event": "dropped", "message": message})
                 yield line_of(first)
         yield from lines
-
-
-def _dropped(first: JobEvent) -> JobEvent:
-    """The event that stands for those before the first one, which are not kept."""
-    n = first["n"] - 1
-    message = f"events up to number {n} are not kept; of a job the latest {JOB_FILE_BYTES >> 20} MiB are, at most"
-    return {"n": n, "time": first["time"], "event": "dropped", "message": message}
 
 
 def lease_in(content: bytes) -> LeaseRecord | None:
     """The record in the content of ``service.json``; None if it is not one."""
     found = parsed(content)
-    return found if found and is_lease(found) else None
+    return cast("LeaseRecord", found) if found and is_moment(found.get("heartbeat")) else None

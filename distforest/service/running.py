@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, n_trees_of, spec_from_json
 from distforest.jobs.cluster import Work, error_in_words
-from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.overheard import overheard
 from distforest.jobs.preview import check_and_stage
@@ -31,8 +29,8 @@ from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN, Stop
-from distforest.jobs.train import Options, fit
-from distforest.jobs.tune import CellGroup, stage_grid, tune
+from distforest.jobs.train import fit
+from distforest.jobs.tune import stage_grid, tune
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.service.claims import claim_of, give_back
 from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result, tune_result
@@ -41,12 +39,11 @@ from distforest.sources.staged_arrays import STAGED_INPUTS
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from distributed import Client
 
     from distforest.jobs.cluster import Lost
-    from distforest.jobs.on_dask import Reply
     from distforest.jobs.scratch_room import HostWorkers
     from distforest.jobs.shards import Receipt
     from distforest.service.job import Job
@@ -54,6 +51,8 @@ if TYPE_CHECKING:
     from distforest.service.policy import Policy
     from distforest.service.registry import Registry
     from distforest.stores.claims import Claim
+
+LOG = logging.getLogger("distforest")
 
 ATTEMPTS, PAUSE = 4, 0.5
 """How often a run is tried if its store or connection fails; seconds before a second try, doubled at each try."""
@@ -117,44 +116,21 @@ class StageTask:
         return "the inputs"
 
 
-def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
-    """Check and stage the inputs of a job on the worker of this task; also returns the warnings."""
-    with _while_wanted(task.folder), overheard() as warnings:
-        return check_and_stage(task.spec, task.folder, task.memory_limit, task.hosts), warnings
+def stage_there(task: StageTask) -> tuple[Any, list[str]]:
+    """Check and stage the inputs of a job, or of a tuning job's cells, on the worker of this task; with the warnings.
 
-
-@dataclass(frozen=True)
-class GridTask:
-    """As `StageTask`, of a tuning job."""
-
-    spec: TuneSpec
-    folder: str
-    memory_limit: int | None
-    hosts: Mapping[str, HostWorkers] | None = None
-
-    def __str__(self) -> str:
-        return "the inputs"
-
-
-def stage_grid_there(task: GridTask) -> tuple[list[CellGroup], list[str]]:
-    """Check and stage the inputs of a tuning job on the worker of this task; also returns the warnings."""
-    with _while_wanted(task.folder), overheard() as warnings:
-        return stage_grid(task.spec, task.folder, task.memory_limit, task.hosts), warnings
-
-
-@contextmanager
-def _while_wanted(folder: str) -> Iterator[None]:
-    """Remove what a block has staged in a job's working folder, if the job was told to stop meanwhile.
-
-    Dask does not stop a running task, so what it stages may come after all else was removed.
+    What is staged is removed if the job was told to stop meanwhile: Dask does not stop a running task, so it may come
+    after all else was removed.
     """
     try:
-        yield
+        with overheard() as warnings:
+            stage: Any = stage_grid if isinstance(task.spec, TuneSpec) else check_and_stage
+            return stage(task.spec, task.folder, task.memory_limit, task.hosts), warnings
     finally:
         try:
-            Stop(folder.removesuffix(f"/{WORK}")).check()
+            Stop(task.folder.removesuffix(f"/{WORK}")).check()
         except CancelledJobError:
-            staged = Folder(folder)
+            staged = Folder(task.folder)
             staged.within(STAGED_INPUTS).remove()
             if not staged.names():  # of a job that has failed, trees are kept
                 staged.remove()
@@ -162,31 +138,24 @@ def _while_wanted(folder: str) -> Iterator[None]:
 
 
 def run_job(job: Job, context: ServiceContext) -> None:
-    """Run a job until it has ended; its end is on disk when this returns, if the store answers."""
-    _run(job, context)
-    if job.has_ended:
-        job.save(context.registry, at_once=True)
-        give_back(context.registry, job.state)
+    """Run a job until it has ended; its end is on disk when this returns, if the store answers.
 
-
-def _run(job: Job, context: ServiceContext) -> None:
-    """Run a job; an error becomes its state."""
+    An error becomes the state of the job.
+    """
     job.begin(context.service)
     try:
         result = _with_retries(job, context)
     except CancelledJobError:
         _clean_up(job, context)
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
-    except ClosingError:
-        job.note("interrupted", "the service has stopped; the next one resumes this job")
     except BaseException as error:
-        if context.closing.is_set():
+        if isinstance(error, ClosingError) or context.closing.is_set():
             job.note("interrupted", "the service has stopped; the next one resumes this job")
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
-            logging.getLogger("distforest").exception("job %s", job.id, extra={"job": job.id})
+            LOG.exception("job %s", job.id, extra={"job": job.id})
         message = str(error) if isinstance(error, DistforestError) else error_in_words(error)
-        _write_sign(job, context)
+        _clean_up(job, context, keeps_work=True)
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:
         _clean_up(job, context)
@@ -195,6 +164,8 @@ def _run(job: Job, context: ServiceContext) -> None:
         if "n_trees" in result:
             last |= {"done": result["n_trees"], "total": result["n_trees"]}
         job.end(SUCCEEDED, f"{job.state['output']} is complete", **last)
+    job.save(context.registry, at_once=True)
+    give_back(context.registry, job.state)
 
 
 def _with_retries(job: Job, context: ServiceContext) -> JobResult:
@@ -228,10 +199,10 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries, first=True))
         return result
     if isinstance(spec, ScoreSpec):
-        return _score(job, spec, cluster, work, claim)
-    if isinstance(spec, TuneSpec):
-        return _tune(job, spec, cluster, work, claim)
-    return _fit(job, spec, cluster, work, claim)
+        with overheard() as warnings:
+            done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
+        return score_result(done, warnings)
+    return _grow(job, spec, cluster, work, claim)
 
 
 def check_allowed(spec: AnySpec, policy: Policy) -> None:
@@ -239,55 +210,27 @@ def check_allowed(spec: AnySpec, policy: Policy) -> None:
     policy.check(addresses_of(spec), functions_of(spec), n_trees_of(spec))
 
 
-def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
+def _grow(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     task = StageTask(spec, work.address, cluster.memory_limit, cluster.hosts)
-    [(inputs, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries, first=True))
+    [(staged, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries, first=True))
     job.warn(warnings)
-    return fit_result(fit(inputs, spec.output, work, cluster, _options(job, spec, work, claim, cluster.latest)))
-
-
-def _tune(job: Job, spec: TuneSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
-    task = GridTask(spec, work.address, cluster.memory_limit, cluster.hosts)
-    [(groups, warnings)] = cluster.each(stage_grid_there, [task], Work("stage", spec.run.retries, first=True))
-    job.warn(warnings)
-    tuned = tune(spec, groups, work, cluster, _options(job, spec, work, claim, cluster.latest))
-    return tune_result(tuned)
-
-
-def _options(job: Job, spec: Spec, work: Folder, claim: Claim, latest: Sequence[Reply]) -> Options:
-    """How a job that grows trees runs."""
-    sign = work.address.removesuffix(f"/{WORK}")
 
     def note(answer: Receipt | Lost) -> None:
-        job.note(**event_of(answer, next((reply.worker for reply in latest if reply.answer is answer), None)))
+        job.note(**event_of(answer, next((reply.worker for reply in cluster.latest if reply.answer is answer), None)))
 
-    return replace(
-        options_of(spec),
-        watch=job.watch,
-        on_answer=note,
-        stop=sign,
-        claim=claim,
-    )
+    sign = work.address.removesuffix(f"/{WORK}")
+    options = replace(options_of(spec), watch=job.watch, on_answer=note, stop=sign, claim=claim)
+    if isinstance(spec, TuneSpec):
+        return tune_result(tune(spec, staged, work, cluster, options))
+    return fit_result(fit(staged, spec.output, work, cluster, options))
 
 
-def _score(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
-    with overheard() as warnings:
-        done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
-    return score_result(done, warnings)
-
-
-def _write_sign(job: Job, context: ServiceContext) -> None:
-    """Write the sign that stops trees of the job that may still grow somewhere."""
+def _clean_up(job: Job, context: ServiceContext, keeps_work: bool = False) -> None:
+    """Write the sign that stops trees of the job that may still grow somewhere, and remove all that no reader needs."""
+    folder = context.registry.folder(job.id)
     try:
-        context.registry.folder(job.id).write(SIGN, b"")
+        folder.write(SIGN, b"")
+        if not keeps_work:
+            folder.within(WORK).remove()
     except OSError as error:
-        logging.getLogger("distforest").warning("job %s: %r", job.id, error, extra={"job": job.id})
-
-
-def _clean_up(job: Job, context: ServiceContext) -> None:
-    """Remove everything of a job but the files that readers need."""
-    _write_sign(job, context)
-    try:
-        context.registry.folder(job.id).within(WORK).remove()
-    except OSError as error:
-        logging.getLogger("distforest").warning("job %s: %r", job.id, error, extra={"job": job.id})
+        LOG.warning("job %s: %r", job.id, error, extra={"job": job.id})
