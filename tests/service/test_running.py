@@ -84,13 +84,13 @@ def test_progress_becomes_phase_rate_and_state() -> None:
 def test_a_job_waits_for_workers_from_whatever_it_did(registry: Registry) -> None:
     job = Job(state_of(state="MERGING"))
     job.attend(2)
-    assert job.n_events == 0
+    assert job._unsaved == []
     job.attend(0)
     job.attend(0)
     assert job.state["state"] == "WAITING_FOR_WORKERS"
     job.attend(1)
     assert job.state["state"] == "MERGING"
-    assert job.n_events == 2
+    assert len(job._unsaved) == 2
     job.end("FAILED", "why", error={"kind": "JobError", "message": "why"})
     job.attend(0)
     assert (job.state["state"], job.state["remaining"], job.state["ended"] > 0) == ("FAILED", None, True)
@@ -302,7 +302,7 @@ def test_lost_workers_and_repeated_tasks_are_told_to_the_jobs_that_they_concern(
     ]
     assert " 2 " in lost_worker["message"]
     assert "300 MiB" in memory["message"]
-    assert (other.state["lost_workers"], other.n_events) == (0, 0)
+    assert (other.state["lost_workers"], other._unsaved) == (0, [])
     progress = asdict(Progress("ask", 3, 9, 1.0))
     watching.log_event(TOPIC, {"job": "a", **progress})
     watching.log_event(TOPIC, {"job": "gone", **progress})
