@@ -37,11 +37,10 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service.calls import new_id
 from distforest.service.checkup import common_name, open_address
-from distforest.service.claims import give_back, take_again, take_in
 from distforest.service.job import Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
 from distforest.service.messages import JobFilter
-from distforest.service.metrics import Metrics
+from distforest.service.metrics import Metrics, silent_of
 from distforest.service.queues import Queues
 from distforest.service.records import STATE_VALUES
 from distforest.service.registry import (
@@ -61,7 +60,7 @@ from distforest.service.registry import (
 )
 from distforest.service.reporting import Reports
 from distforest.service.running import ServiceContext, check_allowed, run_job
-from distforest.service.watching import Turns, Watching, silent_of
+from distforest.service.watching import Turns, Watching
 from distforest.stores.addresses import may_pass
 from distforest.threads import in_thread
 
@@ -434,7 +433,7 @@ class JobService:
             first = first_state(name, wanted, time.time())
             job = Job({**first, "service": self.lease.id, "submission": submission, "owner": owner}, self.meters)
             job.note("submitted", "the job is taken in")
-            await asyncio.to_thread(take_in, self.registry, name, wanted, job.state)
+            await asyncio.to_thread(self.registry.take_in, job.state, wanted.to_json())
             self.jobs[name] = job
             self._queued.set()
         return {"job": self._told(job.state), "created": True}
@@ -499,7 +498,7 @@ class JobService:
     def _end_cancelled(self, job: Job) -> None:
         self.registry.folder(job.id).within(WORK).remove()
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
-        give_back(self.registry, job.state)
+        self.registry.give_back(job.state)
 
     async def _resume(
         self,
@@ -517,7 +516,7 @@ class JobService:
             table = json.loads(await asyncio.to_thread(self.registry.own_spec, id))
             spec = await asyncio.to_thread(self._allowed_spec, spec_with(table, changes or {}).to_json())
             await self._check_inputs(spec)
-            await asyncio.to_thread(take_again, self.registry, id, spec)
+            await asyncio.to_thread(self.registry.take_again, id, spec.output, spec.to_json())
             job.set(**described(spec))
             await asyncio.to_thread(job.count_events, self.registry)
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
@@ -536,7 +535,7 @@ class JobService:
         job = self._own(id, owner)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
-        await asyncio.to_thread(give_back, self.registry, job.state)  # if a service was killed before its release
+        await asyncio.to_thread(self.registry.give_back, job.state)  # if a service was killed before its release
         await asyncio.to_thread(self.registry.remove, id)
         self.jobs.pop(id, None)
         return {"id": id}

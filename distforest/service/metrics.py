@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client import Counter as Total
 
+from distforest.jobs.able_workers import silent_workers
 from distforest.service.checkup import aside, expiries, scratch_disk
 from distforest.service.registry import JOB_STATES
-from distforest.service.watching import silent_of
 from distforest.stores.folder import Folder
 from distforest.stores.room import free_bytes
 from distforest.threads import in_thread
@@ -103,6 +103,11 @@ class Metrics:
             for place, n_bytes in free.items():
                 self._free.labels(*place).set(n_bytes)
         return generate_latest(self.registry)
+
+
+def silent_of(scheduler: Scheduler) -> dict[str, float]:
+    """The workers that a scheduler has not heard for long, each with the seconds since then."""
+    return silent_workers({address: worker.last_seen for address, worker in scheduler.workers.items()}, time.time())
 
 
 def label_of(job: JobState) -> str:

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, cast
 from distforest.errors import InputError, JobError, NotFoundError
 from distforest.jobs.reader import shown
 from distforest.service.records import events_in, is_moment, line_of, parsed, wrong_in_state
-from distforest.stores.addresses import may_pass
+from distforest.stores.addresses import may_pass, real_address
+from distforest.stores.claims import Claim
 from distforest.stores.folder import Folder
+from distforest.stores.outputs import ANSWERS_KIND, FOREST_KIND, check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -174,6 +176,47 @@ class Registry:
         """Remove a job's folder; its output stays."""
         self.guard()
         self.folder(job).remove()
+
+    # --- who owns the output of a job -------------------------------------------------------------------------
+
+    def claim(self, job: str, output: str) -> Claim:
+        """The claim of a job on its output, from its submit until it has ended; each start of the job makes the same.
+
+        It is a file beside the output, where a `fit` on the command line and other services see it. It names the job's
+        folder, which shows whether the job has ended.
+        """
+        root = real_address(self.folder(job).address)
+        return Claim(output, f"job {job} of {self.root}", root, root, ENDS)
+
+    def take_in(self, state: JobState, spec: str) -> None:
+        """Write a new job, which owns its output when this returns; a job that is refused leaves nothing behind.
+
+        Raises
+        ------
+        ConflictError
+            Another job owns the output.
+        InputError
+            Nothing can be written there, or something is there that is never replaced.
+        OSError
+            A store does not answer.
+        """
+        job, output = state["id"], state["output"]
+        check_kind(output, ANSWERS_KIND if state["kind"] == "score" else FOREST_KIND)
+        self.create(job, spec, state)  # before the claim, which counts for as long as there is such a job
+        try:
+            self.claim(job, output).take()
+        except BaseException:
+            self.remove(job)
+            raise
+
+    def take_again(self, job: str, output: str, spec: str) -> None:
+        """Claim the output for a job that is resumed after its end, and write its spec; raises as `take_in`."""
+        self.claim(job, output).take()
+        self.write_spec(job, spec)
+
+    def give_back(self, state: JobState) -> None:
+        """Release the output of a job that has ended."""
+        self.claim(state["id"], state["output"]).release()
 
     # --- what readers call ------------------------------------------------------------------------------------
 

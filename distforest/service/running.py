@@ -6,6 +6,10 @@
 
 It is the same `distforest.jobs.train.fit` (or `distforest.jobs.score.score`) as on a laptop, with the service's client
 as its cluster. A run that ends with its scheduler leaves its shards, and the next service starts the same run again.
+
+A job that evaluates a user's function is led by one worker, and all workers call the function. If a similarity is
+expensive, growth is cheap by comparison. So all trees grow on the leading worker, which holds the ledger. If it dies,
+another one leads, and finds in the ledger what was evaluated.
 """
 
 from __future__ import annotations
@@ -14,14 +18,16 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
+
+from distributed import get_worker, worker_client
 
 from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, n_trees_of, spec_from_json
-from distforest.jobs.cluster import Work, error_in_words
+from distforest.jobs.cluster import Lost, Work, error_in_words
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.overheard import overheard
 from distforest.jobs.preview import check_and_stage
@@ -29,25 +35,27 @@ from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN, Stop
-from distforest.jobs.train import fit
+from distforest.jobs.train import Options, fit
 from distforest.jobs.tune import stage_grid, tune
 from distforest.jobs.tune_spec import TuneSpec
-from distforest.service.claims import claim_of, give_back
-from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result, tune_result
+from distforest.jobs.versions import check_own_growth
 from distforest.service.registry import CANCELLED, FAILED, SUCCEEDED, WORK
 from distforest.sources.staged_arrays import STAGED_INPUTS
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from distributed import Client
 
-    from distforest.jobs.cluster import Lost
+    from distforest.jobs.cluster import Progress
+    from distforest.jobs.score import Scored
     from distforest.jobs.scratch_room import HostWorkers
     from distforest.jobs.shards import Receipt
+    from distforest.jobs.train import Fitted
+    from distforest.jobs.tune import TunedForest
     from distforest.service.job import Job
-    from distforest.service.messages import JobResult, StateChanges
+    from distforest.service.messages import JobNote, JobResult, StateChanges
     from distforest.service.policy import Policy
     from distforest.service.registry import Registry
     from distforest.stores.claims import Claim
@@ -60,6 +68,12 @@ ATTEMPTS, PAUSE = 4, 0.5
 AGE = 1e-11
 """What a second of age is worth in Dask's priority of a job's tasks: the older of two jobs of one priority comes first,
 and all ages together are worth less than one step of a priority."""
+
+TOPIC, ANSWER_TOPIC = "distforest-progress", "distforest-answer"
+"""Topics of Dask events in which a leading worker reports its progress and the answers of its tasks."""
+
+TELLING_SECONDS = 1.0
+"""Seconds between two reports of progress."""
 
 UNSTEADY = (OSError, CancelledError, TimeoutError)
 """Errors that may not recur at another try."""
@@ -165,7 +179,7 @@ def run_job(job: Job, context: ServiceContext) -> None:
             last |= {"done": result["n_trees"], "total": result["n_trees"]}
         job.end(SUCCEEDED, f"{job.state['output']} is complete", **last)
     job.save(context.registry, at_once=True)
-    give_back(context.registry, job.state)
+    context.registry.give_back(job.state)
 
 
 def _with_retries(job: Job, context: ServiceContext) -> JobResult:
@@ -192,7 +206,7 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
     cluster = OnDask(context.client, job.id, WorkerWatch(job, context), method, priority)
     cluster = replace(cluster, placement=spec.run.placement)
     work = context.registry.folder(job.id).within(WORK)
-    claim = claim_of(context.registry, job.id, spec.output)
+    claim = context.registry.claim(job.id, spec.output)
     claim.take()  # an older service may have accepted the job without one, or somebody has removed it
     if functions_of(spec):
         task = LeadTask(spec, work.address, job.id, claim, GROWTH, cluster.priority)
@@ -234,3 +248,115 @@ def _clean_up(job: Job, context: ServiceContext, keeps_work: bool = False) -> No
             folder.within(WORK).remove()
     except OSError as error:
         LOG.warning("job %s: %r", job.id, error, extra={"job": job.id})
+
+
+# --- a job that is led by a worker -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LeadTask:
+    """A job's spec, working folder, id, and claim on its output; the service's version of the growth; a priority."""
+
+    spec: AnySpec
+    folder: str
+    job: str
+    claim: Claim
+    growth: int = 1
+    priority: float = 0.0
+
+    def __str__(self) -> str:
+        return "the job as a whole"
+
+
+def lead(task: LeadTask) -> JobResult:
+    """Run a job on the worker of this task, with all workers as its cluster; returns the result."""
+    spec, folder = task.spec, Folder(task.folder)
+    if not isinstance(spec, ScoreSpec):
+        check_own_growth(task.growth)
+    stop = Stop(task.folder.rsplit("/", 1)[0])
+    watch = _ProgressReport(task.job, stop)
+    with worker_client() as client, overheard() as warnings:
+        method = getattr(spec, "method", "score")
+        cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check(), method, task.priority)
+        cluster = replace(cluster, placement=spec.run.placement)
+        if isinstance(spec, ScoreSpec):
+            asked, overwrite = spec.question(), spec.run.overwrite
+            return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), warnings)
+        options = replace(options_of(spec), watch=watch, on_answer=watch.on_answer, stop=stop.address, claim=task.claim)
+        inputs = check_and_stage(spec, folder.address, cluster.memory_limit, cluster.hosts)
+        return fit_result(fit(inputs, spec.output, folder, cluster, options), warnings)
+
+
+class _ProgressReport:
+    """A watcher on a worker: reports progress to the scheduler, and stops the job when its sign appears."""
+
+    def __init__(self, job: str, stop: Stop) -> None:
+        self._job, self._stop, self._next = job, stop, 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Report, if it is time or the run has ended."""
+        if time.monotonic() < self._next and progress.done < progress.total:
+            return
+        self._next = time.monotonic() + TELLING_SECONDS
+        self._stop.check()
+        get_worker().log_event(TOPIC, {"job": self._job, **asdict(progress)})
+
+    def on_answer(self, answer: Receipt | Lost) -> None:
+        """Report the receipt of a task, or its loss."""
+        get_worker().log_event(ANSWER_TOPIC, {"job": self._job, "event": event_of(answer, get_worker().address)})
+
+
+# --- events and results -----------------------------------------------------------------------------------
+
+
+def event_of(answer: Receipt | Lost, worker: str | None = None) -> JobNote:
+    """The event for a task's answer, which a worker has sent, in words and numbers."""
+    if isinstance(answer, Lost):
+        return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
+    trees = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
+    event: JobNote = {
+        "event": "trees",
+        "message": f"{trees} committed",
+        "first": answer.first,
+        "last": answer.last,
+        "seconds": answer.seconds,
+        "peak_bytes": answer.peak_bytes,
+    }
+    return {**event, "worker": worker} if worker else event
+
+
+def options_of(spec: Spec) -> Options:
+    """The options of a fit that its spec sets."""
+    earlier = spec.output if spec.run.grow_on else None
+    return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards, earlier=earlier)
+
+
+def fit_result(done: Fitted, warnings: Sequence[str] = ()) -> JobResult:
+    """The result of a fit; ``warnings`` are those of its staging."""
+    return {
+        "forest": done.address,
+        "digest": done.digest,
+        "n_trees": done.n_trees,
+        "n_grown": done.n_grown,
+        "seconds": done.seconds,
+        "growing_seconds": done.growing_seconds,
+        "peak_bytes": done.peak_bytes,
+        "projected_bytes": done.projected_bytes,
+        "evaluations": done.evaluations,
+        "closed": done.closed,
+        "warnings": [*warnings, *done.warnings],
+    }
+
+
+def tune_result(done: TunedForest) -> JobResult:
+    """The result of a tuning job: that of the best forest's fit, the parameters of the best cell, and their score."""
+    of_all: JobResult = {"n_grown": done.n_grown, "seconds": done.seconds, "warnings": list(done.warnings)}
+    best: JobResult = {"best": done.grid.best_params_, "scoring": done.grid.scoring, "score": done.grid.best_score_}
+    return {**fit_result(done.fitted), **of_all, **best}
+
+
+def score_result(done: Scored, warnings: Sequence[str]) -> JobResult:
+    """The result of a scoring; with its ``warnings``."""
+    shapes = {name: list(shape) for name, shape in done.shapes.items()}
+    result: JobResult = {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(warnings)}
+    return result if done.own is None else {**result, "sides": done.own.told}

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import SchedulerPlugin
 
-from distforest.jobs.able_workers import silent_workers, told_of_silent
+from distforest.jobs.able_workers import told_of_silent
 from distforest.jobs.cluster import Progress
 from distforest.jobs.on_dask import job_of
-from distforest.service.leading import ANSWER_TOPIC, TOPIC
+from distforest.service.metrics import silent_of
+from distforest.service.running import ANSWER_TOPIC, TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -117,11 +118,6 @@ class Turns:
 def _jobs(tasks: Iterator[TaskState]) -> Iterator[str]:
     """The jobs of some tasks."""
     return (job_of(task.key) or OTHERS for task in tasks)
-
-
-def silent_of(scheduler: SchedulerState) -> dict[str, float]:
-    """The workers that a scheduler has not heard for long, each with the seconds since then."""
-    return silent_workers({address: worker.last_seen for address, worker in scheduler.workers.items()}, time.time())
 
 
 def _at_work(scheduler: SchedulerState, silent: Collection[str]) -> Iterator[TaskState]:

@@ -21,11 +21,10 @@ from distforest.jobs.shards import Receipt
 from distforest.jobs.stop import SIGN, Stop
 from distforest.service import running
 from distforest.service.job import SAVING_BEAT, Job
-from distforest.service.leading import TOPIC, event_of
 from distforest.service.policy import Policy
 from distforest.service.records import wrong_in_state
 from distforest.service.registry import ENDS, JOB_STATES, Registry
-from distforest.service.running import ClosingError, ServiceContext, WorkerWatch
+from distforest.service.running import TOPIC, ClosingError, ServiceContext, WorkerWatch, event_of
 from distforest.service.watching import Watching
 from distforest.stores.folder import Folder
 from tests.messages import naming
