@@ -13,14 +13,13 @@ import signal
 import sys
 import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import click
 import dask
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Unpack
 
     from distributed import Scheduler
 
@@ -55,23 +54,6 @@ def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
     return click.option(name, envvar=variable, show_envvar=True, show_default=True, **more)
 
 
-class ServiceOptions(TypedDict):
-    """The options of the command line by which a service is started."""
-
-    job_root: str
-    max_running: int
-    queue: tuple[str, ...]
-    cancel: str
-    operator: tuple[str, ...]
-    max_jobs: int
-    max_trees: int
-    max_spec_bytes: int
-    allow_prefix: tuple[str, ...]
-    allow_callback: tuple[str, ...]
-    no_workers_timeout: float | None
-    json_logs: bool
-
-
 @click.command()
 @_option("--job-root", required=True, metavar="URL", help="Folder of all jobs: a path or URL.")
 @_option("--max-running", type=click.IntRange(1), default=4, help="Jobs that run at once.")
@@ -90,7 +72,7 @@ class ServiceOptions(TypedDict):
 )
 @_option("--no-workers-timeout", type=click.FloatRange(0), metavar="SECONDS", help="How long a job waits for a worker.")
 @_option("--json-logs", is_flag=True, help="Log one JSON object in each line: time, level, logger, job, message.")
-async def dask_setup(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
+async def dask_setup(scheduler: Scheduler, **options: Any) -> None:
     """Start the service in a scheduler; if the service cannot start, the scheduler ends."""
     from distforest.jobs.dask_private import give_up_silent_workers  # noqa: PLC0415  (imports distributed)
 
@@ -125,7 +107,7 @@ def _close_at_hangup(scheduler: Scheduler) -> None:
     loop.add_signal_handler(signal.SIGHUP, close)
 
 
-async def _serve(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
+async def _serve(scheduler: Scheduler, **options: Any) -> None:
     from distforest.service.jobs import EXTENSION, JobService, ServiceLimits  # noqa: PLC0415  (slow; schedulers alone need it)
     from distforest.service.policy import Policy  # noqa: PLC0415
     from distforest.service.registry import Registry  # noqa: PLC0415

@@ -14,15 +14,12 @@ from distforest.jobs.any_spec import kind_of_job
 from distforest.service.metrics import Metrics, label_of
 from distforest.service.registry import (
     ATTEMPT,
-    CANCELLED,
     CANCELLING,
     ENDS,
-    FAILED,
     MERGING,
     QUEUED,
     RUNNING,
     STATE_FORMAT,
-    SUCCEEDED,
     UNTOUCHED,
     WAITING,
     UnreadableError,
@@ -55,13 +52,7 @@ MOST_WORDS = 20_000
 """Characters of a message that are kept; a user's function may raise an error with a much longer one."""
 
 PHASE_STATES = {
-    "grow": RUNNING,
-    "try": RUNNING,
-    "alone": RUNNING,
-    "ask": RUNNING,
-    "screen": RUNNING,
-    "judge": RUNNING,
-    "score": RUNNING,
+    **dict.fromkeys(("grow", "try", "alone", "ask", "screen", "judge", "score"), RUNNING),
     "merge": MERGING,
 }
 """The state of a job during each run of tasks; other runs are not reported."""
@@ -201,10 +192,9 @@ class Job:
     def begin(self, service: str) -> None:
         """Write the first state of a run."""
         now = time.time()
+        started = self.state["started"] or now
         self.meters.queue.labels(label_of(self.state)).observe(max(0.0, now - self.state.get("since", now)))
-        self.set(
-            state=RUNNING, service=service, started=self.state["started"] or now, ended=None, error=None, waiting=None
-        )
+        self.set(state=RUNNING, service=service, started=started, ended=None, error=None, waiting=None)
         self.note("started", f"the job has started, attempt {self.state['attempt']}")
 
     def queue_again(self) -> None:
@@ -273,8 +263,7 @@ class Job:
 
     def end(self, state: str, message: str, /, **changes: Unpack[StateChanges]) -> None:
         """Write the last state of a run."""
-        names = {SUCCEEDED: "succeeded", FAILED: "failed", CANCELLED: "cancelled"}
-        self.note(names[state], message)
+        self.note(state.lower(), message)
         last: StateChanges = {**changes, "state": state, "ended": time.time(), "remaining": None, "waiting": None}
         if error := changes.get("error"):
             last["error"] = {**error, "message": in_bounds(error["message"])}

@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
@@ -92,8 +92,7 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
 
     async def head(self, *parts: str) -> None:
         """Answer as to GET; the server leaves the body out."""
-        answer: Callable[..., Awaitable[None] | None] = self.get
-        if (done := answer(*parts)) is not None:
+        if (done := self.get(*parts)) is not None:
             await done
 
     @property
@@ -225,29 +224,20 @@ class ReportPage(Page):
         self.finish(page)
 
 
-class JobsJSON(PageReading):
-    """The service and all jobs, as `distforest list --json` prints them."""
+class Data(PageReading):
+    """The service and all jobs, or one job, as the commands print them with ``--json``.
 
-    def get(self) -> None:
+    With its events it is at most a thousand of them, from the one after ``?after=N``.
+    """
+
+    async def get(self, name: str | None = None, events: str | None = None) -> None:
         """Answer JSON."""
-        self.tell({"service": self.service.about(), "jobs": self.service.listed()})
-
-
-class JobJSON(PageReading):
-    """One job, as `distforest status --json` prints it."""
-
-    def get(self, name: str) -> None:
-        """Answer JSON."""
-        self.tell({"job": self.service.job(name)})
-
-
-class EventsJSON(PageReading):
-    """At most a thousand events of a job, from the one after ``?after=N``."""
-
-    async def get(self, name: str) -> None:
-        """Answer JSON."""
+        if name is None:
+            self.tell({"service": self.service.about(), "jobs": self.service.listed()})
+            return
         job = self.service.job(name)  # read before the events, so that an ended job comes with all of them
-        self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
+        more = {"events": await self.service.events(name, after=self.number("after"))} if events else {}
+        self.tell({"job": job, **more})
 
 
 class Health(PageReading):
@@ -323,10 +313,10 @@ routes: list[tuple[str, type[RequestHandler], dict[str, str]]] = [
     (r"/distforest/", ToJobs, {"target": "jobs"}),
     (r"/distforest/jobs", JobsPage, {}),
     (r"/distforest/jobs/", ToJobs, {"target": "../jobs"}),
-    (r"/distforest/jobs\.json", JobsJSON, {}),
-    (r"/distforest/jobs/([^/]+)/events\.json", EventsJSON, {}),
+    (r"/distforest/jobs\.json", Data, {}),
+    (r"/distforest/jobs/([^/]+)(/events)\.json", Data, {}),
     (r"/distforest/jobs/([^/]+)/report", ReportPage, {}),
-    (r"/distforest/jobs/([^/]+)\.json", JobJSON, {}),
+    (r"/distforest/jobs/([^/]+)\.json", Data, {}),
     (r"/distforest/jobs/([^/]+)", JobPage, {}),
     (r"/distforest/health", Health, {}),
     (r"/distforest/metrics", MetricsPage, {}),
