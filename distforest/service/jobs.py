@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +36,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service.calls import new_id
 from distforest.service.checkup import common_name, open_address
-from distforest.service.job import Job, described, first_state
+from distforest.service.job import LOG, Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
 from distforest.service.messages import JobFilter
 from distforest.service.metrics import Metrics, silent_of
@@ -73,11 +72,9 @@ if TYPE_CHECKING:
     from distforest.service.messages import JobEvent, JobsAnswer, JobState, ServiceRecord, SubmitAnswer
     from distforest.service.policy import Policy
 
-LOG = logging.getLogger("distforest")
-
 T = TypeVar("T")
 
-Answer = dict[str, Any]
+Answered = dict[str, Any]
 """What a call is answered: what is asked for, by its name."""
 
 BEAT, LEASE_BEAT = 0.25, 2.0
@@ -189,13 +186,6 @@ class JobService:
             await asyncio.to_thread(self.context.client.close, CLOSING_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _connect(self) -> ServiceContext:
-        """Connect to the scheduler of this service, as any client would."""
-        client = Client(self.scheduler.address, security=self.scheduler.security, set_as_default=False)
-        return ServiceContext(
-            self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout, self.turns.why
-        )
-
     def _read_jobs(self) -> None:
         """Read all jobs of the job root; the unfinished ones are queued, oldest first."""
         for name, found in self.registry.states():
@@ -258,7 +248,10 @@ class JobService:
             LOG.warning("the lease could not be released: %r", error)
 
     async def _loop(self) -> None:
-        self.context = await asyncio.to_thread(self._connect)  # answered when all preloads of the scheduler are done
+        connect = partial(Client, self.scheduler.address, security=self.scheduler.security, set_as_default=False)
+        client = await asyncio.to_thread(connect)  # answered when all preloads of the scheduler are done
+        timeout = self.limits.no_workers_timeout
+        self.context = ServiceContext(self.registry, client, self.policy, self.lease.id, timeout, self.turns.why)
         beaten, self.failure = 0.0, None
         while True:
             if time.monotonic() - beaten >= LEASE_BEAT:  # first: one that was frozen learns here that it is replaced
@@ -378,14 +371,14 @@ class JobService:
 
     # --- calls over the comm ------------------------------------------------------------------------------------
 
-    def _handler(self, call: Callable[..., Awaitable[T]], tells_owner: bool) -> Callable[..., Awaitable[T | Answer]]:
+    def _handler(self, call: Callable[..., Awaitable[T]], tells_owner: bool) -> Callable[..., Awaitable[T | Answered]]:
         """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
 
         The name in a client's certificate is the ``owner`` who submits or changes a job, whatever the client states.
         A call is refused before all jobs are read, after the service has closed, and while it may not write.
         """
 
-        async def answer(comm: Comm | None = None, **arguments: object) -> T | Answer:
+        async def answer(comm: Comm | None = None, **arguments: object) -> T | Answered:
             try:
                 name = common_name(comm.extra_info.get("peercert")) if comm and tells_owner else None
                 self._check_ready(self._looping)
@@ -393,7 +386,7 @@ class JobService:
                     return await call(**arguments | ({"owner": name} if name else {}))
                 except NotHeldError as error:
                     raise AwayError(f"{error.strerror}; try again in a moment") from error
-            except Exception as error:  # an error that is raised would be pickled
+            except Exception as error:  # noqa: BLE001  (an error that is raised would be pickled)
                 if not isinstance(error, DistforestError):
                     LOG.exception("%s", call.__name__)
                 known = isinstance(error, (DistforestError, OSError))
@@ -467,10 +460,10 @@ class JobService:
     async def _list(self, states: Sequence[str] = (), skip: int = 0, limit: int | None = None) -> JobsAnswer:
         return JobFilter(states, skip, limit).of(self.listed(), self.about())
 
-    async def _status(self, id: str) -> Answer:  # noqa: A002
+    async def _status(self, id: str) -> Answered:  # noqa: A002
         return {"job": self.job(id)}
 
-    async def _events(self, id: str, after: int = 0) -> Answer:  # noqa: A002
+    async def _events(self, id: str, after: int = 0) -> Answered:  # noqa: A002
         state = self.job(id)  # read before the events, so that an ended job comes with all of them
         return {"job": state, "events": await self.events(id, int(after))}
 
@@ -482,7 +475,7 @@ class JobService:
             raise ConflictError(f"{name} belongs to {owner or 'nobody'}: only its owner or an operator may change it")
         return job
 
-    async def _cancel(self, id: str, owner: str | None = None) -> Answer:  # noqa: A002
+    async def _cancel(self, id: str, owner: str | None = None) -> Answered:  # noqa: A002
         job = self._own(id, owner)
         if job.state["state"] == CANCELLED:
             return {"job": self._told(job.state)}
@@ -505,7 +498,7 @@ class JobService:
         id: str,  # noqa: A002
         changes: Mapping[str, object] | None = None,
         owner: str | None = None,
-    ) -> Answer:
+    ) -> Answered:
         job = self._own(id, owner)
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
@@ -531,7 +524,7 @@ class JobService:
             raise ConflictError(f"{id} is {job.state['state']}; its spec is changed when it has ended: cancel it first")
         return {"job": self._told(job.state)}
 
-    async def _remove(self, id: str, owner: str | None = None) -> Answer:  # noqa: A002
+    async def _remove(self, id: str, owner: str | None = None) -> Answered:  # noqa: A002
         job = self._own(id, owner)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
@@ -547,7 +540,7 @@ class JobService:
             await asyncio.wait([running], timeout=CLOSING_SECONDS)
         return job.has_ended and job.id not in self._running
 
-    async def _health(self) -> Answer:
+    async def _health(self) -> Answered:
         if self.failure:
             raise JobError(self.failure)
         return {"service": self.about()}

@@ -14,7 +14,6 @@ another one leads, and finds in the ledger what was evaluated.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -39,6 +38,7 @@ from distforest.jobs.train import Options, fit
 from distforest.jobs.tune import stage_grid, tune
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.jobs.versions import check_own_growth
+from distforest.service.job import LOG
 from distforest.service.registry import CANCELLED, FAILED, SUCCEEDED, WORK
 from distforest.sources.staged_arrays import STAGED_INPUTS
 from distforest.stores.folder import Folder
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from distforest.service.policy import Policy
     from distforest.service.registry import Registry
     from distforest.stores.claims import Claim
-
-LOG = logging.getLogger("distforest")
 
 ATTEMPTS, PAUSE = 4, 0.5
 """How often a run is tried if its store or connection fails; seconds before a second try, doubled at each try."""
@@ -162,7 +160,7 @@ def run_job(job: Job, context: ServiceContext) -> None:
     except CancelledJobError:
         _clean_up(job, context)
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  (whatever ends a job becomes its state)
         if isinstance(error, ClosingError) or context.closing.is_set():
             job.note("interrupted", "the service has stopped; the next one resumes this job")
             return

@@ -224,7 +224,7 @@ class ReportPage(Page):
         self.finish(page)
 
 
-class Data(PageReading):
+class JSONData(PageReading):
     """The service and all jobs, or one job, as the commands print them with ``--json``.
 
     With its events it is at most a thousand of them, from the one after ``?after=N``.
@@ -313,10 +313,10 @@ routes: list[tuple[str, type[RequestHandler], dict[str, str]]] = [
     (r"/distforest/", ToJobs, {"target": "jobs"}),
     (r"/distforest/jobs", JobsPage, {}),
     (r"/distforest/jobs/", ToJobs, {"target": "../jobs"}),
-    (r"/distforest/jobs\.json", Data, {}),
-    (r"/distforest/jobs/([^/]+)(/events)\.json", Data, {}),
+    (r"/distforest/jobs\.json", JSONData, {}),
+    (r"/distforest/jobs/([^/]+)(/events)\.json", JSONData, {}),
     (r"/distforest/jobs/([^/]+)/report", ReportPage, {}),
-    (r"/distforest/jobs/([^/]+)\.json", Data, {}),
+    (r"/distforest/jobs/([^/]+)\.json", JSONData, {}),
     (r"/distforest/jobs/([^/]+)", JobPage, {}),
     (r"/distforest/health", Health, {}),
     (r"/distforest/metrics", MetricsPage, {}),
