@@ -141,14 +141,17 @@ def _cluster(run: Run) -> Iterator[OnDask]:
 
     with ExitStack() as stack:
         if not run.scheduler:
-            size = (run.workers, run.threads_per_worker, run.memory_limit)
+            if run.placement:
+                raise click.UsageError(f"run.{next(iter(run.placement))} is for a Dask cluster: name its run.scheduler")
+            workers = run.workers if isinstance(run.workers, int) else None
+            size = (workers, run.threads_per_worker, run.memory_limit)
             yield stack.enter_context(local_cluster(*size, tell=partial(click.echo, err=True)))
             return
         try:
             cluster = stack.enter_context(connected(run.scheduler))
         except JobError as error:
             raise UnreachableError(str(error)) from error
-        yield cluster
+        yield replace(cluster, placement=run.placement)
 
 
 @click.group("distforest", cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
