@@ -55,8 +55,7 @@ from distforest.sources.data_frames import (
     with_zero_fills,
 )
 from distforest.sources.date_columns import dates_as_numbers, learned_dates
-from distforest.sources.files.ids import refuse_text_as_bytes
-from distforest.sources.files.named_order import told_of_addresses
+from distforest.sources.files.ids import refuse_text_as_bytes, told_of_addresses
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read

@@ -61,7 +61,7 @@ from distforest.sources.factors import (
     refuse_names,
 )
 from distforest.sources.files.bounds import quoted
-from distforest.sources.files.named_order import told_of_square_order
+from distforest.sources.files.ids import told_of_square_order
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
