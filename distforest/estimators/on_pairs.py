@@ -26,7 +26,6 @@ from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.pair_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.collections import computed
-from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.files.bounds import quoted
 from distforest.sources.files.ids import told_of_addresses
@@ -39,6 +38,7 @@ from distforest.sources.point_pairs import (
     named,
 )
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.row_order import told_of_row_order
 from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_pairs import SparsePairs, check_sparse_points
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows

@@ -50,7 +50,6 @@ from distforest.jobs.lockstep import (
 )
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.sources.collections import computed, is_dask_array
-from distforest.sources.data_frames import told_of_order
 from distforest.sources.factors import (
     Distances,
     Graph,
@@ -69,6 +68,7 @@ from distforest.sources.lazy.source import Objects, items_of
 from distforest.sources.opening import address_of, opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
+from distforest.sources.row_order import told_of_order
 from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.addresses import naming

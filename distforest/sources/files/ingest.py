@@ -226,6 +226,7 @@ def ingest(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "plants.csv").write_text("height,width,kind\n1,2,fern\n3,4,moss\n5,6,fern\n")
     ...     arrays = ingest(f"{folder}/plants.csv", f"{folder}/plants.zarr", label="kind")

@@ -18,7 +18,7 @@ from distforest.sources.files.cells import CellFormat, is_dated, is_numeric, is_
 from distforest.sources.schema import MAX_CATEGORIES, ColumnKind, FeatureColumn, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from distforest.sources.files.roles import Roles
     from distforest.sources.files.tables import Table
@@ -73,6 +73,9 @@ class _Seen:
             self.n_missing += pc.sum(missing).as_py() or 0
             self._note("boolean" if arrow.is_boolean(array.type) else "number", pc.invert(missing), numbers)
             self._span(pc.if_else(missing, None, numbers))
+
+    def count(self, array: pa.Array) -> None:
+        """Count the rows of values that were seen, and keep the first ones."""
         if len(self.first) < FIRST_VALUES:
             values = array[: FIRST_VALUES - len(self.first)].to_pylist()
             self.first += ["" if value is None else brief(str(value), 20) for value in values]
@@ -137,15 +140,54 @@ class _Seen:
             self.words.update(dict.fromkeys(pc.unique(words).to_pylist()))
 
 
+def _see_numbers(columns: Sequence[tuple[_Seen, pa.Array]], cells: CellFormat) -> set[int]:
+    """Take columns of text that hold only numbers into account, all at once; the identities of those that do.
+
+    A wide table has few rows in a block, so that looking at each column by itself would take long.
+    """
+    if not columns:
+        return set()
+    texts = texts_of(pa.concat_arrays([array for _, array in columns]))
+    missing = cells.is_missing(texts)
+    is_number = pc.and_not(cells.is_number(texts), missing)
+    numbers = cells.numbers(pc.if_else(is_number, texts, None)).to_numpy(zero_copy_only=False)
+    in_columns = (len(columns), -1)
+    values, lacks = numbers.reshape(in_columns), np.asarray(missing).reshape(in_columns)
+    are_numbers = (np.asarray(is_number).reshape(in_columns) | lacks).all(axis=1)
+    low, high, n_missing = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1), lacks.sum(axis=1)
+    for place in np.flatnonzero(are_numbers).tolist():
+        own, array = columns[place]
+        own.n_missing += int(n_missing[place])
+        if n_missing[place] < len(array):
+            row = int(lacks[place].argmin())
+            own.first_of.setdefault("number", (own.n_rows + row, str(array[row].as_py()).strip()))
+            own.n_of["number"] = own.n_of.get("number", 0) + len(array) - int(n_missing[place])
+            own.low, own.high = min(own.low, float(low[place])), max(own.high, float(high[place]))
+    return {id(columns[place][0]) for place in np.flatnonzero(are_numbers).tolist()}
+
+
 def found_columns(table: Table, roles: Roles, cells: CellFormat) -> tuple[Schema, tuple[ColumnSummary, ...]]:
     """Find the kind of each feature, and sum up what it holds; raises InputError for a column of two kinds or none."""
     seen = [_Seen() for _ in roles.features]
     names = [table.columns[position] for position in roles.features]
     wanted = [roles.kinds.get(position) for position in roles.features]
+    categories = [
+        kind == ColumnKind.CATEGORY or (table.typed and is_text(table.types[position]))
+        for position, kind in zip(roles.features, wanted, strict=True)
+    ]
     for arrays in table.batches(roles.features):
-        for own, array, name, kind in zip(seen, arrays, names, wanted, strict=True):
-            as_category = kind == ColumnKind.CATEGORY or (table.typed and is_text(array.type))
-            own.see(array, cells, cells.date_formats.get(name, ""), as_category)
+        as_numbers = _see_numbers(
+            [
+                (own, array)
+                for own, array, name, as_category in zip(seen, arrays, names, categories, strict=True)
+                if is_text(array.type) and not as_category and name not in cells.date_formats
+            ],
+            cells,
+        )
+        for own, array, name, as_category in zip(seen, arrays, names, categories, strict=True):
+            if id(own) not in as_numbers:
+                own.see(array, cells, cells.date_formats.get(name, ""), as_category)
+            own.count(array)
     if not seen[0].n_rows:
         raise InputError(f"{table.path}: rows were expected, found none")
     both = zip(roles.features, seen, wanted, strict=True)

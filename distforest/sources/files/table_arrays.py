@@ -146,7 +146,18 @@ def feature_blocks(
     """
     for first, arrays in table.blocks(positions, n_rows):
         block, unseen = np.empty((len(arrays[0]), len(arrays))), Counter[int]()
-        for place, (column, array) in enumerate(zip(schema.columns, arrays, strict=True)):
+        both = enumerate(zip(schema.columns, arrays, strict=True))
+        rest = {place: (column, array) for place, (column, array) in both}
+        texts = [at for at, (own, array) in rest.items() if own.kind == ColumnKind.NUMBER and is_text(array.type)]
+        if texts:  # all columns of numbers at once, as a wide table has few rows in a block
+            numbers, faults = cell_numbers(
+                FeatureColumn(""), pa.concat_arrays([plain(arrays[at]) for at in texts]), cells
+            )
+            if faults.first < 0:
+                block[:, texts] = numbers.reshape(len(texts), -1).T
+                for at in texts:
+                    del rest[at]
+        for place, (column, array) in rest.items():
             block[:, place], faults = cell_numbers(column, array, cells)
             unseen[place] += faults.unseen
             if faults.first >= 0:
