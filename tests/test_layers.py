@@ -48,7 +48,7 @@ WITH_A_SCHEDULER = (
     "whereabouts",
 )
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
-ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
+ARROW = ("cells", "queries", "survey", "table_arrays", "table_writer", "tables")
 ONLY_IN = {
     "distributed": {
         "jobs.able_workers",
