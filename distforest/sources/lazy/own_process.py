@@ -25,7 +25,7 @@ from weakref import WeakSet
 
 from distforest.sources.lazy import calling
 from distforest.sources.lazy.callbacks import Asking, AskingPolicy, Late, PairFault, Reason, answers, reason_of
-from distforest.sources.lazy.messages import Call, Code, PartAnswer, packed_message
+from distforest.sources.lazy.calling import Call, Code, PartAnswer, packed_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -65,9 +65,9 @@ def test_signature_sees_through_partials_and_wrappers() -> None:
     bound = functools.partial(power, k=1)
     for function in (bound, pairwise(bound), wrapped(bound), pairwise(wrapped(functools.partial(wrapped(power), k=1)))):
         assert name_of(function) == f"{__name__}:power"
-    for function in (pairwise(bound), functools.cache(bound), pairwise(pairwise(bound))):  # they change no value
-        assert digest(function) == digest(bound)
-    assert digest(pairwise(functools.partial(root, k=1))) != digest(bound)
+    assert digest(pairwise(bound)) == digest(pairwise(functools.partial(power, k=1)))
+    assert digest(pairwise(functools.partial(root, k=1))) != digest(pairwise(bound))
+    assert digest(functools.cache(root)) != digest(functools.cache(power))
 
 
 def scaled(by: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -340,26 +340,21 @@ def test_what_a_function_holds_is_the_same_in_every_process() -> None:
     assert len(set(eval(done[0].stdout))) == 4
 
 
-REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "closure": (lambda: shifted(threading.Lock()), "lock in 'by'"),
-    "attribute": (lambda: Minkowski(sqlite3.connect(":memory:")), "Connection in 'self.p'"),
-    "method": (lambda: Minkowski({"key": [object()]}).apart, "object in 'self.p.key'"),
-    "array of objects": (lambda: Minkowski(np.array([object()])), "object in 'self.p'"),
-    "default": (lambda: naming(threading.Lock()), "lock in 'defaults.by'"),
-    "partial": (lambda: functools.partial(power, k=threading.Lock()), "lock in 'partial.k'"),
-    "generator": (lambda: shifted(iter(number for number in (1, 2))), "generator in 'by'"),
-    "held": (lambda: pairwise(shifted(Settings(threading.Lock()))), "lock in 'by.by'"),
+REFUSED: dict[str, Callable[[], Any]] = {
+    "lock": lambda: shifted(threading.Lock()),
+    "Connection": lambda: Minkowski(sqlite3.connect(":memory:")),
+    "object": lambda: Minkowski({"key": [np.array([object()])]}).apart,
+    "generator": lambda: functools.partial(power, k=iter(number for number in (1, 2))),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_state_without_content_is_refused_or_called_by_its_type(case: str) -> None:
-    make, found = REFUSED[case]
-    function = make()
-    with pytest.raises(InputError, match=messages.naming(found, "Lazy(objects=...)")):
+@pytest.mark.parametrize("found", REFUSED)
+def test_a_state_without_content_is_refused_or_called_by_its_type(found: str) -> None:
+    function = REFUSED[found]()
+    with pytest.raises(InputError, match=messages.naming(f"found {found};", "Lazy(objects=...)")):
         signature(function)
-    assert signature(function, strict=False) == signature(make(), strict=False)
+    assert signature(function, strict=False) == signature(REFUSED[found](), strict=False)
 
 
 def test_what_has_content_is_told_apart_without_strictness_too() -> None:
@@ -468,21 +463,17 @@ def test_scalars_are_one_in_any_precision() -> None:
     assert keys_of(np.array([[True, False]])).tolist() == keys_of([[True, np.False_]]).tolist()
 
 
-def test_numbers_beyond_float64_keep_their_value() -> None:
+def test_numbers_are_never_rounded() -> None:
     last, next_one = 2**53, 2**53 + 1
-    finer = np.array([1.0, 1.0], np.longdouble)
-    finer[1] += np.finfo(np.longdouble).eps
-    scalars = [finer[0], finer[1], np.longdouble("1e400"), -np.longdouble("1e400"), np.longdouble("inf")]
     pairs = [[last, 0.5], [next_one, 0.5], [last, 1j], [next_one, 1j], [np.int64(next_one), 1.5]]
-    rows = [np.array([number, 0.5], np.longdouble) for number in scalars]
-    rows += [np.array([number, 0.5], np.clongdouble) for number in finer * 1j]
-    for different in (scalars, pairs, rows, [*finer * 1j]):
-        assert len({*keys_of(different)}) == len(different)
+    assert len({*keys_of(pairs)}) == len(pairs)
     assert keys_of([[np.int64(next_one), 0.5], (next_one, np.float32(0.5))]).tolist() == [keys_of(pairs)[1]] * 2
-    matrix = np.stack([finer, np.ones(2, np.longdouble)])
-    assert keys_of(matrix).tolist() == keys_of([list(row) for row in matrix]).tolist()
-    assert keys_of(matrix)[1] == keys_of([[1.0, 1.0]])[0]  # no matter what stands in other rows
-    assert len({*keys_of(np.array([[np.nan, 1.0], [1.0, np.nan]], np.longdouble))}) == 2
+    finer = 1 + np.finfo(np.longdouble).eps
+    matrix = np.array([[1.0, np.nan], [np.nan, 1.0]], np.longdouble)
+    assert len({*keys_of(matrix)}) == 2
+    for refused in (finer, finer * 1j, np.longdouble("1e400"), [finer, 0.5], np.array([[finer, 1]])):
+        with pytest.raises(InputError, match="float64"):
+            keys_of([refused])
 
 
 def test_integers_beyond_64_bits_keep_their_value() -> None:

@@ -27,7 +27,7 @@ import pytest
 from distforest.errors import CancelledJobError, InputError
 from distforest.sources.lazy import own_process
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, pairwise
-from distforest.sources.lazy.messages import Code
+from distforest.sources.lazy.calling import Code
 from distforest.sources.lazy.own_process import PROCESSES, answers_apart, asking, in_own_processes
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from tests.messages import naming
@@ -353,7 +353,7 @@ def test_a_module_that_workers_lack_is_told_with_what_to_do(tmp_path: Path) -> N
 SCRIPT = """
 import ctypes, os, sys, threading, time
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, Lazy
-from distforest.sources.lazy.messages import Code
+from distforest.sources.lazy.calling import Code
 from distforest.sources.lazy.own_process import answers_apart
 folder, hang, end = sys.argv[1:]
 print(os.getpid())
