@@ -132,16 +132,14 @@ def _is_time(value: object) -> bool:
 
 
 class PairFault(Exception):  # noqa: N818 - it carries values, and no user sees it
-    """A call failed at the pair at ``place``; ``values`` are those of the pairs before, ``cause`` is the error.
+    """A call failed by the error ``cause``; ``values`` are those of the pairs before.
 
-    Unless ``is_exact``, the pair at fault may be a later one.
+    Unless ``is_exact``, the pair at fault may be a later one than the next.
     """
 
-    def __init__(
-        self, values: Sequence[float] | Floats, place: int, cause: BaseException, is_exact: bool = True
-    ) -> None:
-        super().__init__(values, place, cause)
-        self.values, self.place, self.cause, self.is_exact = values, place, cause, is_exact
+    def __init__(self, values: Sequence[float] | Floats, cause: BaseException, is_exact: bool = True) -> None:
+        super().__init__(values, cause)
+        self.values, self.cause, self.is_exact = values, cause, is_exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +164,7 @@ class Pairwise:
             for a, b in zip(left, right, strict=True):
                 values.append(_finite(self.function(a, b)))
         except Exception as cause:
-            raise PairFault(values, len(values), cause) from cause
+            raise PairFault(values, cause) from cause
         return np.array(values, np.float64)
 
     async def _awaited(self, left: Items, right: Items) -> Floats:
@@ -175,7 +173,7 @@ class Pairwise:
             for a, b in zip(left, right, strict=True):
                 values.append(_finite(await self.function(a, b)))
         except Exception as cause:
-            raise PairFault(values, len(values), cause) from cause
+            raise PairFault(values, cause) from cause
         return np.array(values, np.float64)
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -331,7 +329,10 @@ def checked(raw: object, n: int) -> Floats:
     array([ 1., nan])
     """
     values = _floats(raw, n)
-    _check_infinite(values)
+    is_infinite = np.isinf(values)
+    if is_infinite.any():
+        place = int(is_infinite.argmax())
+        raise PairFault(values[:place], _infinite(float(values[place])))
     return values
 
 
@@ -371,13 +372,6 @@ def _infinite(value: float) -> Reason:
     return Reason(f"returned {value}, wanted a finite number, or NaN or None for unobserved")
 
 
-def _check_infinite(values: Floats) -> None:
-    is_infinite = np.isinf(values)
-    if is_infinite.any():
-        place = int(is_infinite.argmax())
-        raise PairFault(values[:place], place, _infinite(float(values[place])))
-
-
 def is_async(function: UserFunction) -> bool:
     """Whether a function or callable object must be awaited.
 
@@ -391,24 +385,6 @@ def is_async(function: UserFunction) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def answer_batch(function: UserFunction, batch: Batch, policy: AskingPolicy) -> FunctionAnswer:
-    """Ask a function for the values of one batch.
-
-    After a fault the rest of the batch is tried again: from the pair at fault on, or if that is not known, from the
-    first pair without a value. Each pair is tried ``policy.retries + 1`` times. If the function hangs, its thread is
-    abandoned; it does not keep the process from ending.
-
-    Examples
-    --------
-    >>> answer_batch(lambda left, right: [1, None], Batch("ab", "cd", [(0, 2), (1, 3)]), AskingPolicy()).values
-    array([ 1., nan])
-    >>> answer_batch(lambda left, right: [1, 2, 3], Batch("ab", "cd", [(0, 2), (1, 3)]), AskingPolicy(retries=0)).error
-    '...failed at pairs (0, 2) to (1, 3), 2 of them, tried 1 time: returned shape (3,), wanted (2,)'
-    """
-    ((_, one),) = answers(function, [batch], policy, 1)
-    return one
-
-
 def answers(
     function: UserFunction, batches: Iterable[Batch], policy: AskingPolicy, concurrency: int
 ) -> Iterator[tuple[int, FunctionAnswer]]:
@@ -417,6 +393,10 @@ def answers(
     Batches are drawn from the iterable when they are started. Nothing is started once the iterator is closed. Functions
     run in daemon threads, or in the caller's thread if they run one at a time without a timeout. Coroutines run on one
     event loop in a daemon thread.
+
+    After a fault the rest of the batch is tried again: from the pair at fault on, or if that is not known, from the
+    first pair without a value. Each pair is tried ``policy.retries + 1`` times. If a function hangs, its thread is
+    abandoned; it does not keep the process from ending.
 
     Examples
     --------

@@ -61,8 +61,8 @@ def nothing_stays() -> Iterator[None]:
     before = own_processes()
     yield
     for process in list(PROCESSES._idle):
-        PROCESSES.drop(process)
         process.end()
+    PROCESSES._idle.clear()
     until(lambda: own_processes() <= before)
 
 
@@ -192,8 +192,7 @@ def test_a_process_is_kept_warm_and_ends_when_nobody_asks(monkeypatch: pytest.Mo
     assert found[0] == found[1] != os.getpid()
     assert dict(answers_apart(other, [batch_of(2)], ONCE, 1))[0].error is None
     assert dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0] == found[0]
-    monkeypatch.setattr(own_process, "SPARE", 0)
-    monkeypatch.setattr(PROCESSES, "_most", 1)
+    monkeypatch.setattr(own_process, "MOST_IDLE", 1)
     assert dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0] == found[0]
     assert [one.key for one in PROCESSES._idle] == [(code.key, 1)]  # the other one has gone
     PROCESSES._idle[0].end()
