@@ -23,7 +23,7 @@ from distforest.sources.anndata_columns import CODE_ARRAY, VALUE_ARRAY, without_
 from distforest.sources.given import is_stored
 from distforest.sources.guarded import RegularStore, guarded
 from distforest.sources.packed import array_of_values
-from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities
+from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, frozen
 from distforest.stores.addresses import is_remote, may_pass, reaching, store_options
 from distforest.stores.room import told_if_full
 
@@ -96,9 +96,7 @@ class ArraySource:
 
         Complete values become float32; others stay float64 where float32 could not hold their dtype.
         """
-        array = np.ascontiguousarray(values, np.float32 if is_complete else held_in(values.dtype)).view()
-        array.flags.writeable = False  # arrays and memory maps get one type: kernels are compiled once
-        return cls(array, is_complete)
+        return cls(frozen(values, np.float32 if is_complete else held_in(values.dtype)), is_complete)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -34,7 +34,8 @@ from distforest.sources.arrays import PROJECTED_ROWS, is_complete
 from distforest.sources.category_codes import check_codes
 from distforest.sources.data_frames import with_plain_numbers
 from distforest.sources.given import unmasked
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
+from distforest.sources.kernels import ALL_PRESENT, Present, presence
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, ReadByEntries, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,9 +50,6 @@ FAMILIES = ("difference", "difference_mean", "max_min")
 REDUCTIONS = ("dot", "same", "distance")
 MAX_MIN = 2
 """Place of ``"max_min"`` in `FAMILIES`."""
-
-WORD_BITS = 64
-"""Features of which one word says whether a point has them."""
 
 OF_NUMBERS, PAIRED, UNPAIRED = np.arange(3, dtype=np.uint8)
 """Kinds of features: numbers; categories whose unordered pairs are a column; categories of which there are too many."""
@@ -97,19 +95,6 @@ class PairReading(NamedTuple):
     right: Int32s
     columns: ColumnReading
     is_complete: bool
-
-
-class ObservedBits(NamedTuple):
-    """Which features points have, as kernels take it: bit c % 64 of word c // 64 is set if a point does not lack c.
-
-    Attributes
-    ----------
-    points, others
-        The words of the points of `PairReading`, shapes (n, n_words) and (n', n_words); without rows if all are there.
-    """
-
-    points: NDArray[np.uint64]
-    others: NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -195,7 +180,7 @@ class PairColumns:
 
 
 @dataclass(frozen=True)
-class PointPairs:
+class PointPairs(ReadByEntries):
     """Pairs of points: row r is the pair of ``points[left[r]]`` and ``others[right[r]]``.
 
     Attributes
@@ -246,8 +231,8 @@ class PointPairs:
         """
         numbers = np.asarray(pairs, np.int32).reshape(-1, 2)
         left, right = np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
-        points = _readable(points)
-        return cls(columns, points, points if others is None else _readable(others), left, right)
+        points = frozen(points, np.float32)
+        return cls(columns, points, points if others is None else frozen(others, np.float32), left, right)
 
     def of_pairs(self, left: Int32s, right: Int32s) -> PointPairs:
         """Make other pairs of the same points."""
@@ -261,17 +246,13 @@ class PointPairs:
     @property
     def reading(self) -> PairReading:
         """The pairs as kernels take them; points that were pickled can be written to until then."""
-        points, others, columns = _readable(self.points), _readable(self.others), self.columns.column_reading
-        return PairReading(points, others, self.left, self.right, columns, bool(self.is_complete))
+        points, others = frozen(self.points, np.float32), frozen(self.others, np.float32)
+        return PairReading(points, others, self.left, self.right, self.columns.column_reading, bool(self.is_complete))
 
     @cached_property
-    def observed(self) -> ObservedBits:
+    def observed(self) -> Present:
         """Which features each point has; of complete points nothing is written down."""
-        if self.is_complete:
-            return ALL_OBSERVED_BITS
-        bits = bits_of_observed(self.points, self.columns.n_features)
-        same = self.others is self.points
-        return ObservedBits(bits, bits if same else bits_of_observed(self.others, self.columns.n_features))
+        return ALL_PRESENT if self.is_complete else presence(self.points, self.others, self.columns.n_features)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
@@ -279,38 +260,11 @@ class PointPairs:
         read_pairs(self.reading, rows, columns, values)
         return values
 
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
-
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
         project_point_pairs(self.reading, rows, starts, projections, values)
         return values
-
-
-ALL_OBSERVED_BITS = ObservedBits(np.empty((0, 0), np.uint64), np.empty((0, 0), np.uint64))
-"""What `PointPairs.observed` is where no point lacks a value."""
-
-
-def bits_of_observed(points: Float32s, n_features: int) -> NDArray[np.uint64]:
-    """The words of `ObservedBits` for some points, shape (n, n_words).
-
-    Examples
-    --------
-    >>> bits_of_observed(np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, 0.0]], np.float32), 3).tolist()
-    [[5], [4]]
-    """
-    bits = np.zeros((len(points), -(-n_features // WORD_BITS)), np.uint64)
-    mark_observed(points, n_features, bits)
-    return bits
-
-
-def _readable(points: np.ndarray) -> Float32s:
-    array = np.ascontiguousarray(points, np.float32).view()
-    array.flags.writeable = False  # one type for arrays and memory maps, so that kernels are compiled once
-    return array
 
 
 def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
@@ -550,14 +504,6 @@ def read_column(
         for r in range(rows.shape[0]):
             a, b = points[left[rows[r]]], others[right[rows[r]]]
             values[r] = pair_value(a, b, column, how)
-
-
-@kernel
-def mark_observed(points: Float32s, n_features: int, bits: NDArray[np.uint64]) -> None:
-    """Set the bit of each feature that a point has."""
-    for i in range(points.shape[0]):
-        for c in range(n_features):
-            bits[i, c // WORD_BITS] |= np.uint64(points[i, c] == points[i, c]) << np.uint64(c % WORD_BITS)
 
 
 @kernel

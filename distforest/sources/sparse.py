@@ -5,35 +5,53 @@ from __future__ import annotations
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy
 
 from distforest.errors import InputError
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import held_in
 from distforest.sources.readings import Reading, check_shape
-from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, block_entries, offsets
+from distforest.sources.source import (
+    Floats,
+    Int32s,
+    Ints,
+    Projections,
+    ReadByEntries,
+    Similarities,
+    frozen,
+    offsets,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     SparseMatrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
 
-_Number = TypeVar("_Number", bound=np.generic)
+MOST_NUMBERED = 2**31 - 1
+"""Rows and columns are numbered by int32."""
 
 
-class SparseRows(NamedTuple):
-    """The entries of a `SparseSource`, row by row, as kernels take them."""
+class Lines(NamedTuple):
+    """The stored values of each line of a matrix, of each row or of each column, as kernels take them.
 
-    indptr: Ints
-    indices: Int32s
-    data: Similarities
+    Attributes
+    ----------
+    start
+        Place of each line's first value, and in the end the number of values, shape (n_lines + 1,).
+    number
+        The column of each value of a row, or the row of each value of a column, ascending within the line.
+    value
+        The values.
+    """
+
+    start: Ints
+    number: Int32s
+    value: Similarities
 
 
 @dataclass(frozen=True, eq=False)
-class SparseSource:
+class SparseSource(ReadByEntries):
     """The observed entries of a matrix, row by row; all others are unobserved, also on the diagonal.
 
     Attributes
@@ -74,19 +92,15 @@ class SparseSource:
         return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
 
     @property
-    def sparse_rows(self) -> SparseRows:
+    def sparse_rows(self) -> Lines:
         """The entries as kernels take them."""
-        return SparseRows(self.indptr, self.indices, self.data)
+        return Lines(self.indptr, self.indices, self.data)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
         sparse_entries(self.sparse_rows, rows, columns, values)
         return values
-
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
@@ -95,38 +109,36 @@ class SparseSource:
         return values
 
 
-def frozen(values: np.ndarray, dtype: type[_Number] | np.dtype[_Number]) -> NDArray[_Number]:
-    """A contiguous, read-only view of ``values`` in a dtype; a copy where they have another one."""
-    array = np.ascontiguousarray(values, dtype).view()
-    array.flags.writeable = False
-    return array
-
-
-@kernel
-def observed(stored: SparseRows, row: int, column: int) -> float:
-    """data[e] for the e of indptr[row] <= e < indptr[row + 1] with indices[e] = column; NaN where there is none."""
-    indptr, indices, data = stored
-    low, high = indptr[row], indptr[row + 1]
+@borrowing
+def find(lines: Lines, line: int, number: int) -> int:
+    """The place of the value of a line at a number; -1 where there is none."""
+    low, last = lines.start[line], lines.start[line + 1]
+    high = last
     while low < high:
         middle = (low + high) // 2
-        if indices[middle] < column:
+        if lines.number[middle] < number:
             low = middle + 1
         else:
             high = middle
-    if low < indptr[row + 1] and indices[low] == column:
-        return np.float64(data[low])
-    return np.nan
+    return low if low < last and lines.number[low] == number else -1
+
+
+@borrowing
+def observed(stored: Lines, row: int, column: int) -> float:
+    """The value of a row at a column; NaN where there is none."""
+    place = find(stored, row, column)
+    return np.float64(stored.value[place]) if place >= 0 else np.nan
 
 
 @kernel
-def sparse_entries(stored: SparseRows, rows: Int32s, columns: Int32s, values: Floats) -> None:
+def sparse_entries(stored: Lines, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = S[rows[e], columns[e]], NaN where it is not stored."""
     for e in range(rows.shape[0]):
         values[e] = observed(stored, rows[e], columns[e])
 
 
 @kernel
-def project_sparse(stored: SparseRows, rows: Int32s, starts: Ints, projections: Projections, values: Floats) -> None:
+def project_sparse(stored: Lines, rows: Int32s, starts: Ints, projections: Projections, values: Floats) -> None:
     """values[k, r] = sum over e of weights[e] * S[rows[r], columns[e]], e in candidate k of the row's node."""
     width, offset, columns, weights = projections
     for node in range(starts.shape[0] - 1):
@@ -183,6 +195,21 @@ def canonical_csr(values: SparseMatrix) -> scipy.sparse.csr_array:
         matrix = matrix.copy()  # the user's matrix must not change
         matrix.sum_duplicates()
     return matrix
+
+
+def checked_csr(values: SparseMatrix, name: str) -> scipy.sparse.csr_array:
+    """Convert a matrix of the user's as `canonical_csr` does; raises InputError if it contradicts itself."""
+    if max(values.shape) > MOST_NUMBERED:
+        expected = f"at most {MOST_NUMBERED:,} rows and as many columns were expected"
+        raise InputError(f"{name}: {expected}, found shape {tuple(values.shape)}")
+    if hasattr(values, "check_format"):
+        try:
+            values.check_format(full_check=True)
+        except ValueError as error:
+            raise InputError(f"{name}: a sparse matrix ({values.format}) contradicts itself: {error}") from error
+    given = scipy.sparse.csr_array(values)
+    without_flags = scipy.sparse.csr_array((given.data, given.indices, given.indptr), given.shape)
+    return canonical_csr(without_flags)
 
 
 def with_own_distances(values: SparseMatrix) -> scipy.sparse.csr_array:

@@ -18,7 +18,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, ENCODING, SPARSE, open_array, write_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
-from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
+from distforest.sources.sparse import MOST_NUMBERED, SparseSource, checked_csr, read_sparse, with_own_distances
 from distforest.sources.sparse_features import SparseFeatures, read_sparse_features
 from distforest.stores.groups import check_target, destination, seal_group
 
@@ -38,9 +38,6 @@ VERSION = 1
 
 LINES = {"csr_matrix": "row", "csc_matrix": "column"}
 """What a group of AnnData divides by ``indptr``, by its encoding."""
-
-MAX_COLUMNS = 2**31 - 1
-"""Rows and columns are numbered by int32."""
 
 STORE_DAMAGED = "the store is damaged; write it again"
 
@@ -91,14 +88,7 @@ def csr_arrays(values: scipy.sparse.sparray | scipy.sparse.spmatrix) -> tuple[Ar
     """The arrays of a store, by name, and the attributes of its group; raises InputError as `write_sparse`."""
     check_shape(values, SIMILARITIES)
     check_numbers("a sparse matrix", values.dtype)
-    if values.shape[1] > MAX_COLUMNS:
-        raise InputError(f"a sparse matrix of at most {MAX_COLUMNS} columns was expected, found {values.shape[1]}")
-    if hasattr(values, "check_format"):
-        try:
-            values.check_format(full_check=True)
-        except ValueError as error:
-            raise InputError(f"a sparse matrix ({values.format}) contradicts itself: {error}") from error
-    matrix = canonical_csr(values)
+    matrix = checked_csr(values, "a sparse matrix")
     arrays = {"indptr": matrix.indptr.astype(np.int64), "indices": matrix.indices.astype(np.int32), "data": matrix.data}
     return arrays, {SPARSE: {"format": "csr", "version": VERSION, "shape": list(map(int, matrix.shape))}}
 
@@ -329,9 +319,9 @@ def _shape_in(address: str, shape: object) -> tuple[int, int]:
     """A shape as an attribute says it; raises InputError if it is none of a matrix."""
     if not isinstance(shape, list) or len(shape) != 2 or not all(type(n) is int and n > 0 for n in shape):
         raise InputError(f"{address}: a shape of two positive integers was expected, found {shape!r}; {STORE_DAMAGED}")
-    if max(shape) > MAX_COLUMNS:
-        where = "columns" if shape[1] > MAX_COLUMNS else "rows"
-        raise InputError(f"{address}: at most {MAX_COLUMNS} {where} were expected, found {max(shape)}")
+    if max(shape) > MOST_NUMBERED:
+        where = "columns" if shape[1] > MOST_NUMBERED else "rows"
+        raise InputError(f"{address}: at most {MOST_NUMBERED} {where} were expected, found {max(shape)}")
     return shape[0], shape[1]
 
 

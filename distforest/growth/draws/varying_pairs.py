@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distforest.growth.rng import Keys
     from distforest.sources.point_pairs import ColumnReading
     from distforest.sources.source import Float32s
-    from distforest.sources.sparse_features import Lines
+    from distforest.sources.sparse import Lines
     from distforest.sources.sparse_pairs import SparsePairs
 
 

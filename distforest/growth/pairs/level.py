@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier, Nodes
     from distforest.growth.cuts.two_classes import Judged, TwoClasses
     from distforest.growth.grower import Limits
-    from distforest.sources.point_pairs import ObservedBits, PairReading, PointPairs
+    from distforest.sources.kernels import Present
+    from distforest.sources.point_pairs import PairReading, PointPairs
     from distforest.sources.source import Int32s, Projections
 
     Codes = NDArray[np.uint8]
@@ -41,7 +42,7 @@ class PairLevel(NamedTuple):
     columns: Int32s
     codes: Codes
     pairs: PairReading
-    observed: ObservedBits
+    observed: Present
     judged: Judged
 
     @classmethod

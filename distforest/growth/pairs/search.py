@@ -25,7 +25,8 @@ from distforest.growth.pairs.category_cuts import CategoryRoom, cut_if_sets, hol
 from distforest.growth.pairs.histograms import WalkRoom, cut_held, empty_bins, fill_missing, held_bins
 from distforest.growth.pairs.level import PairLevel
 from distforest.jit import borrowing, kernel
-from distforest.sources.point_pairs import MAX_MIN, WORD_BITS, PairReading, PointPairs, pair_value, read_column
+from distforest.sources.kernels import WORD
+from distforest.sources.point_pairs import MAX_MIN, PairReading, PointPairs, pair_value, read_column
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class ObservedPairs(NamedTuple):
     Attributes
     ----------
     words
-        A word of `ObservedBits` for each pair: the features that both points have, shape (n,).
+        A word of `Present` for each pair: the features that both points have, shape (n,).
     places
         Numbers of the pairs that do not lack the column, shape (n,) or longer.
     weights, kinds
@@ -251,9 +252,9 @@ def find_observed(column: int, own: NodePairs, level: PairLevel, observed: Obser
     If features have one word, the words are those of the pairs already.
     """
     feature, words, places = column % level.pairs.columns.n_features, observed.words, observed.places
-    bit, n = np.uint64(feature % WORD_BITS), np.int64(0)
-    if level.observed.points.shape[1] > 1:
-        share_words(feature // WORD_BITS, own, level, words)
+    bit, n = np.uint64(feature % WORD), np.int64(0)
+    if level.observed.one.shape[1] > 1:
+        share_words(feature // WORD, own, level, words)
     for r in range(own.left.shape[0]):  # without a branch, which would be mispredicted
         places[n] = r
         n += np.int64((words[r] >> bit) & np.uint64(1))

@@ -20,7 +20,7 @@ from distforest.sources.lazy.ledger import Ledger
 from distforest.sources.lazy.pairs import PAID, PairCodes, Pairs
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES
 from distforest.sources.side_by_side import SideBySide
-from distforest.sources.source import Projections, block_entries
+from distforest.sources.source import Projections, ReadByEntries
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
@@ -189,7 +189,7 @@ class ValueSupplier:
         return cls(ask, lazy.concurrency, ledger, job, budget)
 
 
-class LazySource:
+class LazySource(ReadByEntries):
     """The similarities of rows to columns; the function is asked only for pairs that a projection needs.
 
     Unknown pairs of a request are admitted candidate by candidate while the budget lasts, asked for in batches, written
@@ -231,10 +231,6 @@ class LazySource:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,); each may be refused by itself."""
         each = np.arange(len(rows) + 1)
         return self.project(rows, each, Projections(1, each, columns, np.ones(len(rows))))[0]
-
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows); NaN if a value is unobserved or the candidate is refused.
