@@ -204,8 +204,8 @@ def store_of(place: Path, sparse: Any = None, **changed: Any) -> str:
         ({"sparse": {"format": "csc", "version": 1, "shape": [3, 3]}}, ["'csc', version 1"]),
         ({"sparse": {"format": "csr", "version": 2, "shape": [3, 3]}}, ["'csr', version 2"]),
         ({"sparse": {"format": "csr", "version": 1, "shape": [3, True]}}, ["[3, True]"]),
-        ({"sparse": {"format": "csr", "version": 1, "shape": [3, 2**31]}}, ["2147483647 columns"]),
-        ({"sparse": {"format": "csr", "version": 1, "shape": [2, 3]}}, ["indptr", 3, "2 rows", 4]),
+        ({"sparse": {"format": "csr", "version": 1, "shape": [3, 2**31]}}, [2147483647]),
+        ({"sparse": {"format": "csr", "version": 1, "shape": [2, 3]}}, ["indptr", 3, 4]),
         ({"sparse": "text"}, ["'sparse'"]),
         ({"indptr": None}, ["indptr: ", "none"]),
         ({"indices": None}, ["indices: ", "none"]),
@@ -214,7 +214,7 @@ def store_of(place: Path, sparse: Any = None, **changed: Any) -> str:
         ({"indices": np.zeros((4, 1), int)}, ["indices", "(4, 1)"]),
         ({"data": np.ones((4, 2))}, ["data", "float64", "(4, 2)"]),
         ({"data": np.ones(4, np.complex64)}, ["complex64"]),
-        ({"data": np.ones(3)}, ["3 entries", 4]),
+        ({"data": np.ones(3)}, ["indices", 3, 4]),
     ],
 )
 def test_metadata_that_contradict_themselves_are_refused_unread(
@@ -230,9 +230,9 @@ def test_metadata_that_contradict_themselves_are_refused_unread(
     [
         ({"indptr": np.array([1, 2, 2, 4])}, ["indptr", "0 to 4", "1 to 4"]),
         ({"indptr": np.array([0, 2, 2, 5])}, ["indptr", "0 to 5"]),
-        ({"indptr": np.array([0, 3, 2, 4])}, ["3 ", "2 at row 1"]),
-        ({"indptr": np.array([0, -1, 2, 4])}, ["-1 at row 0"]),
-        ({"indptr": np.array([0, 2**64 - 1, 2, 4], np.uint64)}, ["-1 at row 0"]),
+        ({"indptr": np.array([0, 3, 2, 4])}, ["row 1"]),
+        ({"indptr": np.array([0, -1, 2, 4])}, ["row 0"]),
+        ({"indptr": np.array([0, 2**64 - 1, 2, 4], np.uint64)}, ["row 0"]),
         ({"indices": np.array([0, 2, 1, 3])}, ["0 to 2", "3 in row 2"]),
         ({"indices": np.array([-1, 2, 1, 2])}, ["-1 in row 0"]),
         ({"indices": np.array([0, 2, 1, 2**32 + 2])}, ["4294967298 in row 2"]),
