@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import PROJECTED_ROWS, is_complete
@@ -280,18 +279,18 @@ def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
         raise InputError(
             f"features of points in pairs must be at most {LARGEST_FEATURE:g}, found {largest:g}; scale them"
         )
-    begin = columns.n_features if columns else 0
-    lacks = np.isnan(points[:, begin:]).any(axis=1) if columns else np.zeros(1, np.bool_)
+    if columns is None or not columns.blocks:
+        return
+    begin = columns.n_features
+    lacks = np.isnan(points[:, begin:]).any(axis=1)
     if lacks.any():
-        row, cure = int(np.argmax(lacks)), "give every point its vector, as `extended` does"
-        raise InputError(f"values of pair columns must not be NaN, found one in row {row}; {cure}")
-    for kind, size in columns.blocks if columns else ():
+        found = f"found one in row {int(np.argmax(lacks))}; give every point its vector, as `extended` does"
+        raise InputError(f"values of pair columns must not be NaN, {found}")
+    most = LARGEST_FEATURE / 4.0  # |a - b|^2 <= 4 max(|a|, |b|)^2
+    for kind, size in columns.blocks:
         square = float((points[:, begin : begin + size].astype(np.float64) ** 2).sum(axis=1).max(initial=0.0))
-        if kind != "same" and square > LARGEST_FEATURE / 4.0:  # |a - b|^2 <= 4 max(|a|, |b|)^2
-            raise InputError(
-                f"squared lengths of pair columns must be at most {LARGEST_FEATURE / 4.0:g}, found {square:g}; scale "
-                "them"
-            )
+        if kind != "same" and square > most:
+            raise InputError(f"squared lengths of pair columns must be at most {most:g}, found {square:g}; scale them")
         begin += size
 
 
@@ -314,27 +313,16 @@ def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
     expected = "pairs: row numbers of shape (n_pairs, 2) were expected"
     pairs = _whole(pairs, expected)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(f"{expected}, found {pairs.dtype} {pairs.shape}{_cure_of_pairs(pairs)}")
+        raise InputError(f"{expected}, found {pairs.dtype} {pairs.shape}")
     outside = (pairs < 0) | (pairs >= n_points)
     if outside.any():
         row, column = np.argwhere(outside)[0].tolist()
         raise InputError(f"pairs: numbers must be in 0..{n_points - 1}, found {pairs[row, column]} in pair {row}")
     same = pairs[:, 0] == pairs[:, 1]
     if same.any():
-        first, others = int(same.argmax()), int(same.sum()) - 1
-        further = f", and {counted(others, 'further pair')} like it" if others else ""
-        found = f"found point {pairs[first, 0]} twice in pair {first}{further}"
+        found = f"found point {pairs[same][0, 0]} twice in pair {int(same.argmax())}"
         raise InputError(f"pairs: two points were expected, {found}; leave out what pairs a point with itself")
     return np.ascontiguousarray(pairs, np.int32)
-
-
-def _cure_of_pairs(pairs: np.ndarray) -> str:
-    """What makes pairs of these, "" if nothing is known to."""
-    if pairs.ndim == 2 and pairs.shape[1] == 3:
-        return "; give pairs[:, :2], and the third column as what is known of each pair"
-    if pairs.ndim == 2 and len(pairs) == 2 and pairs.shape[1] != 2:
-        return "; give pairs.T, in which a pair is a row"
-    return "; give pairs.astype(int) if they are whole" if pairs.dtype.kind == "f" and pairs.shape[1:] == (2,) else ""
 
 
 def _whole(values: np.ndarray, expected: str) -> np.ndarray:
@@ -400,12 +388,7 @@ def two_of(number: int) -> tuple[int, int]:
 
 
 @borrowing
-def pair_value(
-    a: Float32s,
-    b: Float32s,
-    column: int,
-    how: ColumnReading,
-) -> float:
+def pair_value(a: Float32s, b: Float32s, column: int, how: ColumnReading) -> float:
     """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); of a block, `value_of_block`.
 
     A column of the family is NaN where a_c or b_c is; of categories, see `value_of_categories`.
@@ -467,12 +450,7 @@ def value_of_categories(one: np.float32, other: np.float32, kind: np.uint8, is_s
 
 
 @borrowing
-def read_pairs(
-    pairs: PairReading,
-    rows: Int32s,
-    columns: Int32s,
-    values: Floats,
-) -> None:
+def read_pairs(pairs: PairReading, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = column columns[e] of pair rows[e]."""
     points, others, left, right, how, _ = pairs
     for e in range(rows.shape[0]):
@@ -481,12 +459,7 @@ def read_pairs(
 
 
 @borrowing
-def read_column(
-    column: int,
-    rows: Int32s,
-    pairs: PairReading,
-    values: Floats,
-) -> None:
+def read_column(column: int, rows: Int32s, pairs: PairReading, values: Floats) -> None:
     """values[r] = a column of pair rows[r]: `pair_value`, with one test for all pairs of what the column is."""
     points, others, left, right, how, _ = pairs
     n_features, n_of_family, is_plain = how.n_features, how.n_of_family, how.family != MAX_MIN
@@ -508,11 +481,7 @@ def read_column(
 
 @kernel
 def project_point_pairs(
-    pairs: PairReading,
-    rows: Int32s,
-    starts: Ints,
-    projections: Projections,
-    values: Floats,
+    pairs: PairReading, rows: Int32s, starts: Ints, projections: Projections, values: Floats
 ) -> None:
     """values[k, r] = sum over e of weights[e] * column columns[e] of pair rows[r], e in candidate k of its node."""
     width, offset, columns, weights = projections

@@ -192,8 +192,8 @@ def test_pairs_are_taken_as_int32(dtype: type) -> None:
 @pytest.mark.parametrize(
     ("pairs", "named"),
     [
-        ([[0, 1, 2]], ["(n_pairs, 2)", "int64 (1, 3)", "pairs[:, :2]"]),
-        ([[0, 1, 2, 3], [1, 2, 3, 0]], ["int64 (2, 4)", "pairs.T"]),
+        ([[0, 1, 2]], ["(n_pairs, 2)", "int64 (1, 3)"]),
+        ([[0, 1, 2, 3], [1, 2, 3, 0]], ["int64 (2, 4)"]),
         ([0, 1], ["int64 (2,)"]),
         ([], ["float64 (0,)"]),
         ([[0.0, 1.0]], ["float64 (1, 2)"]),
@@ -202,7 +202,7 @@ def test_pairs_are_taken_as_int32(dtype: type) -> None:
         ([[0, 1], [1, 5]], ["0..4", "5 in pair 1"]),
         ([[0, 1], [-1, 5]], ["-1 in pair 1"]),
         ([[0, 2**40]], ["1099511627776 in pair 0"]),
-        ([[0, 1], [3, 3], [2, 2]], ["point 3 ", "pair 1", "1 further"]),
+        ([[0, 1], [3, 3], [2, 2]], ["point 3 ", "pair 1"]),
     ],
 )
 def test_what_is_no_pair_is_refused(pairs: list[object], named: list[str]) -> None:
