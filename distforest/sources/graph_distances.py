@@ -191,10 +191,11 @@ def _ranges(links: scipy.sparse.csr_array, weights: np.ndarray, reading: Reading
     """The range of all distances, and that of different nodes, in float64."""
     n, wide = links.shape[0], reading.wide(weights)
     between = np.repeat(np.arange(n), np.diff(links.indptr)) != links.indices
-    of_pairs, of_loops = (
-        np.append(wide[is_here], [reading.absent] * (is_here.sum() < n_cells))
-        for is_here, n_cells in ((between, n * (n - 1)), (~between, n))
-    )
+    of_pairs, of_loops = wide[between], wide[~between]
+    if len(of_pairs) < n * (n - 1):
+        of_pairs = np.append(of_pairs, reading.absent)
+    if len(of_loops) < n:
+        of_loops = np.append(of_loops, reading.absent)
     of_all = Range(np.inf, -np.inf).with_values(np.concatenate([of_pairs, of_loops]))
     return of_all, Range(np.inf, -np.inf).with_values(of_pairs) if n > 1 else of_all
 
