@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
-import zarr
 
 from distforest.sources.arrays import array_at, is_sparse_group, open_array, open_node
 from distforest.sources.collections import computed
@@ -47,7 +46,7 @@ def opened_array(values: object) -> object:
         warn_of_absent([address], max_bytes=sys.maxsize)  # its size is checked where it is read
     if isinstance(values, (str, os.PathLike)):
         return open_array(os.fspath(values))
-    return array_of_values(str(values.store_path), values) if isinstance(values, zarr.Array) else values
+    return array_of_values(str(getattr(values, "store_path", "")), values)
 
 
 def opened_rows(values: object) -> object:

@@ -11,7 +11,7 @@ import base64
 import copy
 import struct
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import zarr
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from zarr.core.metadata import ArrayMetadata
 
     from distforest.sources.guarded import ZarrArray
+
+T = TypeVar("T")
 
 SCALE, OFFSET, MARK_NAMES = "scale_factor", "add_offset", ("_FillValue", "missing_value")
 """The attributes of an array that say what its numbers stand for."""
@@ -196,14 +198,16 @@ class Unpacked(LastStep):
         return input_byte_length // 8 * int(self.dtype.to_native_dtype().itemsize)
 
 
-def array_of_values(address: str, array: ZarrArray) -> ZarrArray:
-    """The same array with its values in float64 if its numbers are packed, else as it is.
+def array_of_values(address: str, array: T) -> T:
+    """The same array with its values in float64 if it is one of Zarr whose numbers are packed, else as it is.
 
     Raises
     ------
     InputError
         An attribute says what this reader does not know.
     """
+    if not isinstance(array, zarr.Array):
+        return array
     try:
         packing = StandsFor.of(array)
     except InputError as error:
@@ -216,4 +220,4 @@ def array_of_values(address: str, array: ZarrArray) -> ZarrArray:
     object.__setattr__(metadata, name, Float64())  # as in `with_last_step`
     fill = np.asarray(0 if metadata.fill_value is None else metadata.fill_value, array.dtype)
     object.__setattr__(metadata, "fill_value", packing.unpacked(fill.reshape(1))[0])
-    return with_last_step(array, step, metadata)
+    return cast("T", with_last_step(array, step, metadata))
