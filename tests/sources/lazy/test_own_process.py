@@ -239,15 +239,6 @@ def test_a_pair_at_fault_is_named_as_in_this_process() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("raw", [[1.0], "text", [[1.0], [2.0]], ["a", 1], None])
-def test_what_cannot_be_used_is_refused_in_the_same_words(raw: Any) -> None:
-    def gives(_left: Any, _right: Any) -> Any:
-        return raw
-
-    assert asked(gives, batch_of(2))[0].error == next(own_process.answers(gives, [batch_of(2)], ONCE, 1))[1].error
-
-
-@pytest.mark.slow
 def test_coroutines_run_at_once_and_are_cancelled_when_they_are_late() -> None:
     async def late(left: list[int], _right: Any) -> list[float]:
         if left[0] == 0:
