@@ -63,7 +63,7 @@ class FilledSource(ReadByEntries):
             fill_array(self.observed.values, self.means, rows, starts, projections, values)
             return values
         values = np.empty((projections.width, len(rows)))
-        project_filled_sparse(self.observed.sparse_rows, self.means, self.n_objects, rows, starts, projections, values)
+        project_filled_sparse(self.observed.by_row, self.means, self.n_objects, rows, starts, projections, values)
         return values
 
 
@@ -82,7 +82,7 @@ def filled(source: Source, n_objects: int, sample_weight: Int32s | None = None) 
     weights = frozen(np.ones(n_objects) if sample_weight is None else sample_weight, np.int32)
     if isinstance(source, SparseSource):
         means = np.empty((source.shape[0], 1))
-        means_of_stored(source.sparse_rows, weights, means)
+        means_of_stored(source.by_row, weights, means)
         return FilledSource(source, means)
     if not isinstance(source, ArraySource) or source.is_complete:
         return source

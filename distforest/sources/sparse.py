@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import scipy
@@ -51,19 +51,46 @@ class Lines(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SparseSource(ReadByEntries):
-    """The observed entries of a matrix, row by row; all others are unobserved, also on the diagonal.
+class SparseLines(ReadByEntries):
+    """The stored values of a matrix, row by row.
 
     Attributes
     ----------
-    indptr
-        Place of each row's first entry, and in the end the number of entries, shape (n_rows + 1,), int64.
-    indices
-        Column of each entry, ascending within a row, shape (n_entries,), int32.
-    data
-        Value of each entry, shape (n_entries,), float32 or float64.
+    by_row
+        The values of each row; their columns ascend.
     shape
         Rows and columns.
+    """
+
+    by_row: Lines
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> Self:
+        """Make a source of read-only arrays, so that kernels are compiled once for arrays and memory maps."""
+        is_single = held_in(data.dtype) == np.float32
+        values: Similarities = frozen(data, np.float32) if is_single else frozen(data, np.float64)
+        return cls(Lines(frozen(indptr, np.int64), frozen(indices, np.int32), values), shape)
+
+    @property
+    def indptr(self) -> Ints:
+        """Place of each row's first value, and in the end the number of values, shape (n_rows + 1,)."""
+        return self.by_row.start
+
+    @property
+    def indices(self) -> Int32s:
+        """The column of each value, shape (n_values,)."""
+        return self.by_row.number
+
+    @property
+    def data(self) -> Similarities:
+        """The values, row by row, shape (n_values,)."""
+        return self.by_row.value
+
+
+@dataclass(frozen=True, eq=False)
+class SparseSource(SparseLines):
+    """The observed entries of a matrix, float32 or float64; all others are unobserved, also on the diagonal.
 
     Examples
     --------
@@ -74,38 +101,21 @@ class SparseSource(ReadByEntries):
            [ 0.,  7.]])
     """
 
-    indptr: Ints
-    indices: Int32s
-    data: Similarities
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseSource:
-        """Make a source of read-only arrays, so that kernels are compiled once for arrays and memory maps."""
-        is_single = held_in(data.dtype) == np.float32
-        values: Similarities = frozen(data, np.float32) if is_single else frozen(data, np.float64)
-        return cls(frozen(indptr, np.int64), frozen(indices, np.int32), values, shape)
-
     @property
     def nbytes(self) -> int:
         """Size of the three arrays."""
-        return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
-
-    @property
-    def sparse_rows(self) -> Lines:
-        """The entries as kernels take them."""
-        return Lines(self.indptr, self.indices, self.data)
+        return sum(array.nbytes for array in self.by_row)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
-        sparse_entries(self.sparse_rows, rows, columns, values)
+        sparse_entries(self.by_row, rows, columns, values)
         return values
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
-        project_sparse(self.sparse_rows, rows, starts, projections, values)
+        project_sparse(self.by_row, rows, starts, projections, values)
         return values
 
 

@@ -22,12 +22,11 @@ from distforest.sources.source import (
     Int32s,
     Ints,
     Projections,
-    ReadByEntries,
     frozen,
     offsets,
     runs,
 )
-from distforest.sources.sparse import Lines, checked_csr, find
+from distforest.sources.sparse import Lines, SparseLines, checked_csr, find
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,15 +78,8 @@ class Room(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SparseFeatures(ReadByEntries):
-    """A feature matrix by its values other than 0, row by row.
-
-    Attributes
-    ----------
-    by_row
-        The values of each row.
-    shape
-        Rows and columns.
+class SparseFeatures(SparseLines):
+    """A feature matrix by its values other than 0, float32.
 
     Examples
     --------
@@ -96,30 +88,6 @@ class SparseFeatures(ReadByEntries):
     array([[0., 5.],
            [7., 0.]])
     """
-
-    by_row: Lines
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseFeatures:
-        """Make a source of read-only arrays: CSR, columns ascending within a row, no value 0."""
-        lines = Lines(frozen(indptr, np.int64), frozen(indices, np.int32), frozen(data, np.float32))
-        return cls(lines, shape)
-
-    @property
-    def indptr(self) -> Ints:
-        """Place of each row's first value, shape (n_rows + 1,)."""
-        return self.by_row.start
-
-    @property
-    def indices(self) -> Int32s:
-        """The column of each value, shape (n_values,)."""
-        return self.by_row.number
-
-    @property
-    def data(self) -> Float32s:
-        """The values, row by row, shape (n_values,)."""
-        return self.by_row.value.view(np.float32)
 
     @cached_property
     def both_ways(self) -> BothWays:
