@@ -19,7 +19,7 @@ import numpy as np
 
 from distforest.forest.leaves import Members, leaves_per_tree, triangle_size
 from distforest.jit import kernel
-from distforest.sources.resident import spans
+from distforest.sources.mapped_rows import spans
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.walks import SparseSteps
     from distforest.sources.source import Float32s, Floats, Int32s, Ints
-    from distforest.sources.sparse_features import Lines
+    from distforest.sources.sparse import Lines
 
     Trees = tuple[Ints, Int32s, Int32s, Floats, Ints, Int32s, Floats]
     """The arrays of `distforest.forest.table.RoutedNodes`."""

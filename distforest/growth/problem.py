@@ -25,8 +25,8 @@ from distforest.sources.arrays import ArraySource, release_pages, row_blocks
 from distforest.sources.binned import BinnedSource
 from distforest.sources.binned_table import BinnedTable, Bins
 from distforest.sources.lazy.source import LazySource, lazy_sources
+from distforest.sources.mapped_rows import spans
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.resident import spans
 from distforest.sources.row_kinds import Features, is_built_in, is_given
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Source

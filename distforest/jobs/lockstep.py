@@ -35,7 +35,7 @@ from distforest.jobs.trial_forests import chosen_cut
 from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import untouched
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
-from distforest.sources.lazy.messages import Code
+from distforest.sources.lazy.calling import Code
 from distforest.sources.lazy.own_process import answers_apart
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier, lazy_sources, opened_ledger, origin_of
 from distforest.sources.row_kinds import Dense, Several

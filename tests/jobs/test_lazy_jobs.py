@@ -437,7 +437,7 @@ def test_a_state_without_content_goes_without_a_ledger(place: str) -> None:
     named = f"{__name__}:LOCKED"
     done = run(job(place, "each", function=named, share="worker"))
     assert done.digest == run(job(place, "plain")).digest
-    with pytest.raises(InputError, match=naming("lock", "'self.lock'")):
+    with pytest.raises(InputError, match=naming("Locked", "found lock")):
         run(job(place, "all", function=named))
 
 

@@ -41,7 +41,7 @@ from distforest.growth.cuts.mean_distance import (
 from distforest.growth.cuts.scan import Cuts
 from distforest.jit import borrowing
 from distforest.sources.arrays import release_pages
-from distforest.sources.resident import spans
+from distforest.sources.mapped_rows import spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ class DistancePasses:
     block_rows: int
 
     def over(self, frontier: Frontier) -> Iterator[tuple[int, int]]:
-        """Pass over the rows of some nodes: see `distforest.sources.resident.spans`."""
+        """Pass over the rows of some nodes: see `distforest.sources.mapped_rows.spans`."""
         distances, is_wanted = self.mapped.distances, np.zeros(len(self.mapped.distances), np.bool_)
         is_wanted[frontier.rows] = True
         return spans(distances, np.flatnonzero(is_wanted), self.block_rows)

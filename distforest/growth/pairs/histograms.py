@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from distforest.growth.cuts.scan import Cuts
     from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.two_classes import Judged, TwoClasses
-    from distforest.sources.point_pairs import ObservedBits, PairColumns, PairReading, PointPairs
+    from distforest.sources.kernels import Present
+    from distforest.sources.point_pairs import PairColumns, PairReading, PointPairs
     from distforest.sources.source import Projections
 
     Codes = NDArray[np.uint8]
@@ -42,7 +43,7 @@ class PairLevel(NamedTuple):
     columns: Int32s  # the candidate columns of each node, shape (n_nodes, width)
     codes: Codes  # the class of each pair, shape (n_pairs,)
     pairs: PairReading  # how the columns of a pair are read
-    observed: ObservedBits  # which features each point has
+    observed: Present  # which features each point has
     judged: Judged  # counts and costs of the two classes in each node, and the least weight of a side
 
     @classmethod
