@@ -35,7 +35,7 @@ from distforest.forest.node_sums import add_up_children, parents
 from distforest.forest.pairs.cells import Cells
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.pairs.pair_walks import blocks_of
-from distforest.forest.same_leaf import SameLeaf
+from distforest.forest.path_lengths import SameLeaf
 from distforest.forest.scoring import Predicting, between_nodes, telling_trees
 from distforest.forest.table import LEAF
 

@@ -17,11 +17,11 @@ from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.graph_leaves import GraphMembers
 from distforest.forest.held_nodes import HeldNodes
-from distforest.forest.kept_distances import KeptDistances
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
 from distforest.forest.lean_table import LeanTable
-from distforest.forest.leaves import LaidMeans, LeafDistances, LeafTable, Means, Members, expect
+from distforest.forest.leaves import LaidMeans, LeafTable, Means, expect
+from distforest.forest.members import KeptDistances, LeafDistances, Members
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.table import NodeTable, PickledWithoutCaches
 from distforest.forest.target_leaves import TargetMembers

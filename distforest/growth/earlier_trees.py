@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.forest.leaves import leaves_per_tree, triangle_size
+from distforest.forest.members import leaves_per_tree, triangle_size
 from distforest.forest.merged_trees import REPEATED
 from distforest.growth.problem import Problem
 from distforest.sources.truth import TruthKind

@@ -14,8 +14,8 @@ import numpy as np
 from distforest.forest.forest import Forest, Meaning, canonical
 from distforest.forest.graph_leaves import GRAPH_ARRAYS, GraphMembers, KeptLinks
 from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, VOICES, KeepsGraph, KeepsLeafDistances
-from distforest.forest.leaf_triangles import leaf_triangles
-from distforest.forest.leaves import COSTS, Members, leaves_per_tree, triangle_size
+from distforest.forest.leaves import COSTS
+from distforest.forest.members import Members, leaf_triangles, leaves_per_tree, triangle_size
 from distforest.forest.node_sums import Moments, class_counts_of, describe
 from distforest.forest.observed_leaves import ObservedMembers
 from distforest.forest.table import LEAF, NodeTable, route

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.forest import kept_distances, scoring
+from distforest.forest import members, scoring
 from distforest.forest.forest import Forest
-from distforest.forest.kept_distances import KeptDistances
-from distforest.forest.leaves import Members
+from distforest.forest.members import KeptDistances, Members
 from tests import samples
 from tests.tries import tries
 
@@ -47,17 +46,17 @@ def test_a_row_has_the_bits_of_the_leaf_table(seed: int, weighted: bool, offset:
 
 
 def test_what_is_known_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    forest, asked, keep = forest_of_digits(0), list[int](), kept_distances.keep_rows
-    monkeypatch.setattr(kept_distances, "keep_rows", lambda trees, *of: (asked.append(len(trees)), keep(trees, *of)))
+    forest, asked, keep = forest_of_digits(0), list[int](), KeptDistances.keep
+    monkeypatch.setattr(KeptDistances, "keep", lambda kept, *leaf: (asked.append(leaf[0]), keep(kept, *leaf)))
     for row in (3, 3, 4, 3):
         scoring.distance(forest, forest.leaves[:, row : row + 1], forest.leaves)
-    n_new = int((forest.leaves[:, 4] != forest.leaves[:, 3]).sum())
-    assert asked == [forest.n_trees] + [n_new] * (n_new > 0)
+    new = np.flatnonzero(forest.leaves[:, 4] != forest.leaves[:, 3])
+    assert asked == [*range(forest.n_trees), *new.tolist()]
 
 
 def test_what_does_not_fit_is_not_kept_and_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, without = forest_of_digits(1), forest_of_digits(1)
-    monkeypatch.setattr(kept_distances, "KEPT_NUMBERS", 0)
+    monkeypatch.setattr(members, "KEPT_NUMBERS", 0)
     assert without.kept_distances is None
     monkeypatch.undo()
     answers = [scoring.kneighbors(one, one.leaves[:, :3], one.leaves, 7, False) for one in (kept, without)]

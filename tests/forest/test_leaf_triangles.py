@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.forest.leaf_triangles import leaf_triangles
-from distforest.forest.leaves import Members
+from distforest.forest.members import Members, leaf_triangles
 from tests import samples
 from tests.tries import tries
 
