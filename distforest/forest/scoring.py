@@ -24,7 +24,7 @@ from distforest.forest.held_nodes import (
 )
 from distforest.forest.leaf_index import by_row
 from distforest.forest.leaves import ClassCounts, LeafTable, Means
-from distforest.forest.members import LeafDistances, Members, leaves_per_tree
+from distforest.forest.members import Members, leaves_per_tree
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers, share_of_pairs
 from distforest.forest.pairs.pair_leaves import Ranks, Votes

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
-from distforest.forest.block_walks import ALL_WANTED, walk_wanted
+from distforest.forest.block_walks import (
+    ALL_WANTED,
+    SparseSteps,
+    sparse_steps_of,
+    steps_on_twice,
+    walk_sparse,
+    walk_twice,
+    walk_wanted,
+)
 from distforest.forest.category_sets import (
     OTHERS_LEFT,
     OTHERS_RIGHT,
@@ -23,67 +31,36 @@ from distforest.forest.category_sets import (
     CategorySets,
     check_lists,
     send_categories,
-    side_of_category,
 )
-from distforest.forest.frontier import RIGHT, STAY, Frontier
-from distforest.forest.missing import send_by_halves, send_on, side_of_halves
-from distforest.forest.sparse_walks import route_sparse, walk_sparse
-from distforest.forest.tree_tops import tops_of
-from distforest.forest.walk_nodes import CHILD, COLUMN, IS_LEAF, THRESHOLD, preorder
+from distforest.forest.frontier import Frontier
+from distforest.forest.missing import send_by_halves, send_on
+from distforest.forest.sum_walks import SumNodes, route_array, route_sparse
 from distforest.forest.walks import (
+    CHILD,
+    COLUMN,
     COLUMN_BITS,
-    SparseSteps,
+    IS_LEAF,
+    THRESHOLD,
     WalkSteps,
     block_rows,
+    preorder,
     rounded_down,
-    sparse_steps_of,
+    tops_of,
     write_sets,
 )
-from distforest.forest.walks_twice import steps_on_twice, walk_twice
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, offsets, runs
 from distforest.sources.sparse_features import SparseFeatures
 
 if TYPE_CHECKING:
-    from distforest.forest.tree_tops import TreeTops
-    from distforest.forest.walk_nodes import Children
+    from distforest.forest.walks import Children, TreeTops
 
 LEAF = -1
 """The child number of a node that has no children."""
 
 GATHERED_ROWS = 1 << 14
 """Rows that lack values and walk together; what is copied for them of all trees takes little memory."""
-
-
-class RoutedNodes(NamedTuple):
-    """The nodes as `route_array` reads them: arrays of `NodeTable`, with the places of roots and projections."""
-
-    tree_start: Ints
-    left: Int32s
-    right: Int32s
-    threshold: Floats
-    offset: Ints
-    columns: Int32s
-    weights: Floats
-
-
-class OnMissing(NamedTuple):
-    """Where a node sends a row that lacks a value (see `distforest.forest.missing`).
-
-    Attributes
-    ----------
-    goes_on
-        Whether it is sent to a child; if not, it stays in the node.
-    surrogate
-        Thresholds of the two halves of each projection, shape (N, 2); (0, 2) if none decides.
-    goes_right
-        Whether it goes right if it is sent on and no half decides, shape (N,).
-    """
-
-    goes_on: bool
-    surrogate: Floats
-    goes_right: NDArray[np.bool_]
 
 
 class PickledWithoutCaches:
@@ -212,19 +189,18 @@ class NodeTable(PickledWithoutCaches):
         return None if self.steps is None or self.steps.sets is not None else sparse_steps_of(self.steps)
 
     @property
-    def routed_nodes(self) -> RoutedNodes:
+    def sum_nodes(self) -> SumNodes:
         """The trees for any projections and rows."""
-        children = (self.tree_start, self.left, self.right)
-        return RoutedNodes(*children, self.threshold, self.offset, self.columns, self.weights)
+        surrogate = np.empty((0, 2)) if self.surrogate is None else self.surrogate
+        projections = (self.offset, self.columns.view(np.uint32), self.weights)
+        return SumNodes(self.left, self.right, self.threshold, *projections, self.goes_right, surrogate)
 
     @property
-    def on_missing(self) -> OnMissing:
-        """Where each node sends a row that lacks a value."""
+    def goes_right(self) -> NDArray[np.bool_]:
+        """Whether each node sends a row that lacks a value right, shape (N,); empty if the row stays in the node."""
         if self.missing_right is not None:
-            return OnMissing(True, np.empty((0, 2)), self.missing_right)
-        if self.surrogate is None:
-            return OnMissing(False, np.empty((0, 2)), self.right_is_larger)
-        return OnMissing(True, self.surrogate, self.right_is_larger)
+            return self.missing_right
+        return np.empty(0, np.bool_) if self.surrogate is None else self.right_is_larger
 
     def sending_on(self) -> NodeTable:
         """The table that sends on a row that lacks a value: the table itself if it has learned where.
@@ -250,6 +226,11 @@ class NodeTable(PickledWithoutCaches):
         if self.category_size is None or self.category_codes is None:
             return CategorySets(np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.bool_))
         return CategorySets(offsets(self.category_size), self.category_codes, self.threshold == OTHERS_RIGHT)
+
+    @property
+    def sets_if_any(self) -> CategorySets | None:
+        """The categories of each node; None if no node cuts categories."""
+        return None if self.category_size is None else self.category_sets
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The table's arrays by name."""
@@ -428,11 +409,11 @@ def _route_otherwise(table: NodeTable, source: Source, rows: Int32s, wanted: NDA
     if isinstance(source, ArraySource):
         if table.steps is not None and source.values.dtype == np.float32:
             wanted = _walk_side_by_side(table, table.steps, source.values, rows, wanted, ends)
-        route_array(table.routed_nodes, table.on_missing, table.category_sets, source.values, rows, wanted, ends)
+        route_array(table.sum_nodes, table.sets_if_any, table.tree_start, source.values, rows, wanted, ends)
     elif isinstance(source, SparseFeatures) and table.sparse_steps is not None:
         walk_sparse(table.sparse_steps, table.tree_start, source.by_row, rows, wanted, ends)
     elif isinstance(source, SparseFeatures):
-        route_sparse(table.routed_nodes, source.shape[1], source.by_row, rows, wanted, ends)
+        route_sparse(table.sum_nodes, table.tree_start, source.shape[1], source.by_row, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
 
@@ -472,7 +453,7 @@ def end_at_heads(tree_start: Ints, chain_head: Int32s, ends: Int32s) -> None:
 
 def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s) -> None:
     """Route level by level over all trees at once, so that the source is read once per level; fills ``ends``."""
-    frontier, on_missing, sets = Frontier.roots(wanted.astype(np.int32)), table.on_missing, table.category_sets
+    frontier, goes_right, sets = Frontier.roots(wanted.astype(np.int32)), table.goes_right, table.category_sets
     while len(frontier.rows):
         here = frontier.place
         ends[frontier.tree[here], frontier.rows] = frontier.node[here]
@@ -483,57 +464,12 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
         side = frontier.sides(values, table.threshold[nodes])
         if table.surrogate is not None:
             send_by_halves(source, of_source, projections, table.surrogate[nodes], side)
-        if on_missing.goes_on:
-            send_on(frontier.starts, on_missing.goes_right[nodes], side)
+        if len(goes_right):
+            send_on(frontier.starts, goes_right[nodes], side)
         if len(sets.start):
             send_categories(frontier.starts, nodes, values, sets, side)
         children = frontier.descend(side, table.left[nodes], table.right[nodes])
         frontier, _ = children.take(children.sizes > 0)
-
-
-@kernel
-def route_array(
-    nodes: RoutedNodes,
-    on_missing: OnMissing,
-    sets: CategorySets,
-    values: Float32s,
-    rows: Int32s,
-    wanted: NDArray[np.bool_],
-    ends: Int32s,
-) -> None:
-    """Walk each row down each tree: the fused twin of `route_levels` for an array."""
-    tree_start, left, right, threshold, offset, columns, weights = nodes
-    goes_on, surrogate, goes_right = on_missing
-    has_sets = sets.start.shape[0] > 0
-    for tree in range(tree_start.shape[0] - 1):
-        root = tree_start[tree]
-        for r in range(rows.shape[0]):
-            if not wanted[tree, r]:
-                continue
-            node = 0
-            while left[root + node] >= 0:
-                value = 0.0
-                for e in range(offset[root + node], offset[root + node + 1]):
-                    value += weights[e] * values[rows[r], columns[e]]
-                if has_sets and sets.start[root + node + 1] > sets.start[root + node]:
-                    is_right = side_of_category(root + node, value, sets) == RIGHT
-                    node = right[root + node] if is_right else left[root + node]
-                elif value <= threshold[root + node]:
-                    node = left[root + node]
-                elif value > threshold[root + node]:
-                    node = right[root + node]
-                elif not goes_on:
-                    break
-                else:
-                    node = root + node
-                    is_right = goes_right[node]
-                    if surrogate.shape[0] > 0:
-                        terms = slice(offset[node], offset[node + 1])
-                        is_right = lacking_goes_right(
-                            values[rows[r]], columns[terms], weights[terms], surrogate[node], is_right
-                        )
-                    node = right[node] if is_right else left[node]
-            ends[tree, r] = node
 
 
 @kernel
@@ -545,16 +481,6 @@ def rows_lacking_values(values: Float32s, rows: Int32s, lacks: NDArray[np.bool_]
             if np.isnan(value):
                 lacks[r] = True
                 break
-
-
-@kernel
-def lacking_goes_right(row: Float32s, columns: Int32s, weights: Floats, surrogate: Floats, goes_right: bool) -> bool:
-    """Whether a row that lacks a value goes right: by a half of its projection, else by ``goes_right``."""
-    half = np.zeros(2)
-    for e in range(columns.shape[0]):
-        half[1 if weights[e] < 0.0 else 0] += abs(weights[e]) * row[columns[e]]
-    side = side_of_halves(half[0], half[1], surrogate)
-    return goes_right if side == STAY else side == RIGHT
 
 
 def n_roots_of(tree_size: Ints) -> int:

@@ -22,9 +22,9 @@ from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.grids import ScoredGrid
 from distforest.forest import scoring
 from distforest.forest.estimates import Estimates
+from distforest.forest.merged_trees import merged_in_words
 from distforest.forest.roots import Roots
 from distforest.forest.taught_truth import check_own_distances
-from distforest.forest.tree_spans import merged_in_words
 from distforest.pictures.closeness import closeness_of_some
 from distforest.pictures.clusters import clustered
 from distforest.pictures.importances import importances_of, reads_features

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.forest import tree_tops
+from distforest.forest import walks
 from distforest.forest.table import NodeTable, route, route_levels
-from distforest.forest.tree_tops import FEWEST_FOR_TOPS, ROWS_IN_TOP, TOP_SHARE, tops_of
-from distforest.forest.walks import FETCHED_NUMBERS
+from distforest.forest.walks import FETCHED_NUMBERS, FEWEST_FOR_TOPS, ROWS_IN_TOP, TOP_SHARE, tops_of
 from distforest.sources.arrays import ArraySource
 from tests.samples import trees_of_any_shape
 from tests.tries import tries
@@ -48,8 +47,8 @@ def test_rows_end_where_they_do_level_by_level(sizes: list[int], n: int, share: 
     source, expected = ArraySource.of(X, is_complete=True), np.full(wanted.shape, -1, np.int32)
     route_levels(table, source, rows, wanted, expected)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tree_tops, "COST_OF_COLUMN", 0.0)
-        patch.setattr(tree_tops, "COST_OF_NODE", 0.0)
+        patch.setattr(walks, "COST_OF_COLUMN", 0.0)
+        patch.setattr(walks, "COST_OF_NODE", 0.0)
         assert table.steps is not None
     assert len(table.steps.tops.place) > 0 or not max(sizes)
     assert route(table, source, rows, wanted).tolist() == expected.tolist()
@@ -69,7 +68,7 @@ def test_rows_end_where_they_do_level_by_level_if_nodes_are_prefetched() -> None
 
 
 def test_a_top_has_the_nodes_that_many_rows_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_tops, "COST_OF_COLUMN", 0.5)
+    monkeypatch.setattr(walks, "COST_OF_COLUMN", 0.5)
     share = np.array([1.0, 1.0, TOP_SHARE, 0.9 * TOP_SHARE])
     places = np.array([0, 8, 12, 4], np.uint32)
     tops = tops_of(3, np.array([0, 2, 2, 2]), share, places, np.array([7, 3, 7, 5], np.uint32))
@@ -79,6 +78,6 @@ def test_a_top_has_the_nodes_that_many_rows_reached(monkeypatch: pytest.MonkeyPa
 
 
 def test_tops_that_read_a_column_for_each_step_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_tops, "COST_OF_COLUMN", 1.0)
+    monkeypatch.setattr(walks, "COST_OF_COLUMN", 1.0)
     tops = tops_of(1, np.zeros(2, np.int64), np.array([1.0, 0.9]), 4 * COLUMNS, COLUMNS)
     assert (tops.start.tolist(), len(tops.columns)) == ([0, 0], 0)

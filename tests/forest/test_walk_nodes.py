@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.forest.walk_nodes import IS_LEAF, preorder
+from distforest.forest.walks import IS_LEAF, preorder
 from tests.samples import trees_of_any_shape
 from tests.tries import tries
 

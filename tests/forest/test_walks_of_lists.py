@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from distforest.forest.category_sets import CategorySets
-from distforest.forest.walk_nodes import THRESHOLD
-from distforest.forest.walks import MASK_BITS, WalkSets, write_sets
+from distforest.forest.walks import MASK_BITS, THRESHOLD, WalkSets, write_sets
 
 pytestmark = pytest.mark.kernels
 

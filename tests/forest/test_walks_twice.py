@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest import table as node_tables
-from distforest.forest import tree_tops
+from distforest.forest import walks
 from distforest.forest.missing import ALL_OBSERVED
 from distforest.forest.table import NodeTable, route, route_levels
-from distforest.forest.tree_tops import FEWEST_FOR_TOPS
+from distforest.forest.walks import FEWEST_FOR_TOPS
 from distforest.sources.arrays import ArraySource
 from tests.samples import trees_of_any_shape
 from tests.tries import tries
@@ -67,8 +67,8 @@ def test_rows_that_lack_values_end_where_they_do_level_by_level(
     route_levels(table, source, rows, wanted, expected)
     with pytest.MonkeyPatch.context() as patch:
         cost = 0.0 if with_tops else 100.0
-        patch.setattr(tree_tops, "COST_OF_COLUMN", cost)
-        patch.setattr(tree_tops, "COST_OF_NODE", cost)
+        patch.setattr(walks, "COST_OF_COLUMN", cost)
+        patch.setattr(walks, "COST_OF_NODE", cost)
         assert table.steps_of_twice is not None
         patch.setattr(node_tables, "GATHERED_ROWS", gathered)
         assert route(table, source, rows, wanted).tolist() == expected.tolist()
