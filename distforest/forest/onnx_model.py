@@ -77,8 +77,9 @@ def onnx_model(forest: Forest) -> ModelProto:
         helper.make_node("TreeEnsembleRegressor", ["X_in_float64"], [values], domain="ai.onnx.ml"),
     ]
     for name, value in ensemble(forest).items():
-        tensor = numpy_helper.from_array(value, name) if name.endswith("_as_tensor") else value
-        nodes[1].attribute.append(helper.make_attribute(name, _plain_list(tensor)))
+        plain = value.tolist() if isinstance(value, np.ndarray) else value
+        given = numpy_helper.from_array(value, name) if name.endswith("_as_tensor") else plain
+        nodes[1].attribute.append(helper.make_attribute(name, given))
     initializers = []
     if classes is not None:
         labels = numpy_helper.from_array(array_of_classes(classes), "classes")
@@ -193,11 +194,6 @@ _DTYPES_OF_CLASSES: tuple[tuple[set[type], Any], ...] = (
     ({str}, np.object_),
 )
 """The dtype that holds classes of some types."""
-
-
-def _plain_list(value: object) -> object:
-    """An attribute as ONNX takes it: arrays as lists."""
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _told(forest: Forest) -> dict[str, str]:

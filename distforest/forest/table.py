@@ -280,15 +280,7 @@ class NodeTable(PickledWithoutCaches):
         fits = (self.tree_size > 0) & (self.tree_size <= len(self.left))
         _check_all(fits, "tree_size", "a tree has at least its root, and no more nodes than there are")
         size = sum(self.tree_size.tolist())  # a Python integer: a sum in int64 may wrap around
-        for name in ("left", "right", "threshold", "width", "gain", "n_rows"):
-            length = len(getattr(self, name))
-            if length != size:
-                raise ArtifactError(f"{name}: tree_size announces {counted(size, 'node')}, found {length}")
-        _check_all(self.width >= 0, "width", "the number of columns that a projection reads is not negative")
-        for name in ("columns", "weights"):
-            length, announced = len(getattr(self, name)), int(self.width.sum(dtype=np.int64))
-            if length != announced:
-                raise ArtifactError(f"{name}: width announces {counted(announced, 'entry', 'entries')}, found {length}")
+        self._check_lengths(size)
         number = np.arange(size) - np.repeat(self.tree_start[:-1], self.tree_size)
         limit = np.repeat(self.tree_size, self.tree_size)
         inner = ~self.is_leaf
@@ -303,30 +295,33 @@ class NodeTable(PickledWithoutCaches):
         for name in ("threshold", "weights", "gain"):
             _check_all(np.isfinite(getattr(self, name)), name, "values are finite")
         _check_all(self.n_rows >= 0, "n_rows", "weights are not negative")
-        self._check_on_missing(size)
-        self._check_chains(number)
-        self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
-
-    def _check_on_missing(self, size: int) -> None:
-        """Refuse arrays by which rows are sent on that do not have an entry for each of ``size`` nodes."""
         if self.surrogate is not None and self.surrogate.shape != (size, 2):
             raise ArtifactError(f"surrogate: shape ({size}, 2) was expected, found {self.surrogate.shape}")
-        if self.missing_right is None:
-            return
-        if self.surrogate is not None:
-            raise ArtifactError("missing_right: a table with surrogates has none")
-        if len(self.missing_right) != size:
-            found = len(self.missing_right)
-            raise ArtifactError(f"missing_right: tree_size announces {counted(size, 'node')}, found {found}")
-        _check_all(~self.missing_right | ~self.is_leaf, "missing_right", "a leaf sends no row on")
+        if self.missing_right is not None:
+            if self.surrogate is not None:
+                raise ArtifactError("missing_right: a table with surrogates has none")
+            _check_all(~self.missing_right | ~self.is_leaf, "missing_right", "a leaf sends no row on")
+        if self.chain_head is not None:
+            self._check_chains(self.chain_head, number)
+        self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
 
-    def _check_chains(self, number: Ints) -> None:
+    def _check_lengths(self, size: int) -> None:
+        """Refuse arrays that do not have an entry for each of ``size`` nodes, or for each that nodes announce."""
+        others = {"tree_size": None, "columns": self.width, "weights": self.width, "category_codes": self.category_size}
+        for name, array in self.arrays().items():
+            if name not in others and len(array) != size:
+                raise ArtifactError(f"{name}: tree_size announces {counted(size, 'node')}, found {len(array)}")
+        for name, sizes in others.items():
+            if sizes is None or name not in self.arrays():
+                continue
+            by, announced = "category_size" if name == "category_codes" else "width", int(sizes.sum(dtype=np.int64))
+            _check_all(sizes >= 0, by, "numbers of entries are not negative")
+            if len(getattr(self, name)) != announced:
+                found = f"found {len(getattr(self, name))}"
+                raise ArtifactError(f"{name}: {by} announces {counted(announced, 'entry', 'entries')}, {found}")
+
+    def _check_chains(self, head: Int32s, number: Ints) -> None:
         """Refuse heads that are none; ``number`` is that of each node within its tree."""
-        head = self.chain_head
-        if head is None:
-            return
-        if len(head) != len(number):
-            raise ArtifactError(f"chain_head: tree_size announces {counted(len(number), 'node')}, found {len(head)}")
         _check_all((head >= 0) & (head <= number), "chain_head", "a head comes before the nodes of its chain")
         own = np.arange(len(number)) - number + head
         _check_all(head[own] == head, "chain_head", "a head belongs to no other chain")
@@ -353,13 +348,6 @@ class NodeTable(PickledWithoutCaches):
             if own is not None or codes is not None or reads_categories.any():
                 raise ArtifactError(f"{'category_size' if own is None else 'category_codes'}: missing")
             return
-        if len(own) != size:
-            raise ArtifactError(f"category_size: tree_size announces {counted(size, 'node')}, found {len(own)}")
-        _check_all(own >= 0, "category_size", "the number of categories that a node lists is not negative")
-        announced = int(own.sum(dtype=np.int64))
-        if len(codes) != announced:
-            expected = f"category_size announces {counted(announced, 'code')}"
-            raise ArtifactError(f"category_codes: {expected}, found {len(codes)}")
         of_node = np.zeros(size, np.int64)
         of_node[node[reads_categories]] = n_categories[self.columns[reads_categories]]
         check_lists(own, codes, of_node)

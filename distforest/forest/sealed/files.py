@@ -19,7 +19,7 @@ import struct
 import zipfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
@@ -54,22 +54,12 @@ NO_TIME = (1980, 1, 1, 0, 0, 0)
 """The time of every member, so that the same forest makes the same file."""
 
 
-class SealedFiles(Protocol):
-    """The files of a forest, by name. The methods raise ValueError or OSError if a file is missing or damaged."""
-
-    def read(self, name: str, most: int) -> bytes:
-        """The content of a file of at most ``most`` bytes."""
-
-    def head(self, name: str, n_bytes: int, most: int) -> tuple[bytes, int]:
-        """The first ``n_bytes`` of a file of at most ``most`` bytes, and its size."""
-
-    def array(self, name: str) -> StoreLike:
-        """The array ``name`` in the form that Zarr takes."""
-
-
 @dataclass(frozen=True)
 class FolderFiles:
-    """The files of a folder of any store, at an address."""
+    """The files of a folder of any store, at an address.
+
+    The methods raise ValueError or OSError if a file is missing or damaged, here and in `ArchiveFiles`.
+    """
 
     address: str
 
@@ -128,6 +118,9 @@ class ArchiveFiles:
                 return member.read(n_bytes)
         except (zipfile.BadZipFile, EOFError, RuntimeError, struct.error) as error:
             raise ValueError(f"{name}: {error}") from error
+
+
+SealedFiles = FolderFiles | ArchiveFiles
 
 
 def is_one_file(address: str) -> bool:
