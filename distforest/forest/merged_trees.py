@@ -117,9 +117,9 @@ def merged(forests: Sequence[Forest]) -> Forest:
         _check_meaning(forests[0].meaning, other.meaning)
         _check_data(forests[0], other)
         _check_columns(forests[0], other)
-    for one, other in combinations([span for own in spans for span in own], 2):
-        if one.overlaps(other):
-            both = TreeSpan(one.seed, max(one.first, other.first), min(one.last, other.last))
+    for span, another in combinations([span for own in spans for span in own], 2):
+        if span.overlaps(another):
+            both = TreeSpan(span.seed, max(span.first, another.first), min(span.last, another.last))
             cure = "they would count twice; grow one of the forests with another seed, or grow on (`warm_start`)"
             raise InputError(f"{MERGEABLE}: {both} are in two of them; {cure}")
     arrays, meaning = _arrays(forests), _meaning(forests)
@@ -162,8 +162,8 @@ def _check_meaning(one: Meaning, other: Meaning) -> None:
 
 def _check_data(one: Forest, other: Forest) -> None:
     """Refuse forests of other data, other sample weights or another version of the growth; raises InputError."""
-    weights = [own.sample_weight for own in (one, other)]
-    if (weights[0] is None) != (weights[1] is None) or not np.array_equal(*weights):
+    weights, others = one.sample_weight, other.sample_weight
+    if weights is not others and (weights is None or others is None or not np.array_equal(weights, others)):
         raise InputError(f"{MERGEABLE}, found other sample weights in them; fit both with the same weights")
     growths = [own.provenance.get("versions", {}).get("growth") for own in (one, other)]
     if growths[0] != growths[1]:

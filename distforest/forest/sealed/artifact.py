@@ -59,8 +59,17 @@ from distforest.forest.leaf_kinds import (
 from distforest.forest.leaves import COSTS, MAX_CLASS_WEIGHT
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.forest.path_lengths import PathLengths
-from distforest.forest.sealed.files import ONE_FILE, SealedFiles, in_words, is_one_file, sealed_files, whole_archive
-from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
+from distforest.forest.sealed.files import (
+    ONE_FILE,
+    PACKINGS,
+    Packing,
+    SealedFiles,
+    in_words,
+    is_one_file,
+    sealed_files,
+    whole_archive,
+    without_empty,
+)
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.sources.arrays import array_in, create_array
 from distforest.sources.factors import COSINE
