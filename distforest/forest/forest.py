@@ -495,18 +495,13 @@ class Forest(PickledWithoutCaches):
                 f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, "
                 f"found {leaves.shape} and {self.in_bag.shape}"
             )
-        size, has_members = (
-            self.table.tree_size[:, None],
-            isinstance(self.leaf_table, (Members, LeafDistances, GraphMembers, TargetMembers)),
-        )
+        size = self.table.tree_size[:, None]
+        has_members = isinstance(self.leaf_table, (Members, LeafDistances, GraphMembers, TargetMembers))
         unrouted = (leaves == NOT_ROUTED) & (self.in_bag == 0) & (not has_members)
-        inside = (leaves >= 0) & (leaves < size)
-        self._check_leaf_numbers(inside | unrouted, "a training row lies in a node of its tree")
-        if has_members:
-            is_leaf = self.table.is_leaf[self.table.tree_start[:-1, None] + leaves]
-            self._check_leaf_numbers(is_leaf, "a training row lies in a leaf")
-
-    def _check_leaf_numbers(self, holds: NDArray[np.bool_], rule: str) -> None:
+        holds, rule = ((leaves >= 0) & (leaves < size)) | unrouted, "a training row lies in a node of its tree"
+        if holds.all() and has_members:
+            holds = self.table.is_leaf[self.table.tree_start[:-1, None] + leaves]
+            rule = "a training row lies in a leaf"
         if not holds.all():
             raise ArtifactError(f"leaves{np.argwhere(~holds)[0].tolist()}: {rule}")
 

@@ -196,10 +196,10 @@ def _difference(name: str, one: object, other: object, forest: Forest) -> str:
         return f"{name} {one} beside {other}"
     differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
     rows, is_asked = forest.meaning.rows.to_dict(), "similarity" in forest.provenance
-    words = {key: input_in_words(key, rows, is_asked=is_asked) for key in differing}
-    told = "; ".join(f"{words[key]} of sha256 {one.get(key)} beside {other.get(key)}" for key in differing)
-    asked = " (a function within a budget is asked for other pairs with each seed)" if "distances" in differing else ""
-    return f"{told}{asked}"
+    return "; ".join(
+        f"{input_in_words(key, rows, is_asked=is_asked)} of sha256 {one.get(key)} beside {other.get(key)}"
+        for key in differing
+    )
 
 
 def data_told(provenance: Mapping[str, Any]) -> dict[str, object]:

@@ -71,7 +71,8 @@ class Walks:
         """Find the node in which each pair of a block ends, numbers in the whole table, shape (n,)."""
         ends, (steps, values) = np.empty(len(block.values), np.int64), self._steps_on(block)
         if steps is not None:
-            walk_pairs(steps, steps.starts[tree], values, room_of_walk(len(values)), ends)
+            rows, (live, at) = np.arange(len(values), dtype=np.int32), np.empty((2, len(values)), np.uint32)
+            walk_pairs(steps, steps.starts[tree], values, rows, live, at, ends)
         else:
             walk_sums(*self._sums_on(block), int(self.table.tree_start[tree]), block.values, ends)
         return ends
@@ -126,24 +127,16 @@ def blocks_of(pairs: PointPairs | SparsePairs) -> Iterator[Block]:
     n_columns, often = pairs.shape[1], 1 if pairs.is_complete else 2
     step = block_rows(often * n_columns)
     room = np.empty((min(step, len(pairs.left)), n_columns), np.float32)
-    if isinstance(pairs, SparsePairs):
-        yield from _blocks_of_sparse(pairs, step, room)
-        return
-    reading = pairs.reading
     twice = np.empty((0 if often == 1 else len(room), 2 * n_columns), np.float32)
     for first in range(0, len(pairs.left), step):
         block = slice(first, min(first + step, len(pairs.left)))
         values = room[: block.stop - block.start]
-        read_block(reading._replace(left=pairs.left[block], right=pairs.right[block]), values)
+        if isinstance(pairs, SparsePairs):
+            reading = pairs.dense(block).reading
+        else:
+            reading = pairs.reading._replace(left=pairs.left[block], right=pairs.right[block])
+        read_block(reading, values)
         yield Block(block, values, None) if often == 1 else Block.of(values, first, twice)
-
-
-def _blocks_of_sparse(pairs: SparsePairs, step: int, room: Float32s) -> Iterator[Block]:
-    for first in range(0, len(pairs.left), step):
-        dense = pairs.dense(slice(first, first + step))
-        values = room[: len(dense.left)]
-        read_block(dense.reading, values)
-        yield Block(slice(first, first + len(values)), values, None)
 
 
 def on_used(table: NodeTable, pairs: SparsePairs) -> tuple[NodeTable, SparsePairs]:
@@ -190,36 +183,33 @@ def read_categories(a: Float32s, b: Float32s, how: ColumnReading, of_pair: Float
                 of_pair[column] = pair_value(a, b, column, how)
 
 
-class RoomOfPairs(NamedTuple):
-    """Room for pairs that walk: their numbers, where each stands, and which still walk."""
-
-    rows: Int32s
-    at: Children
-    live: NDArray[np.uint32]
+@kernel
+def add_walks(steps: WalkSteps, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
+    """sums[r] += parts[the leaf at which pair r arrives], for one tree after another, by their roots ``starts``."""
+    rows, ends = np.arange(values.shape[0]).astype(np.int32), np.empty(values.shape[0], np.int64)
+    live, at = np.empty(values.shape[0], np.uint32), np.empty(values.shape[0], np.uint32)
+    for start in starts:
+        walk_pairs(steps, start, values, rows, live, at, ends)
+        for r in range(values.shape[0]):
+            sums[r] += parts[ends[r]]
 
 
 @kernel
-def room_of_walk(n: int) -> RoomOfPairs:
-    """Room for ``n`` pairs."""
-    return RoomOfPairs(np.arange(n).astype(np.int32), np.empty(n, np.uint32), np.empty(n, np.uint32))
+def walk_pairs(
+    steps: WalkSteps,
+    start: int,
+    values: Float32s,
+    rows: Int32s,
+    live: NDArray[np.uint32],
+    at: Children,
+    ends: Ints,
+) -> None:
+    """ends[r] = the leaf at which pair r arrives from the root ``start`` of a tree, a number in the whole table.
 
-
-@kernel
-def walk_pairs(steps: WalkSteps, start: int, values: Float32s, room: RoomOfPairs, ends: Ints) -> None:
-    """ends[r] = the leaf at which pair r arrives from the root ``start`` of a tree, a number in the whole table."""
-    rows, at, live = room
+    ``rows`` are the numbers of the pairs from 0; ``live`` and ``at`` are room for where each stands.
+    """
     for r in range(values.shape[0]):
         at[r] = start
     walk_on(steps.nodes, values, rows, steps.sets, live, at)
     for r in range(values.shape[0]):
         ends[r] = at[r] ^ IS_LEAF
-
-
-@kernel
-def add_walks(steps: WalkSteps, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
-    """sums[r] += parts[the leaf at which pair r arrives], for one tree after another, by their roots ``starts``."""
-    room, ends = room_of_walk(values.shape[0]), np.empty(values.shape[0], np.int64)
-    for start in starts:
-        walk_pairs(steps, start, values, room, ends)
-        for r in range(values.shape[0]):
-            sums[r] += parts[ends[r]]
