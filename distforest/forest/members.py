@@ -284,7 +284,7 @@ def triangles_of_row(
             apart[own + node] = triangle[high * (high + 1) // 2 + low]
 
 
-class LeafRows(NamedTuple):
+class RowsOfLeaves(NamedTuple):
     """The in-bag rows of one tree by its leaves, which are numbered from 0.
 
     Attributes
@@ -301,7 +301,7 @@ class LeafRows(NamedTuple):
     mass: Ints
 
     @classmethod
-    def of(cls, members: Members, tree: int) -> LeafRows:
+    def of(cls, members: Members, tree: int) -> RowsOfLeaves:
         """The rows of a tree of ``members``."""
         table, groups = members.table, members.groups(tree)
         nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])
@@ -322,7 +322,7 @@ def leaf_triangles(members: Members, block_rows: int) -> Floats:
     """
     ends = offsets(triangle_size(leaves_per_tree(members.table)))
     triangles = np.zeros(ends[-1])
-    trees = [LeafRows.of(members, tree) for tree in range(members.table.n_trees)]
+    trees = [RowsOfLeaves.of(members, tree) for tree in range(members.table.n_trees)]
     leaf, weight = np.zeros((2, len(trees), members.leaves.shape[1]), np.int32)  # of each training row, 0 out of bag
     for number, tree in enumerate(trees):
         leaf[number, tree.rows] = np.repeat(np.arange(len(tree.mass)), np.diff(tree.start))
@@ -341,7 +341,13 @@ def leaf_triangles(members: Members, block_rows: int) -> Floats:
 
 @kernel
 def add_rows(
-    tree: LeafRows, leaf: Int32s, weight: Int32s, first_row: int, last_row: int, distances: Float32s, triangle: Floats
+    tree: RowsOfLeaves,
+    leaf: Int32s,
+    weight: Int32s,
+    first_row: int,
+    last_row: int,
+    distances: Float32s,
+    triangle: Floats,
 ) -> None:
     """triangle[a, b] += w_i sum_j w_j z_ij over rows i of leaf b from first_row to last_row - 1, j in leaf a >= b."""
     places = tree.rows.view(np.uint32)  # see `distforest.jit`
@@ -381,7 +387,7 @@ class KeptDistances:
     """
 
     members: Members
-    of_leaves: list[LeafRows]
+    of_leaves: list[RowsOfLeaves]
     first_leaf: Ints
     number: Int32s
     places: NDArray[np.uint16]
@@ -400,7 +406,7 @@ class KeptDistances:
         if first[-1] + nodes.size // 4 > KEPT_NUMBERS:
             return None
         number = np.where(table.is_leaf, LeafDistances(table, np.empty(0)).numbers, -1).astype(np.int32)
-        rows = [LeafRows.of(members, tree) for tree in range(table.n_trees)]
+        rows = [RowsOfLeaves.of(members, tree) for tree in range(table.n_trees)]
         places = number[table.tree_start[:-1, None] + nodes].astype(np.uint16)
         is_known = np.zeros(int(n_leaves.sum()), np.bool_)
         return cls(members, rows, offsets(n_leaves), number, places, first, np.empty(first[-1]), is_known)
@@ -432,7 +438,7 @@ class KeptDistances:
 
 
 @kernel
-def means_of_leaf(of: LeafRows, distances: Float32s, own: int, inner: Floats, means: Floats) -> None:
+def means_of_leaf(of: RowsOfLeaves, distances: Float32s, own: int, inner: Floats, means: Floats) -> None:
     """means[b] = mean of z_ij over i in leaf ``own``, j in leaf b, in the order of `mean_between`.
 
     Four rows of the leaf are read at once; in place of rows after the last, that one is read with weight 0. A row adds
