@@ -67,7 +67,7 @@ ONLY_IN = {
         "forest.sealed.artifact",
         "forest.sealed.files",
     },
-    "onnx": {"forest.onnx_model"},
+    "onnx": {"forest.exports"},
     "numcodecs": {"sources.guarded"},
     "sklearn": {
         *("evaluation.grids", "evaluation.predictions", "evaluation.splits", "growth.pairs.linear_cells"),
@@ -94,7 +94,7 @@ LATE = {
     "estimators.on_pairs": {"sklearn.metrics"},
     "estimators.pair_columns": {"sklearn.covariance", "sklearn.linear_model"},
     "estimators.simforest": {"sklearn.metrics"},
-    "forest.onnx_model": {"onnx"},  # an extra
+    "forest.exports": {"onnx"},  # an extra
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
     "sources.collections": {"dask"},
     "jobs.on_dask": {"distforest.jit"},  # slow, and a client compiles nothing

@@ -10,7 +10,7 @@ import numpy as np
 
 from distforest.amounts import counted, in_bytes
 from distforest.forest.chosen_cut import ChosenCut
-from distforest.forest.tree_spans import merged_in_words
+from distforest.forest.merged_trees import merged_in_words
 from distforest.sources.row_kinds import input_in_words
 from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 from distforest.sources.weights import OF_PAIRS

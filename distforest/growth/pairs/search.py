@@ -36,8 +36,6 @@ from distforest.growth.pairs.histograms import (
 from distforest.jit import borrowing, kernel
 from distforest.sources.kernels import WORD
 from distforest.sources.point_pairs import PairReading, PointPairs, read_column
-from distforest.sources.kernels import WORD
-from distforest.sources.point_pairs import MAX_MIN, PairReading, PointPairs, pair_value, read_column
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
