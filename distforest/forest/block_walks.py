@@ -31,7 +31,7 @@ from distforest.jit import kernel
 if TYPE_CHECKING:
     from distforest.forest.walks import Children
     from distforest.sources.source import Float32s, Int32s, Ints
-    from distforest.sources.sparse_features import Lines
+    from distforest.sources.sparse import Lines
 
 ALL_WANTED: NDArray[np.bool_] = np.empty((0, 0), np.bool_)
 """Stands for all rows in all trees, where it is said which rows are wanted in which tree."""

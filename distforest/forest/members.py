@@ -24,6 +24,7 @@ import numpy as np
 from distforest.errors import ArtifactError
 from distforest.forest.leaves import LeafTable, check_members, drawn_weights, expect
 from distforest.jit import kernel
+from distforest.sources.mapped_rows import spans
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:

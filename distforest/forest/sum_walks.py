@@ -14,7 +14,7 @@ from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
-    from distforest.sources.sparse_features import Lines
+    from distforest.sources.sparse import Lines
 
 
 class SumNodes(NamedTuple):
