@@ -9,12 +9,14 @@ import math
 import os
 import time
 from concurrent.futures import CancelledError, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from queue import Empty, SimpleQueue
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import dask
 from distributed import Client, Future, LocalCluster, Nanny, get_worker
 from distributed.comm import parse_address
 from distributed.comm.registry import get_backend
@@ -84,6 +86,18 @@ KEYS = "distforest"
 Dask takes averages over tasks whose keys begin alike, here those of a method and step.
 """
 
+JOB_SECONDS = 1 << 24
+"""What a step of a job's priority is worth in seconds of threads: half a year."""
+
+LIKELY_SECONDS = 1.0
+"""Seconds that a task of a run is taken for until one has ended."""
+
+LINKED_SECONDS = 0.1
+"""Seconds that a linked task is taken for: what is known of one is its answer, on the worker that has it."""
+
+FIRST_TASKS = 2
+"""Tasks of a run for each thread that are submitted before one has ended."""
+
 BEFORE_OTHERS = 1 << 20
 """What is added to the priority of short tasks for which others wait: more than the priority of any job."""
 
@@ -119,11 +133,12 @@ class OnDask:
     method
         Name of its method; the keys of its tasks begin with it.
     priority
-        Tasks of a higher priority run before others, as Dask has it; of one priority, those that were submitted first.
+        Tasks of jobs of a higher priority run before others. Of one priority, those of the job that has had the least
+        time of threads come first.
     claim
         The job's claim on its output: a worker that does not see it refuses tasks of the job.
-    at_work
-        The addresses of workers that have run tasks of the job.
+    seconds
+        The seconds that tasks of the job have had the threads of each worker that has run some, by its address.
     seen
         Called at each look with the number of the workers' threads, and the seconds for which there have been none
         (between runs of tasks: infinity, if none has come in `WORKER_PATIENCE`). If it raises, the run ends. `give_up`
@@ -136,7 +151,7 @@ class OnDask:
     method: str = KEYS
     priority: float = 0.0
     claim: Claim | None = None
-    at_work: set[str] = field(default_factory=set)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def _workers(self) -> list[WorkerIdentity]:
         """All workers in the records of the scheduler; waits until there is one."""
@@ -159,6 +174,21 @@ class OnDask:
     def new_key(self, run: str, number: int = 0, token: str = "") -> Key:
         """The key of a task of a run; Dask takes those of one ``token`` for a group, and queues large groups."""
         return (f"{self.method}-{run}-{token or os.urandom(4).hex()}", number, KEYS, self.name)
+
+    def prioritised(self, keys: Iterable[Key], before: int, likely: float, first: bool) -> AbstractContextManager[None]:
+        """Give the tasks that are submitted in the block their priorities: the job that has had least comes first.
+
+        Each task comes after what its job has had, and after ``before`` others that have not ended; a task is
+        ``likely`` to take so many seconds. Those that others wait for come ``first``.
+        """
+        had, numbers = sum(self.seconds.values()), itertools.count(before)
+        highest = (self.priority + BEFORE_OTHERS * first) * JOB_SECONDS
+        priority = {key: highest - had - likely * next(numbers) for key in keys}
+        return dask.annotate(priority=priority.__getitem__)
+
+    def may_have_run_on(self, workers: Iterable[str]) -> None:
+        """Note workers that may have run tasks of the job, and have not said so."""
+        self.seconds.update({worker: 0.0 for worker in workers if worker not in self.seconds})
 
     def identities(self) -> dict[str, WorkerIdentity]:
         """All workers in the records of the scheduler at this moment, by their addresses.
@@ -286,7 +316,7 @@ class OnDask:
 
         with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
             there = self.identities()
-            if workers := (self.at_work & there.keys()) - silent_among(there).keys():
+            if workers := (self.seconds.keys() & there.keys()) - silent_among(there).keys():
                 self._in_loop(call(list(workers)))
 
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
@@ -301,13 +331,29 @@ class OnDask:
     ) -> Iterator[tuple[int, R]]:
         """Yield the answers as they arrive.
 
-        ``at_once`` tasks are submitted at once, and stragglers a second time; by default, once and as many as run.
+        When one has arrived, so that it is known how long a task takes, ``at_once`` tasks are submitted at once, and
+        stragglers a second time; by default, each once and as many as run.
         """
         coming, look, ended, token = enumerate(tasks), _Look(self), SimpleQueue[Future](), os.urandom(4).hex()
         running, stragglers = dict[Key, _Asked](), Stragglers()
 
         def submit(drawn: list[_Asked], token: str, where: str | None = None) -> None:
-            for asked, future in zip(drawn, self._submit(function, drawn, work, token, where), strict=True):
+            """Send tasks to the scheduler in one message; rather to a worker, if given."""
+            if not drawn:
+                return
+            keys = [self.new_key(work.name, asked.number, token) for asked in drawn]
+            likely = fmean(stragglers.took or [LIKELY_SECONDS])
+            with self.prioritised(keys, len(running), likely, work.first):
+                futures = self.client.map(
+                    partial(_answer, function, work.name, self.claim),
+                    [asked.task for asked in drawn],
+                    key=keys,
+                    retries=work.retries,
+                    workers=None if where is None else [where],
+                    allow_other_workers=where is not None,
+                    pure=False,
+                )
+            for asked, future in zip(drawn, futures, strict=True):
                 asked.futures.append(future)
                 running[future.key] = asked
                 future.add_done_callback(ended.put)
@@ -315,27 +361,23 @@ class OnDask:
         try:
             while True:
                 is_time = look.again()
-                room = (at_once or max(1, look.threads)) - len(running)
+                most = max(1, look.threads)
+                if at_once:
+                    most = at_once if stragglers.took else FIRST_TASKS * most
+                room = most - len(running)
                 submit([_Asked(*numbered) for numbered in itertools.islice(coming, max(0, room))], token)
                 if not running:
                     return
-                if at_once and is_time and stragglers.may_be_known(len(running)):
+                if at_once and is_time:
                     for late, worker in self._stragglers(stragglers, running):
                         submit([late], os.urandom(4).hex(), worker)
                 for future, fetched in self._fetched(ended):
-                    if fetched is None:
-                        future.add_done_callback(ended.put)
-                    elif asked := self._taken(running, future):
+                    if asked := self._taken(running, future):
                         self._release(future, bool(running))
-                        reply = self._answer(fetched, asked.task, work)
-                        if isinstance(reply, Reply):
-                            self.at_work.add(reply.worker)
-                            stragglers.took.append(reply.seconds)
-                            reply = _result_or_raise(reply.answer)
-                        yield asked.number, reply
+                        yield asked.number, self._reply(fetched, asked.task, work, stragglers)
         finally:
             if running and self.client.status != "closed":
-                self.at_work.update(look.workers)
+                self.may_have_run_on(look.workers)
                 self.client.cancel([future for asked in running.values() for future in asked.futures])
 
     def _taken(self, running: dict[Key, _Asked], future: Future) -> _Asked | None:
@@ -348,6 +390,8 @@ class OnDask:
 
     def _stragglers(self, known: Stragglers, running: Mapping[Key, _Asked]) -> Iterator[tuple[_Asked, str]]:
         """Tasks that take much longer than the others of their run, each with another worker that has a free thread."""
+        if not known.may_be_known(len(running)):
+            return
         at_work = self._in_loop(self._scheduler().processing(workers=None))
         once = {key for key, asked in running.items() if len(asked.futures) == 1}
         if late := known.late(once, itertools.chain(*at_work.values())):
@@ -356,14 +400,18 @@ class OnDask:
             free = (one for one in able for _ in range(there[one]["nthreads"] - len(at_work.get(one, ()))))
             yield from zip([running[key] for key in late], free, strict=False)
 
-    def _fetched(self, ended: SimpleQueue[Future]) -> Iterator[tuple[Future, Fetched | None]]:
-        """The tasks that have ended within `TICK`, each with its answer; None if it was lost before it was fetched."""
+    def _fetched(self, ended: SimpleQueue[Future]) -> Iterator[tuple[Future, Fetched]]:
+        """Yield the tasks that have ended within `TICK`, each with its answer; a lost answer will end again."""
         futures = list[Future]()
         with suppress(Empty):
             futures.append(ended.get(timeout=TICK))
             while True:
                 futures.append(ended.get_nowait())
-        return zip(futures, self._in_loop(_fetch_all(futures)) if futures else [], strict=True)
+        for future, fetched in zip(futures, self._in_loop(_fetch_all(futures)) if futures else [], strict=True):
+            if fetched is None:
+                future.add_done_callback(ended.put)
+            else:
+                yield future, fetched
 
     def _release(self, future: Future, at_once: bool) -> None:
         """Release the future of a fetched answer, or its task would run again if its worker died.
@@ -382,23 +430,14 @@ class OnDask:
         """Links, for a block; see `distforest.jobs.cluster.Linking`."""
         yield _DaskLinks(self, replace(work, keep_going=False))
 
-    def _submit(
-        self, function: Callable[[T], R], drawn: Sequence[_Asked], work: Work, token: str, where: str | None
-    ) -> list[Future]:
-        """The futures of some tasks, which are sent to the scheduler in one message; rather to a worker, if given."""
-        if not drawn:
-            return []
-        futures = self.client.map(
-            partial(_answer, function, work.name, self.claim),
-            [asked.task for asked in drawn],
-            key=[self.new_key(work.name, asked.number, token) for asked in drawn],
-            retries=work.retries,
-            priority=self.priority + BEFORE_OTHERS * work.first,
-            workers=None if where is None else [where],
-            allow_other_workers=where is not None,
-            pure=False,
-        )
-        return list(futures)
+    def _reply(self, fetched: Fetched, task: object, work: Work, run: Stragglers) -> Any:
+        """The answer of a task as `_answer`; notes how long it took, and where."""
+        reply = self._answer(fetched, task, work)
+        if isinstance(reply, Lost):
+            return reply
+        self.seconds[reply.worker] = self.seconds.get(reply.worker, 0.0) + reply.seconds
+        run.took.append(reply.seconds)
+        return _result_or_raise(reply.answer)
 
     def _answer(self, fetched: Fetched, task: object, work: Work) -> Any:
         """The answer of a task; `Lost` if it was lost with its workers and the run may go on. Raises other errors."""
@@ -459,7 +498,7 @@ class _DaskLinks:
     def __init__(self, cluster: OnDask, work: Work) -> None:
         self._cluster, self._work, self._look = cluster, work, _Look(cluster)
         self._numbers, self._near, self._token = itertools.count(), dict[int, str](), os.urandom(4).hex()
-        self._unsent: list[_LinkedTask] = []
+        self._unsent, self._n_sent = list[_LinkedTask](), 0
 
     def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> _LinkedTask:
         """A task, which is sent with others."""
@@ -477,16 +516,17 @@ class _DaskLinks:
         """Send all tasks, in few messages, each of tasks that have the same place."""
         unsent, self._unsent = self._unsent, []
         for tasks in _messages(unsent):
-            where = tasks[0].where
-            futures = self._cluster.client.get(
-                {task.key: tuple(map(_sent, task.call)) for task in tasks},
-                [task.key for task in tasks],
-                workers=None if where is None else [where],
-                allow_other_workers=where is not None,
-                retries=self._work.retries,
-                priority=self._cluster.priority,
-                sync=False,
-            )
+            where, keys = tasks[0].where, [task.key for task in tasks]
+            with self._cluster.prioritised(keys, self._n_sent, LINKED_SECONDS, first=False):
+                futures = self._cluster.client.get(
+                    {task.key: tuple(map(_sent, task.call)) for task in tasks},
+                    keys,
+                    workers=None if where is None else [where],
+                    allow_other_workers=where is not None,
+                    retries=self._work.retries,
+                    sync=False,
+                )
+            self._n_sent += len(tasks)
             for task, future in zip(tasks, futures, strict=True):
                 task.future, task.call = future, ()
 
@@ -523,7 +563,7 @@ class _DaskLinks:
                 awaited = []
                 ready = list(self._ready(ended, waiting)) if waiting else []
         finally:
-            self._cluster.at_work.update(self._look.workers)
+            self._cluster.may_have_run_on(self._look.workers)
             for course, future in waiting.values():
                 course.close()
                 future.cancel()
@@ -534,9 +574,6 @@ class _DaskLinks:
         """The courses whose answers have come, if any has, each with its answer."""
         self._look.again()
         for future, fetched in self._cluster._fetched(ended):
-            if fetched is None:
-                future.add_done_callback(ended.put)
-                continue
             course, _ = waiting.pop(future.key)
             yield course, self._cluster._answer(fetched, "a tree in parts", self._work)
 

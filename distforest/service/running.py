@@ -55,10 +55,6 @@ if TYPE_CHECKING:
 ATTEMPTS, PAUSE = 4, 0.5
 """How often a run is tried if its store or connection fails; seconds before a second try, doubled at each try."""
 
-AGE = 1e-11
-"""What a second of age is worth in Dask's priority of a job's tasks: the older of two jobs of one priority comes first,
-and all ages together are worth less than one step of a priority."""
-
 UNSTEADY = (OSError, CancelledError, TimeoutError)
 """Errors that may not recur at another try."""
 
@@ -216,8 +212,8 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
         raise InputError("the job has no spec.json (any more); submit it again")
     spec = spec_from_json(text)
     check_allowed(spec, context.policy)
-    priority = spec.run.priority - AGE * job.state["submitted"]
-    cluster = OnDask(context.client, job.id, WorkerWatch(job, context), getattr(spec, "method", "score"), priority)
+    method, priority = getattr(spec, "method", "score"), float(spec.run.priority)
+    cluster = OnDask(context.client, job.id, WorkerWatch(job, context), method, priority)
     work = context.registry.folder(job.id).within(WORK)
     claim = claim_of(context.registry, job.id, spec.output)
     claim.take()  # an older service may have accepted the job without one, or somebody has removed it
