@@ -294,9 +294,8 @@ def _placed(spec: str, job: GrowingJob) -> GrowingJob:
     from distforest.command_line.spec_files import told_of_place
     from distforest.jobs.any_spec import with_absolute_paths
     from distforest.jobs.plan import check_worker_memory
-    from distforest.jobs.wanted import input_addresses
 
-    if told := told_of_place(spec, input_addresses(job)):
+    if told := told_of_place(spec, job.input_addresses):
         raise InputError(told)
     if job.run.scheduler:
         return with_absolute_paths(job)

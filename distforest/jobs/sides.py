@@ -18,7 +18,7 @@ from distforest.jobs.asked import opened_forest
 from distforest.jobs.cluster import Work
 from distforest.jobs.overheard import overheard
 from distforest.jobs.own_distances import OwnDistances, forget_truths
-from distforest.jobs.wanted import kind_of_distances, wanted_of_relation
+from distforest.jobs.spec import inputs_of_relation
 from distforest.sides import CHOSEN, SIDED
 from distforest.sources.staged_arrays import StagingPlace, stage_truth
 from distforest.sources.truth import TruthKind
@@ -64,7 +64,7 @@ def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
     place = StagingPlace(task.folder, question.scratch)
     question.scratch.check()
     with overheard():
-        staged = stage_truth(kind_of_distances(relation), list(wanted_of_relation("distances", relation)), place)
+        staged = stage_truth(relation.truth_kind, list(inputs_of_relation("distances", relation)), place)
     own = OwnDistances(staged, question.scratch, str(question.sides))
     with own.watched(forest) as truth:
         check_own_distances(forest, truth, "distances")

@@ -24,7 +24,7 @@ from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.reader import LAZY_KIND
-from distforest.jobs.wanted import truth_of, wanted_inputs
+from distforest.jobs.spec import inputs_of, truth_of
 from distforest.sources.binned import edges_of_sample
 from distforest.sources.parted import StagedParts, present_before
 from distforest.sources.row_kinds import Dense, Several
@@ -68,7 +68,7 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
     """
     check_together(spec.params)
     place, (kind, address) = StagingPlace(folder, spec.run.scratch_folder, n_parts), truth_of(spec)
-    arrays = stage_arrays(wanted_inputs(spec), kind, place)
+    arrays = stage_arrays(inputs_of(spec), kind, place)
     rows = _rows_of(spec, arrays)
     _check_values(rows, arrays, place)
     similarity = spec.input.relations.get("similarity")

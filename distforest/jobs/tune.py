@@ -136,7 +136,7 @@ def stage_grid(
                 as_read[readings] = check_and_stage(fit_of_group, place, *workers)
         own = as_read[readings]
         groups.append(
-            CellGroup(shared, replace(own, params=dict(fit_of_group.params), rows_budget=seen.plan.rows_budget))
+            CellGroup(shared, replace(own, params=dict(fit_of_group.params), rows_budget=seen.size.rows_budget))
         )
     return groups
 
@@ -161,7 +161,7 @@ def _readings(fit: Spec, weighted: bool) -> tuple[object, ...]:
 
 def _check_judged(seen: Preview, memory_limit: int | None) -> None:
     """Refuse distances by passes, as cells are judged by pairs from all over the matrix; raises MemoryLimitError."""
-    if seen.plan.n_passes:
+    if seen.size.passes_distances:
         check_memory(seen.whole_bytes, memory_limit or seen.memory_limit, "; cells are not judged by passes")
 
 
