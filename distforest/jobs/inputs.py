@@ -360,61 +360,43 @@ class Inputs:
             This process has another version of the growth than the one that staged the inputs.
         """
         check_own_growth(self.growth)
-        return LAST_OPENED.of(_Key(self))
+        asked, how = (self.callback, self.listed, self.truth.sha256), (self.rows_budget, self.parts, self.scratch)
+        decides = self.fingerprint, self.feature_weights is None, asked, how, self.chosen_cut
+        return LAST_OPENED.of(decides, lambda: Opened.of(self))
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A method bound to staged arrays, and the files that hold them."""
+    """A method bound to staged arrays, the files that hold them, and the folder of the job that has opened them."""
 
     problem: Bound
     files: tuple[Mapped, ...]
+    job: str
+
+    @classmethod
+    def of(cls, inputs: Inputs) -> Opened:
+        """Open the staged inputs of a job."""
+        files = list[Mapped]()
+        inputs.check_room()
+        matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins
+        if inputs.parts is not None:
+            matrix = inputs.parts.opened_bins(inputs.matrix.shape[1], inputs.n_categories, inputs.scratch)
+        else:
+            matrix = inputs.matrix.open(inputs.scratch, files)
+        if inputs.callback:
+            matrix = _asked(inputs.callback, np.asarray(matrix))
+        if inputs.listed:
+            matrix = _side_by_side(inputs, np.asarray(matrix), files)
+        return cls(inputs.bound(matrix, files), tuple(files), inputs.job)
 
 
-@dataclass(frozen=True)
-class _Key:
-    """The cache key of an opened problem; jobs of the same forest may differ in timeouts and ledgers."""
-
-    inputs: Inputs
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        inputs = self.inputs
-        asked = inputs.callback, inputs.listed, inputs.truth.sha256
-        how = inputs.rows_budget, inputs.parts, inputs.scratch
-        return inputs.fingerprint, inputs.feature_weights is None, asked, how, inputs.chosen_cut
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other._key == self._key
+LAST_OPENED = LastOpened[object, Opened](2)
+"""The problems of the last jobs of this process; jobs of one forest share theirs, whatever their timeouts."""
 
 
 def forget_job(job: str) -> None:
     """Let go of what this process has opened for a job that has ended, by its folder's address; "" for all jobs."""
-    LAST_OPENED.forget(lambda key: f"{key.inputs.job}/".startswith(f"{job}/" if job else ""))
-
-
-def _opened(key: _Key) -> Opened:
-    inputs = key.inputs
-    files = list[Mapped]()
-    inputs.check_room()
-    if inputs.parts is not None:
-        bins = inputs.parts.opened_bins(inputs.matrix.shape[1], inputs.n_categories, inputs.scratch)
-        return Opened(inputs.bound(bins, files), tuple(files))
-    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide = inputs.matrix.open(
-        inputs.scratch, files
-    )
-    if inputs.callback:
-        matrix = _asked(inputs.callback, np.asarray(matrix))
-    if inputs.listed:
-        matrix = _side_by_side(inputs, np.asarray(matrix), files)
-    return Opened(inputs.bound(matrix, files), tuple(files))
-
-
-LAST_OPENED = LastOpened(2, _opened)
-"""The problems of the last jobs of this process."""
+    LAST_OPENED.forget(lambda opened: f"{opened.job}/".startswith(f"{job}/" if job else ""))
 
 
 def _asked(callback: Callback, objects: np.ndarray) -> LazySource:

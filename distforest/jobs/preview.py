@@ -65,7 +65,7 @@ ZARR = ("zarr.json", ".zgroup", ".zarray")
 """Files of metadata that make a folder an array or a group."""
 
 
-BY_PASSES = (
+PASSES_CURE = (
     ", or let trees grow by passes: set a larger `min_samples_leaf` or a `max_depth`, `max_bins`, or a smaller "
     "`max_samples`"
 )
@@ -185,7 +185,7 @@ def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, Hos
     for one in inputs_of(spec):
         try:
             with naming(one.place, one.address):
-                seen.append(inspected(one))
+                seen.append(with_metadata(one))
                 told += check_stored([one.address], spec.run.strict, spec.run.max_bytes)
         except InputError as error:
             faults.append(str(error))
@@ -210,7 +210,7 @@ def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, Hos
         least_batch = spec.run.batch or TREES_AT_ONCE
     elif limit and whole > limit and _may_pass(spec, seen, size):
         sized = by_passes(spec.params, truth_of(spec)[0], size, WorkerRoom(limit, threads, spec.run.batch))
-        size, cure = sized or size, "" if sized else BY_PASSES
+        size, cure = sized or size, "" if sized else PASSES_CURE
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
     here = workers_here(hosts) if hosts else HostWorkers(n := 1 if spec.run.scheduler else workers, n * threads)
     needs = scratch_room(seen, size, here), tuple(told), projected_bytes(size, least_batch, 1), whole, cure
@@ -240,7 +240,7 @@ def faults_of_metadata(spec: Spec) -> list[str]:
     for one in inputs_of(spec):
         try:
             with naming(one.place, one.address):
-                seen.append(inspected(one))
+                seen.append(with_metadata(one))
         except InputError as error:
             is_there = _is_there(one.address) or _group_of(one.address) is not None
             is_all &= is_there
@@ -263,7 +263,7 @@ async def faults_on_a_worker(spec: AnySpec) -> list[str]:
 # --- faults ------------------------------------------------------------------------------------------------
 
 
-def inspected(one: JobInput) -> JobInput:
+def with_metadata(one: JobInput) -> JobInput:
     """Read the metadata of an input; raises InputError for a wrong shape or dtype."""
     address, reading, role = one.address, one.reading, one.role
     if not _is_there(address) and (group := _group_of(address)):
