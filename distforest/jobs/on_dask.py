@@ -427,7 +427,7 @@ class OnDask:
 
     @contextmanager
     def linked(self, work: Work) -> Iterator[_DaskLinks]:
-        """Links, for a block; see `distforest.jobs.cluster.Linking`."""
+        """Links, for a block; see `distforest.jobs.cluster.Cluster`."""
         yield _DaskLinks(self, replace(work, keep_going=False))
 
     def _reply(self, fetched: Fetched, task: object, work: Work, run: Stragglers) -> Any:
@@ -667,16 +667,32 @@ class Reply(NamedTuple):
 
 
 def _answer(function: Callable[[T], R], name: str, claim: Claim | None, task: T) -> Reply:
-    """Run a task on a worker; an error that is raised on purpose is returned, so that Dask does not retry the task."""
+    """Run a task on a worker."""
     logging.getLogger("distforest").debug("%s: %s", name, task)
-    worker, begun = get_worker().address, time.monotonic()
+    begun = time.monotonic()
+
+    def run() -> R:
+        with in_own_processes(_cancellation_check()):
+            return function(task)
+
+    return Reply(_result_or_error(run, claim), get_worker().address, time.monotonic() - begun)
+
+
+def _linked_answer(function: Callable[..., R], claim: Claim | None, *arguments: object) -> R | DistforestError:
+    """Run a task that is given the answers of others; an error among them is returned."""
+    error = _error_among(arguments)
+    return _result_or_error(partial(function, *arguments), claim) if error is None else error
+
+
+def _result_or_error(run: Callable[[], R], claim: Claim | None) -> R | DistforestError:
+    """Call a function on a worker; an error that is raised on purpose is returned, so that Dask does not try again."""
+    worker = get_worker().address
     try:
         if claim is not None:
             check_seen(claim, worker)
-        with in_own_processes(_cancellation_check()):
-            return Reply(function(task), worker, time.monotonic() - begun)
+        return run()
     except DistforestError as error:
-        return Reply(error, worker, time.monotonic() - begun)
+        return error
     except OSError as refusal:
         refusal.add_note(f"on worker {worker}")
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
@@ -716,22 +732,6 @@ def _linked_in(argument: object) -> Iterator[_LinkedTask]:
     elif isinstance(argument, (list, tuple)):
         for own in argument:
             yield from _linked_in(own)
-
-
-def _linked_answer(function: Callable[..., R], claim: Claim | None, *arguments: object) -> R | DistforestError:
-    """Run a task that is given the answers of others; an error among them, or one raised on purpose, is returned."""
-    if (error := _error_among(arguments)) is not None:
-        return error
-    try:
-        if claim is not None:
-            check_seen(claim, get_worker().address)
-        return function(*arguments)
-    except DistforestError as raised:
-        return raised
-    except OSError as refusal:
-        refusal.add_note(f"on worker {get_worker().address}")
-        time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
-        raise
 
 
 def _cancellation_check() -> Callable[[], None]:

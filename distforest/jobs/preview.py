@@ -8,6 +8,7 @@ import math
 import os
 import platform
 import sys
+import tempfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from distforest.growth.pairs.sampling import ENOUGH
 from distforest.growth.row_room import FLOAT32_BYTES, RANKED_BY_COSTS, CategorySizes, sizes_of
 from distforest.jobs.callback import Callback
 from distforest.jobs.on_dask import MACHINE_BYTES
+from distforest.jobs.overheard import overheard
 from distforest.jobs.plan import (
     TREES_AT_ONCE,
     Plan,
@@ -64,6 +66,9 @@ if TYPE_CHECKING:
 ZARR = ("zarr.json", ".zgroup", ".zarray")
 """Files of metadata that make a folder an array or a group."""
 
+
+CHECKED_BYTES = 1 << 28
+"""Bytes of inputs up to which `told_of_values` reads them, in about a second."""
 
 PASSES_CURE = (
     ", or let trees grow by passes: set a larger `min_samples_leaf` or a `max_depth`, `max_bins`, or a smaller "
@@ -141,6 +146,22 @@ def check_and_stage(
     if staged.passes_distances and staged.n_unobserved:
         raise InputError(f"{truth_of(spec)[1]}: {NO_PASSES_WITH_HOLES}")
     return staged
+
+
+def told_of_values(spec: Spec, seen: Preview) -> list[str]:
+    """What a fit will warn of in its inputs, such as the findings of checks; inputs of many bytes are not read.
+
+    Raises
+    ------
+    InputError
+        Values are refused.
+    """
+    if sum(one.staged_bytes for one in seen.inputs) > CHECKED_BYTES:
+        return []
+    with tempfile.TemporaryDirectory(prefix="distforest-") as folder, overheard() as told:
+        own = spec.run.model_copy(update={"scratch": f"{folder}/scratch", "scratch_limit": None})
+        stage_inputs(replace(spec, run=own), f"{folder}/job", seen.size.n_parts)
+    return told
 
 
 def absent_inputs(spec: AnySpec) -> list[str]:

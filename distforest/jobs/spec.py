@@ -252,21 +252,6 @@ class Spec:
         """Write the whole spec as canonical JSON: ASCII, sorted keys, no spaces; equal specs, equal texts."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def identity(self) -> dict[str, object]:
-        """Write the part that decides the forest: method, seed, input and params, but not output and run.
-
-        Examples
-        --------
-        >>> spec = Spec.from_dict({
-        ...     "format": 1, "method": "smerf", "output": "wine.forest.zarr",
-        ...     "input": {"features": "wine.zarr/X", "distances": "wine.zarr/Z"},
-        ... })
-        >>> list(spec.identity())
-        ['method', 'seed', 'input', 'params']
-        """
-        whole = self.to_dict()
-        return {name: whole[name] for name in ("method", "seed", "input", "params")}
-
 
 # --- reading ----------------------------------------------------------------------------------------------
 

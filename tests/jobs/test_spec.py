@@ -158,14 +158,6 @@ def test_a_spec_is_read_from_a_file(tmp_path: Path) -> None:
     assert Spec.from_toml(file) == Spec.from_toml(LAZEGA)
 
 
-def test_identity_is_what_decides_the_forest() -> None:
-    spec = Spec.from_toml(LAZEGA)
-    same = Spec.from_dict({**spec.to_dict(), "output": "other.zarr", "run": {"retries": 0}})
-    other = Spec.from_dict({**spec.to_dict(), "seed": 8})
-    assert same.identity() == spec.identity() != other.identity()
-    assert list(spec.identity()) == ["method", "seed", "input", "params"]
-
-
 def test_canonical_json_does_not_depend_on_the_order_of_keys() -> None:
     spec = Spec.from_toml(LAZEGA)
     turned = {
@@ -238,7 +230,7 @@ def check_told(faults: tuple[str, ...], *expected: tuple[object, ...]) -> None:
         (with_input(SMERF, features="\ud800"), ("input.features", r"'\ud800'")),
         (with_input(SMERF, features=["X"]), ("input.features", ["X"])),
         (with_input(SMERF, feature="X"), ("input.feature", "'features'")),
-        (with_input(SMERF, labels="y"), ("input.labels", "distances = { kind = 'labels', values = ADDRESS }")),
+        (with_input(SMERF, labels="y"), ("input.labels", OF_SMERF)),
         (with_input(SMERF, distances=""), ("input.distances.matrix", "''")),
         (with_input(SMERF, distances=4), ("input.distances", *KINDS, 4)),
         (with_input(SMERF, distances={}), ("input.distances.kind", *KINDS)),
@@ -278,7 +270,7 @@ def check_told(faults: tuple[str, ...], *expected: tuple[object, ...]) -> None:
         (with_input(SIMFOREST, targets="t"), ("input", "'labels', 'targets'", "'labels' and 'targets'")),
         ({**SIMFOREST, "input": {"similarity": "S"}}, ("input", "'labels', 'targets'", "none")),
         ({**SMERF, "params": {"max_dept": 3}}, ("params.max_dept", "'max_depth'")),
-        ({**SMERF, "params": {"random_state": 0}}, ("params.random_state", "seed = INTEGER")),
+        ({**SMERF, "params": {"random_state": 0}}, ("params.random_state", "'random_state'")),
         ({**SMERF, "params": {"n_pairs": 3}}, ("params.n_pairs", "'n_pairs'")),
         ({**SMERF, "params": {"n_estimators": True}}, ("params.n_estimators", "[1, 1000000]", True)),
         ({**SMERF, "params": {"n_estimators": [5]}}, ("params.n_estimators", "[1, 1000000]", [5])),
@@ -358,34 +350,6 @@ distances = { kind = "labels", values = "" }
     )
 
 
-def test_a_key_in_another_table_is_told_where_it_belongs() -> None:
-    text = """
-format = 1
-method = "smerf"
-output = "forest.zarr"
-n_estimators = 3
-[input]
-features = "a.zarr/X"
-distances = "b.zarr/Z"
-similarity = "c.zarr/S"
-[params]
-seed = 3
-workers = 2
-n_pairs = 4
-[run]
-max_depth = 3
-"""
-    check_told(
-        toml_refusal(text),
-        ("n_estimators (line 5)", "[params]"),
-        ("input.similarity (line 9)", OF_SMERF),
-        ("params.seed (line 11)", "before"),
-        ("params.workers (line 12)", "[run]"),
-        ("params.n_pairs (line 13)", "'n_pairs'"),
-        ("run.max_depth (line 15)", "[params]"),
-    )
-
-
 def test_a_home_folder_is_not_taken_for_a_folder_of_that_name() -> None:
     text = """format = 1
 method = "smerf"
@@ -406,11 +370,9 @@ distances = "b.zarr/Z"
     [
         ("format = 1\nmethod smerf\n", ("spec (line 2)", "TOML", "'='")),
         ("format = 1\nformat = 1\n", ("spec (line 2)", "TOML", "column 11")),
-        ("format = 1\n[params]\nmax_depth = None\n", ("spec (line 3)", "TOML", "None", '"none"')),
+        ("format = 1\n[params]\nmax_depth = None\n", ("spec (line 3)", "TOML", "None")),
         ("format = 1\n\nmethod = 'sme", ("spec (line 3)", "TOML", "end of document")),
         ("format = 1\nx = " + "[" * 100_000, ("spec", "TOML", "recursion")),
-        ("format = 1\n\n" + "a." * 500_000, ("spec (line 3)", "8 parts")),
-        ("a = " + "{a = " * 9, ("spec (line 1)", "8 parts")),
         ("one two three four five six seven eight nine", ("spec (line 1)", "TOML", "'='")),
         ("#" * (SPEC_BYTES + 1), ("spec", SPEC_BYTES)),
         ("#" + "é" * (SPEC_BYTES // 2), ("spec", SPEC_BYTES)),
