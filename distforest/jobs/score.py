@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -37,7 +37,7 @@ from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_ne
 from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from distforest.forest.forest import Forest
     from distforest.forest.leaf_index import LeafIndex
@@ -168,105 +168,67 @@ def score(
             room = room_for_neighbors(found.sizes, step, limit)
             part_rows, step = room.part_rows, max(1, room.task_rows // step) * step  # no two tasks write one chunk
         own = stack.enter_context(own_distances(question, found.digest, output, folder, cluster))
-        answering = _Answering.of(question, output, found, own, folder)
-        if answering.was_done():
-            return answering.scored
-        names = answering.begun_earlier(overwrite)
-        with routed_objects(question, found, output, cluster, watch) as routed:
-            tasks = answering.tasks(part_rows, step, routed, owner)
-            answering.answer(tasks, names, cluster, watch)
-        owner.take()  # another job may have taken the output over, if this one was frozen for long
-        answering.publish(overwrite)
-    return answering.scored
-
-
-@dataclass(frozen=True)
-class _Answering:
-    """A question whose answers are on their way to an output.
-
-    Attributes
-    ----------
-    question, output, found, own
-        What is asked, where the answers go, their form, and what is known of the ground truth, if anything is asked.
-    building
-        Where the answers are written until they are whole.
-    done
-        The folder that records which tasks are done; None without a folder of the job.
-    """
-
-    question: Question
-    output: str
-    found: Outline
-    own: OwnDistances | None
-    building: Building
-    done: Folder | None
-
-    @classmethod
-    def of(
-        cls, question: Question, output: str, found: Outline, own: OwnDistances | None, folder: Folder | None
-    ) -> _Answering:
-        """Of a job with a folder of its own, if it has one."""
         tag = found.digest[:16] if own is None else f"{found.digest[:16]}-{own.sha256[:16]}"
-        here = folder.within(f"answers-{tag}.zarr") if folder else None
-        building = Building.of(output, ANSWERS_KIND, _seal(question, found, own, is_complete=False), here)
-        return cls(question, output, found, own, building, folder.within(f"done-{tag}") if folder else None)
+        done, here = (folder.within(f"done-{tag}"), folder.within(f"answers-{tag}.zarr")) if folder else (None, None)
+        of_sides = {} if own is None else {"sides": own.sides, "truth": own.sha256}
+        sealed = {"forest": found.digest, "answer": question.answer, **of_sides, "complete": True}
+        building = Building.of(output, ANSWERS_KIND, {**sealed, "complete": False}, here)
+        mark, names = mark_of(output, ANSWERS_KIND), done.names() if done else []
+        is_published = building.is_in_place or not building.folder.exists()
+        if names and mark == sealed and is_published:  # by an earlier run, which ended before it could say so
+            return _scored(output, found, own)
+        if not (building.is_in_place and mark == building.mark):
+            check_new(output, ANSWERS_KIND, overwrite)
+        begun = set(names) if building.folder.exists(GROUP) else set()
+        with routed_objects(question, found, output, cluster, watch) as routed:
+            of_all = question, found.digest, building.address
+            task = ScoreTask(*of_all, 0, 0, routed, done, uuid4().hex, part_rows, own, owner)
+            _answer_all(task, found, step, begun, building, cluster, watch)
+        owner.take()  # another job may have taken the output over, if this one was frozen for long
+        _publish(building, found, sealed, output, overwrite)
+    return _scored(output, found, own)
 
-    @property
-    def scored(self) -> Scored:
-        """What is said of the answers at the end."""
-        shapes = {name: _shape(self.found, tail) for name, (_, tail) in self.found.arrays.items()}
-        if self.found.columns is not None:
-            shapes[ROW_STARTS] = (self.found.n_answers + 1,)
-        ids = {} if self.found.ids is None else {IDS: tuple(open_array(self.found.ids).shape)}
-        return Scored(self.output, self.found.digest, shapes | ids, self.own)
 
-    @property
-    def sealed(self) -> dict[str, Any]:
-        """What the attributes of the whole answers say."""
-        return _seal(self.question, self.found, self.own)
+def _answer_all(
+    task: ScoreTask,
+    found: Outline,
+    step: int,
+    begun: set[str],
+    building: Building,
+    cluster: Cluster,
+    watch: Watch | None,
+) -> None:
+    """Run tasks of ``step`` answers each like ``task``, but those that an earlier run has done, by their names."""
+    ends = ((first, min(first + step, found.n_answers)) for first in range(0, found.n_answers, step))
+    tasks = [replace(task, first=first, last=last) for first, last in ends]
+    missing = [own for own in tasks if own.name not in begun]
+    if len(missing) == len(tasks):
+        if task.done:
+            task.done.remove()  # marks of tasks of another size
+        _prepare(building, found)
+    cluster.each(answer_rows, missing, Work("score", weight=lambda own: own.last - own.first, watch=watch))
 
-    def was_done(self) -> bool:
-        """Whether an earlier run of the job has published the answers, and ended before it could say so."""
-        if not self.done or not self.done.names() or mark_of(self.output, ANSWERS_KIND) != self.sealed:
-            return False
-        return self.building.is_in_place or not self.building.folder.exists()
 
-    def begun_earlier(self, overwrite: bool) -> set[str]:
-        """The names of the tasks that an earlier run has done; refuses an output that is not to be replaced."""
-        names = set(self.done.names()) if self.done and self.building.folder.exists(GROUP) else set()
-        if not (self.building.is_in_place and mark_of(self.output, ANSWERS_KIND) == self.building.mark):
-            check_new(self.output, ANSWERS_KIND, overwrite)
-        return names
+def _publish(building: Building, found: Outline, sealed: dict[str, Any], output: str, overwrite: bool) -> None:
+    """Seal the answers, and put them in their place; raises JobError if chunks are not here that were written."""
+    address, encoding = building.address, dict[str, Any]()
+    if found.columns is not None:  # by which AnnData, and distforest, know a sparse matrix
+        shape = [found.n_answers, found.columns]
+        encoding = {ENCODING: "csr_matrix", "encoding-version": "0.1.0", "shape": shape}
+    check_written(address, {name: open_array(f"{address}/{name}").nchunks for name in found.arrays})
+    seal_group(address, {**encoding, "distforest": sealed})
+    if not building.is_in_place:
+        check_new(output, ANSWERS_KIND, overwrite)
+    building.publish()
 
-    def tasks(self, part_rows: int | None, step: int, routed: str | None, claim: Claim) -> list[ScoreTask]:
-        """All tasks, each of ``step`` answers; the other arguments are those of `ScoreTask`."""
-        of_all, run = (self.question, self.found.digest, self.building.address), uuid4().hex
-        made = partial(ScoreTask, routed=routed, done=self.done, run=run, part_rows=part_rows, own=self.own)
-        n = self.found.n_answers
-        return [made(*of_all, first, min(first + step, n), claim=claim) for first in range(0, n, step)]
 
-    def answer(self, tasks: Sequence[ScoreTask], names: set[str], cluster: Cluster, watch: Watch | None) -> None:
-        """Run the tasks that are not among ``names``, those of the tasks that are done."""
-        missing = [task for task in tasks if task.name not in names]
-        if len(missing) == len(tasks):
-            if self.done:
-                self.done.remove()  # marks of tasks of another size
-            _prepare(self.building, self.found)
-        work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
-        cluster.each(answer_rows, missing, work)
-
-    def publish(self, overwrite: bool) -> None:
-        """Seal the answers, and put them in their place; raises JobError if chunks are not here that were written."""
-        address, found = self.building.address, self.found
-        encoding: dict[str, Any] = {}
-        if found.columns is not None:  # by which AnnData, and distforest, know a sparse matrix
-            shape = [found.n_answers, found.columns]
-            encoding = {ENCODING: "csr_matrix", "encoding-version": "0.1.0", "shape": shape}
-        check_written(address, {name: open_array(f"{address}/{name}").nchunks for name in found.arrays})
-        seal_group(address, {**encoding, "distforest": self.sealed})
-        if not self.building.is_in_place:
-            check_new(self.output, ANSWERS_KIND, overwrite)
-        self.building.publish()
+def _scored(output: str, found: Outline, own: OwnDistances | None) -> Scored:
+    """What is reported of the answers at the end."""
+    shapes = {name: _shape(found, tail) for name, (_, tail) in found.arrays.items()}
+    if found.columns is not None:
+        shapes[ROW_STARTS] = (found.n_answers + 1,)
+    ids = {} if found.ids is None else {IDS: tuple(open_array(found.ids).shape)}
+    return Scored(output, found.digest, shapes | ids, own)
 
 
 def _shape(found: Outline, tail: tuple[int, ...]) -> tuple[int, ...]:
@@ -274,12 +236,6 @@ def _shape(found: Outline, tail: tuple[int, ...]) -> tuple[int, ...]:
     if found.columns is not None:
         return (found.n_answers * math.prod(tail),)
     return (found.n_answers, *tail)
-
-
-def _seal(question: Question, found: Outline, own: OwnDistances | None, is_complete: bool = True) -> dict[str, Any]:
-    """What the attributes of the answers say."""
-    of_sides = {} if own is None else {"sides": own.sides, "truth": own.sha256}
-    return {"forest": found.digest, "answer": question.answer, **of_sides, "complete": is_complete}
 
 
 def _step(found: Outline) -> int:

@@ -381,14 +381,6 @@ def test_the_preview_plans_as_the_staged_job(store: Path, tmp_path: Path, method
     assert seen.size.n_trees == N_TREES
 
 
-def test_a_spec_survives_json(store: Path, tmp_path: Path) -> None:
-    for method in METHODS:
-        for taught in TAUGHT:
-            spec = spec_of(store, tmp_path, taught, method)
-            assert Spec.from_json(spec.to_json()) == spec
-            assert re.search(r'"pairs"', spec.to_json()) or taught == "labels"
-
-
 @pytest.mark.parametrize("method", ["rfd", "treerank"])
 def test_a_job_of_one_or_two_points_is_refused(method: str, tmp_path: Path) -> None:
     for n in (1, 2):
