@@ -12,6 +12,7 @@ interrupted run is completed as a fit is: run it again.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -318,7 +319,9 @@ def score_cells(task: JudgeTask) -> list[ScoredCell]:
             return list(map(asdict, scored_cells(problem.forest(parts), truth_of_data(problem.data), task.stops)))
 
     told = hashlib.sha256(canonical([list(stop) for stop in task.stops])).hexdigest()
-    return [ScoredCell(**row) for row in committed_answer(task.shards, f"scores-{told[:16]}.json", scores)]
+    rows = committed_answer(task.shards, f"scores-{told[:16]}.json", scores)
+    one_nan = [{name: math.nan if math.isnan(of) else of for name, of in row["scores"].items()} for row in rows]
+    return [ScoredCell(of_cell, row["splits"]) for of_cell, row in zip(one_nan, rows, strict=True)]
 
 
 def truth_of_data(data: Data) -> Truth:
