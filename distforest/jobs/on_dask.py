@@ -9,7 +9,7 @@ import math
 import os
 import time
 from concurrent.futures import CancelledError, wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from queue import Empty, SimpleQueue
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import dask
 from distributed import Client, Future, LocalCluster, Nanny, get_worker
+from distributed.client import ClosedClientError
 from distributed.comm import parse_address
 from distributed.comm.registry import get_backend
 from distributed.scheduler import KilledWorker
@@ -175,7 +176,8 @@ class OnDask:
         """The key of a task of a run; Dask takes those of one ``token`` for a group, and queues large groups."""
         return (f"{self.method}-{run}-{token or os.urandom(4).hex()}", number, KEYS, self.name)
 
-    def prioritised(self, keys: Iterable[Key], before: int, likely: float, first: bool) -> AbstractContextManager[None]:
+    @contextmanager
+    def prioritised(self, keys: Iterable[Key], before: int, likely: float, first: bool) -> Iterator[None]:
         """Give the tasks that are submitted in the block their priorities: the job that has had least comes first.
 
         Each task comes after what its job has had, and after ``before`` others that have not ended; a task is
@@ -184,7 +186,11 @@ class OnDask:
         had, numbers = sum(self.seconds.values()), itertools.count(before)
         highest = (self.priority + BEFORE_OTHERS * first) * JOB_SECONDS
         priority = {key: highest - had - likely * next(numbers) for key in keys}
-        return dask.annotate(priority=priority.__getitem__)
+        try:
+            with dask.annotate(priority=priority.__getitem__):
+                yield
+        except ClosedClientError as error:
+            raise self._lost() from error
 
     def may_have_run_on(self, workers: Iterable[str]) -> None:
         """Note workers that may have run tasks of the job, and have not said so."""
