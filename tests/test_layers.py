@@ -98,7 +98,7 @@ LATE = {
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
     "sources.collections": {"dask"},
     "jobs.on_dask": {"distforest.jit"},  # slow, and a client compiles nothing
-    "jobs.routed_objects": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
+    "jobs.score": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.jobs.dask_private", "distforest.service."},  # the client imports it, too
     "service.checkup": {"cryptography"},  # an extra

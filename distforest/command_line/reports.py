@@ -24,19 +24,18 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.forest.roots import Roots
     from distforest.jobs.outline import Outline
-    from distforest.jobs.plan import Plan
     from distforest.jobs.preview import Preview
     from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
     from distforest.jobs.score_table import ScoredTable
     from distforest.jobs.scratch_room import ScratchRoom
-    from distforest.jobs.seen import Seen
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.jobs.tune import TunedForest
     from distforest.jobs.tune_spec import TuneSpec
     from distforest.sources.files.ingest import Ingested
     from distforest.sources.files.survey import ColumnSummary
+    from distforest.sources.job_inputs import JobInput
     from distforest.sources.scratch import ScratchFolder
 
 
@@ -75,7 +74,7 @@ def _in_shape(shape: Sequence[int]) -> str:
     return " x ".join(f"{size:,}" for size in shape)
 
 
-def _input_in_words(array: Seen) -> str:
+def _input_in_words(array: JobInput) -> str:
     stored = "" if array.n_stored is None else f", sparse, {array.n_stored:,} stored"
     return f"{array.address} {array.dtype} {_in_shape(array.shape)}{stored}"
 
@@ -293,39 +292,37 @@ def previewed(seen: Preview, scratch: ScratchFolder) -> Report:
     """Report the inputs of a job, the memory that each of its workers will need, and the room in the scratch folder."""
     free = scratch.free
     inputs: dict[str, dict[str, object]] = {
-        array.name: {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
+        array.place: {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
         for array in seen.inputs
     }
     for array in seen.inputs:
         if array.n_stored is not None:
-            inputs[array.name]["n_stored"] = array.n_stored
+            inputs[array.place]["n_stored"] = array.n_stored
     answer: dict[str, object] = {
         "inputs": inputs,
-        "n_rows": seen.n_rows,
-        "n_trees": seen.n_trees,
+        "n_rows": seen.size.n_rows,
+        "n_trees": seen.size.n_trees,
         "n_tasks": len(seen.plan.tasks),
         "projected_bytes": seen.plan.projected_bytes,
-        "rows_budget": seen.plan.rows_budget,
-        "n_parts": seen.plan.n_parts,
-        "part_bytes": seen.plan.part_bytes,
-        "n_passes": seen.plan.n_passes,
-        "read_bytes": seen.plan.read_bytes,
+        "rows_budget": seen.size.rows_budget,
+        "n_parts": seen.size.n_parts,
         "memory_limit": seen.memory_limit,
         "scratch": {"folder": str(scratch.path), **seen.scratch._asdict(), "limit": scratch.limit, "free": free},
         "told": list(seen.told),
     }
     limit = in_bytes(seen.memory_limit) if seen.memory_limit else "the memory of the scheduler's workers"
-    lines = [(array.name, _input_in_words(array)) for array in seen.inputs]
+    lines = [(array.place, _input_in_words(array)) for array in seen.inputs]
     lines += [
-        ("trees", f"{seen.n_trees:,} in {counted(len(seen.plan.tasks), 'task')}"),
+        ("trees", f"{seen.size.n_trees:,} in {counted(len(seen.plan.tasks), 'task')}"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
     ]
     lines.append(("scratch", f"{_room_in_words(seen.scratch, scratch)}, {in_bytes(free)} free"))
-    if seen.plan.rows_budget is not None:
-        lines.append(_passes_in_words(seen.plan))
-    if seen.plan.n_parts is not None:
-        held = in_bytes(seen.plan.part_bytes)
-        lines.append(("rows", f"in {counted(seen.plan.n_parts, 'part')}, {held} of codes and truth on each worker"))
+    if seen.size.rows_budget is not None:
+        name, of = ("distances", "task") if seen.size.dense else ("rows", "tree")
+        held = in_bytes(seen.size.rows_budget)
+        lines.append((name, f"by passes, {held} of them in memory at once for each {of}"))
+    if seen.size.n_parts is not None:
+        lines.append(("rows", f"in {counted(seen.size.n_parts, 'part')}"))
     return Report(answer, [*lines, *_warnings(seen.told)])
 
 
@@ -334,17 +331,6 @@ def _room_in_words(room: ScratchRoom, scratch: ScratchFolder) -> str:
     most = f" (at most {in_bytes(scratch.limit)})" if scratch.limit is not None else ""
     beside = f" and {in_bytes(room.passes)} of codes and rows" if room.passes else ""
     return f"{in_bytes(room.staged)} of staged files{most}{beside} in {scratch.path}"
-
-
-def _passes_in_words(plan: Plan) -> tuple[str, str]:
-    """How trees grow by passes over rows or over distances."""
-    held = in_bytes(plan.rows_budget or 0)
-    if not plan.n_passes:
-        read = in_bytes(plan.read_bytes)
-        return "rows", f"by passes, {held} of them in memory at once for each tree; about {read} read in all"
-    passes = counted(plan.n_passes, "pass", "passes")
-    read = f"about {passes} for each task, {in_bytes(plan.read_bytes)} read in all"
-    return "distances", f"by passes, {held} of them in memory at once for each task; {read}"
 
 
 def _warnings(texts: Sequence[str]) -> list[tuple[str, str]]:

@@ -128,10 +128,10 @@ def test_parts_over_categories_are_planned(tmp_path: Path) -> None:
     run, needed = {"parts": 4, "workers": 4, "memory_limit": "4GiB"}, list[int]()
     for name, n_categories in (("few", (0, 0, 0, 0, 30)), ("many", (30,))):
         large_categories(tmp_path / name, n_categories)
-        plan, n = preview(spec_in(tmp_path / name, "forest", max_bins=256, run=run)).plan, 10 if name == "few" else 50
-        assert plan.n_parts == 4
-        assert plan.part_bytes == N_LARGE * (50 + 4 * n + 4) // 4
-        needed.append(plan.projected_bytes)
+        seen, n = preview(spec_in(tmp_path / name, "forest", max_bins=256, run=run)), 10 if name == "few" else 50
+        assert seen.size.n_parts == 4
+        assert seen.size.part_bytes == N_LARGE * (50 + 4 * n + 4) // 4
+        needed.append(seen.plan.projected_bytes)
     assert needed == sorted(needed)
 
 
@@ -146,18 +146,17 @@ def large_categories(folder: Path, n_categories: tuple[int, ...], n_rows: int = 
 def test_passes_are_chosen_where_not_even_one_tree_fits(tmp_path: Path, how: dict[str, Any]) -> None:
     large_categories(tmp_path, (0, 0, 0, 0, 30))
     seen = preview(spec_in(tmp_path, "forest", **how, **FEW_NODES, run={"memory_limit": "1GiB"}))
-    assert seen.plan.rows_budget is not None
+    assert seen.size.rows_budget is not None
     assert seen.plan.projected_bytes <= 1 << 30
-    assert seen.plan.read_bytes > N_LARGE * 50 * 4
     codes = N_LARGE * (50 + 4 * 10) if how else 0
     assert seen.scratch.passes > codes
-    assert preview(spec_in(tmp_path, "forest", **how, run={"memory_limit": "40GiB"})).plan.rows_budget is None
+    assert preview(spec_in(tmp_path, "forest", **how, run={"memory_limit": "40GiB"})).size.rows_budget is None
 
 
 def test_clusters_over_categories_do_not_grow_by_passes(tmp_path: Path) -> None:
     large_categories(tmp_path, (0, 0, 0, 0, 30))
     seen = preview(spec_in(tmp_path, "forest", method="urerf", **FEW_NODES, run={"memory_limit": "1GiB"}))
-    assert seen.plan.rows_budget is None
+    assert seen.size.rows_budget is None
     assert seen.cure == ""
 
 

@@ -190,19 +190,19 @@ def test_a_tree_that_is_too_heavy_is_refused(store: str, tmp_path: Path) -> None
 
 def test_auto_is_a_part_for_each_worker(store: str, tmp_path: Path) -> None:
     spec = spec_of(store, tmp_path, run={"parts": "auto"})
-    planned = preview(spec).plan
-    assert (planned.n_parts, len(planned.tasks)) == (2, 3)
-    assert preview(spec, hosts={"a.host": HostWorkers(7, 7)}).plan.n_parts == 7
-    assert preview(spec_of(store, tmp_path)).plan.n_parts is None
+    seen = preview(spec)
+    assert (seen.size.n_parts, len(seen.plan.tasks)) == (2, 3)
+    assert preview(spec, hosts={"a.host": HostWorkers(7, 7)}).size.n_parts == 7
+    assert preview(spec_of(store, tmp_path)).size.n_parts is None
 
 
 def test_a_worker_holds_less_of_more_parts(store: str, tmp_path: Path) -> None:
-    of_two, of_four = (preview(spec_of(store, tmp_path, run={"parts": n, "workers": n})).plan for n in (2, 4))
-    assert of_two.part_bytes == N_ROWS * (N_COLUMNS + 4) // 2
-    assert of_four.part_bytes == of_two.part_bytes // 2
-    assert of_four.projected_bytes < of_two.projected_bytes
-    shared = preview(spec_of(store, tmp_path, run={"parts": 4, "workers": 2})).plan
-    assert shared.part_bytes == of_two.part_bytes, "two parts on each of two workers"
+    of_two, of_four = (preview(spec_of(store, tmp_path, run={"parts": n, "workers": n})) for n in (2, 4))
+    assert of_two.size.part_bytes == N_ROWS * (N_COLUMNS + 4) // 2
+    assert of_four.size.part_bytes == of_two.size.part_bytes // 2
+    assert of_four.plan.projected_bytes < of_two.plan.projected_bytes
+    shared = preview(spec_of(store, tmp_path, run={"parts": 4, "workers": 2}))
+    assert shared.size.part_bytes == of_two.size.part_bytes, "two parts on each of two workers"
 
 
 @pytest.mark.parametrize(
