@@ -23,6 +23,7 @@ from distforest.growth.sample_weights import (
     Bounds,
     Draws,
     SampleWeights,
+    least,
 )
 from distforest.sources.truth import TruthKind
 from distforest.sources.weights import checked_weights
@@ -140,9 +141,9 @@ def test_the_least_numbers_are_weights_like_others() -> None:
 
 def test_limits_count_rows() -> None:
     whole, parts = SampleWeights(np.array([3, 1], np.int32)), SampleWeights(np.array([900, 1100], np.int32), 1024)
-    assert [whole.least(n, 3) for n in (2, 5)] == [2, 5]
-    assert [parts.least(n, 3) for n in (2, 3)] == [1, 3072]
-    assert [parts.least(n, 2) for n in (1, 2)] == [1, 2048]
+    assert [least(whole.unit, n, 3) for n in (2, 5)] == [2, 5]
+    assert [least(parts.unit, n, 3) for n in (2, 3)] == [1, 3072]
+    assert [least(parts.unit, n, 2) for n in (1, 2)] == [1, 2048]
 
 
 @pytest.mark.filterwarnings("error")
