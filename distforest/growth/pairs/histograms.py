@@ -237,16 +237,9 @@ def rank_pairs(node: int, column: int, level: PairLevel, room: CategoryRoom) -> 
 
 @borrowing
 def cut_if_sets(node: int, candidate: int, level: PairLevel, room: CategoryRoom | None, cuts: Cuts) -> bool:
-    """`cut_sets_of_pairs` if the candidate holds unordered pairs; returns whether it does."""
+    """If the candidate holds unordered pairs, `cut_bins` whose bins are their ranks; returns whether it does."""
     if room is None or not holds_pairs(level.columns[node, candidate], level.pairs.columns):
         return False
-    cut_sets_of_pairs(node, candidate, level, room, cuts)
-    return True
-
-
-@borrowing
-def cut_sets_of_pairs(node: int, candidate: int, level: PairLevel, room: CategoryRoom, cuts: Cuts) -> None:
-    """`cut_bins` whose bins are the ranks of the categories of a node's pairs."""
     n, tally, filled = rank_pairs(node, level.columns[node, candidate], level, room), room.tally, room.filled
     first, last = level.nodes.starts[node], level.nodes.starts[node + 1]
     for c in range(n + 1):
@@ -259,6 +252,7 @@ def cut_sets_of_pairs(node: int, candidate: int, level: PairLevel, room: Categor
             filled[n, room.kinds[r]] += level.nodes.weights[first + r]
     begins = STAY if level.pairs.is_complete else LEFT
     cut_bins(node, candidate, filled[: n + 1], room.edges, level.judged, begins, room.bins, cuts)
+    return True
 
 
 @kernel
