@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.growth.methods import METHODS, n_candidates, n_combined, sampling, with_max_features
-from distforest.growth.row_room import (
-    COST_BYTES,
-    FLOAT32_BYTES,
-    FLOAT_BYTES,
-    RANDOM_BYTES,
-    RANKED_BY_COSTS,
-    SORTING_BYTES,
-    SORTING_COSTS_BYTES,
-    CategorySizes,
-    RowRoom,
-    TableRoom,
-    sizes_of,
-)
+from distforest.growth.row_room import FLOAT32_BYTES, RANKED_BY_COSTS, CategorySizes, RowRoom, sizes_of
 from distforest.jobs.plan import Size, projected_bytes, within
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
@@ -60,17 +48,19 @@ def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoo
     rows = sampling(params, size.n_rows)
     as_asked = replace(size, n_drawn=rows.n_distinct, most_leaves=rows.most_leaves(params))
     if not size.dense:
-        has_bins = bool(params.get("max_bins"))
-        as_asked = replace(as_asked, room=table_room_of(size) if has_bins else row_room_of(params, truth_kind, size))
+        in_bins = bool(params.get("max_bins"))
+        as_asked = replace(as_asked, room=row_room_of(params, truth_kind, size, in_bins))
     sized = room.within(as_asked)
     if sized is not None:
         return sized, ""
     fewer_nodes = replace(as_asked, most_leaves=1)
     changed = [([_FEWER_NODES], fewer_nodes)]
-    if isinstance(as_asked.room, RowRoom) and "max_bins" in params and not size.of_costs:
-        changed += [(["`max_bins`"], replace(as_asked, room=table_room_of(size)))]
-        changed += [(["`max_bins`", _FEWER_NODES], replace(fewer_nodes, room=table_room_of(size)))]
-    elif isinstance(as_asked.room, RowRoom):
+    reads_values = as_asked.room is not None and not as_asked.room.in_bins
+    if reads_values and "max_bins" in params and not size.of_costs:
+        of_bins = row_room_of(params, truth_kind, size, in_bins=True)
+        changed += [(["`max_bins`"], replace(as_asked, room=of_bins))]
+        changed += [(["`max_bins`", _FEWER_NODES], replace(fewer_nodes, room=of_bins))]
+    elif reads_values:
         changed += [([_FEWER_ROWS], replace(fewer_nodes, n_drawn=1))]
     for wanted, other in changed:
         if room.within(other) is not None:
@@ -78,26 +68,19 @@ def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoo
     return size, ""
 
 
-def table_room_of(size: Size) -> TableRoom | None:
-    """What a row takes of which numbers are in bins; None where all are numbers."""
-    if size.categories is None:
-        return None
-    known = size.matrix_bytes // (FLOAT32_BYTES * size.n_rows), size.truth_bytes // size.n_rows
-    return TableRoom(*known, size.width, size.categories)
-
-
-def row_room_of(params: Params, truth_kind: TruthKind, size: Size) -> RowRoom:
-    """What a row takes whose features are read as they are, as `RowRoom.of` has it of a growth."""
+def row_room_of(params: Params, truth_kind: TruthKind, size: Size, in_bins: bool) -> RowRoom | None:
+    """What a row takes, as `distforest.growth.row_room.room_of` has it of a growth; None if all of it are codes."""
+    n_columns = size.matrix_bytes // (FLOAT32_BYTES * size.n_rows)
+    room = RowRoom(n_columns, size.truth_bytes // size.n_rows, size.width, size.categories, in_bins)
+    if in_bins:
+        return None if size.categories is None else room
     at_random, has_truth = params["splitter"] == "random", truth_kind != TruthKind.NOTHING
-    return RowRoom(
-        size.matrix_bytes // (FLOAT32_BYTES * size.n_rows),
-        size.truth_bytes // size.n_rows,
-        size.width,
-        (RANDOM_BYTES if at_random and has_truth else FLOAT_BYTES) + (COST_BYTES if size.of_costs else 0),
-        int(params.get("n_witnesses", 0)),
-        at_random and not has_truth and params["min_samples_leaf"] == 1,
-        size.categories,
-        SORTING_COSTS_BYTES if size.of_costs else SORTING_BYTES,
+    return replace(
+        room,
+        at_random=at_random and has_truth,
+        of_costs=size.of_costs,
+        n_witnesses=int(params.get("n_witnesses", 0)),
+        by_some=at_random and not has_truth and params["min_samples_leaf"] == 1,
     )
 
 

@@ -24,7 +24,7 @@ from distforest.growth.row_room import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from distforest.growth.row_room import CategorySizes, RowRoom, TableRoom
+    from distforest.growth.row_room import CategorySizes, RowRoom
 
 LOCKSTEP_ROWS = 1 << 17
 """Rows of all trees of a task that the plan aims at: enough to hide the cost of Python, few to lose with a worker."""
@@ -179,7 +179,7 @@ class Size:
     n_drawn: int = 1
     n_parts: int | None = None
     parts_of_worker: int = 1
-    room: RowRoom | TableRoom | None = None
+    room: RowRoom | None = None
     n_pairs: int | None = None
     categories: CategorySizes | None = None
     of_costs: bool = False
