@@ -89,7 +89,7 @@ BOTH = {"distance", "prediction"}
         (SimForestClassifier(**FEW), SAME, HALVES, BOTH, [("similarities",)]),
         (SimForestClassifier(**FEW), np.nan * SAME, HALVES, BOTH, [("100 %", "similarities")]),
         (SimForestClassifier(**FEW), POINTS @ POINTS.T, ["a"] * 40, BOTH, [("labels", "'a'")]),
-        (SimForestClassifier(**FEW), scipy.sparse.csr_array(LINKS), HALVES, BOTH, [("20.9 %", "similarities")]),
+        (SimForestClassifier(**FEW), scipy.sparse.csr_array(LINKS), HALVES, BOTH, [("similarities", "observed")]),
         (SimForestClassifier(**FEW, voting="nearest"), SAME, HALVES, {"distance"}, [("similarities",)]),
         (SimForestClassifier("rbf", **FEW), ONES, HALVES, BOTH, [("features",)]),
         (SimForestRegressor(**FEW), POINTS @ POINTS.T, np.zeros(40), BOTH, [("targets", 0)]),
