@@ -12,7 +12,7 @@ import pytest
 from distforest.command_line.reports import previewed
 from distforest.errors import MemoryLimitError
 from distforest.growth.row_room import RowRoom
-from distforest.jobs.plan import LEAST_ROWS_BUDGET, Size, check_memory, projected_bytes, within
+from distforest.jobs.plan import LEAST_ROWS_BUDGET, Size, check_memory, within
 from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
@@ -158,29 +158,6 @@ def test_a_root_whose_one_candidate_does_not_fit_is_refused_with_what_to_do(tmp_
     assert preview(spec_in(tmp_path, "forest", "urerf", fewer, **run)).plan.rows_budget is not None
 
 
-def test_full_trees_are_told_of_their_nodes(tmp_path: Path) -> None:
-    large_arrays(tmp_path)
-    full = preview(spec_in(tmp_path, "forest", "smerf", memory_limit="1GiB"))
-    assert full.plan.rows_budget is None
-    assert re.findall(r"`(\w+)`", full.cure) == ["min_samples_leaf", "max_depth"]
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_budget_uses_what_the_limit_leaves(threads: int) -> None:
-    room = RowRoom(n_columns=50, truth_bytes=4, width=7)
-    large = Size(N_LARGE, 2, 800 << 20, 16 << 20, width=7, dense=False, n_drawn=2_528_483, room=room, most_leaves=9_999)
-    sized = within(large, 4 << 30, 1, threads)
-    assert sized is not None
-    assert sized.rows_budget is not None
-    assert projected_bytes(sized, 1, threads) <= 4 << 30
-    in_codes = within(replace(large, room=None), 4 << 30, 1, threads)
-    assert in_codes is not None
-    assert sized.rows_budget == in_codes.rows_budget, "what the limit leaves"
-    least = 900 << 20
-    assert within(large, least, 1, 1) is not None
-    assert within(replace(large, n_drawn=N_LARGE * 3), least, 1, 1) is None
-
-
 def test_less_is_read_with_a_larger_budget() -> None:
     room = RowRoom(n_columns=50, truth_bytes=4, width=7)
     large = Size(N_LARGE, 2, 800 << 20, 16 << 20, width=7, dense=False, n_drawn=2_528_483, room=room, most_leaves=9_999)
@@ -188,3 +165,5 @@ def test_less_is_read_with_a_larger_budget() -> None:
     assert read == sorted(read, reverse=True)
     assert read[-1] == 2 * large.matrix_bytes
     assert replace(large, room=None, rows_budget=200 << 20).read_of_tree < read[0]
+    assert within(large, 900 << 20, 1, 1) is not None
+    assert within(replace(large, n_drawn=N_LARGE * 3), 900 << 20, 1, 1) is None
