@@ -82,7 +82,7 @@ def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
 def reported(job: JobState) -> Report:
     """Report the state, progress, warnings and result of a job."""
     lines = [("job", str(job["id"])), ("state", _state(job)), ("output", str(job.get("output") or "not known"))]
-    lines += [(name, str(job[name])) for name in ("owner", "priority") if job.get(name)]
+    lines += [(name, str(job[name])) for name in ("owner", "priority", "queue") if job.get(name)]
     lines += [(name, moment_of(job[name])) for name in ("submitted", "started", "ended") if job.get(name)]
     if job.get("workers") is not None and not job.get("ended"):
         lines.append(("workers", f"{job['workers']:,}"))

@@ -144,8 +144,7 @@ def _refuse_data(path: str) -> None:
     place, expected = Path(path), "the TOML file of a job was expected"
     if place.suffix == ".toml" and place.is_file():
         return
-    from distforest.sources.files.queries import is_file_of_rows  # noqa: PLC0415  (pyarrow is slow to import)
-    from distforest.sources.files.table_files import is_file_of_data  # noqa: PLC0415
+    from distforest.sources.files.formats import is_file_of_data, is_file_of_rows  # noqa: PLC0415  (few specs ask)
 
     example = "as the example in `distforest fit --help` does"
     if (place / MANIFEST).exists():

@@ -23,7 +23,7 @@ from distforest.checks.given import Given
 from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import token_of
-from distforest.estimators.input_types import RowsLike, SeedLike, VectorLike
+from distforest.estimators.input_types import CategoricalLike, RowsLike, SeedLike, VectorLike
 from distforest.forest.estimates import Estimates
 from distforest.forest.exports import export_forest
 from distforest.forest.roots import Roots, Stayed
@@ -45,21 +45,12 @@ from distforest.jobs.screening import screened_data
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.boolean_columns import check_booleans
-from distforest.sources.data_frames import (
-    check_names,
-    check_number_columns,
-    dtypes_of,
-    frame_columns,
-    told_of_row_order,
-    with_plain_missing,
-    with_zero_fills,
-)
-from distforest.sources.date_columns import dates_as_numbers, learned_dates
-from distforest.sources.files.ids import refuse_text_as_bytes
-from distforest.sources.files.named_order import told_of_addresses
+from distforest.sources.columns import TableColumns, told_of_unseen, with_none
+from distforest.sources.files.ids import refuse_text_as_bytes, told_of_addresses
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_array, opened_rows
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.row_order import told_of_row_order
 from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse import SparseSource
@@ -86,7 +77,6 @@ if TYPE_CHECKING:
     from distforest.jobs.on_dask import OnDask
     from distforest.sources.arrays import Matrix
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.schema import FeatureColumn
     from distforest.sources.source import Float32s, Floats, Ints
     from distforest.sources.sparse_features import SparseFeatures
 
@@ -132,6 +122,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     client: Client | None
     forest_: Forest
     _is_of_booleans: bool = False
+    _are_labels_stated: bool = False  # by Labels(y), and not taken for labels
     _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -285,36 +276,20 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             return self._stored_rows(rows, address or "X", reset)
         if address is not None and is_sparse(rows) and self._zero_is_absent:
             return self._stored_sparse_rows(rows, address, reset)
-        dates: dict[str, FeatureColumn] = {}
         if hasattr(rows, "iloc") and getattr(getattr(rows, "dtype", None), "kind", "") == "O":  # a Series, not a frame
             raise InputError("X: a table was expected, found one row of it (a Series); give frame.iloc[[0]]")
-        rows = with_plain_missing(rows)
-        if is_data_frame(rows):
-            check_names(rows)
-            dates = learned_dates(rows) if reset else {}
-            schema = Schema(tuple(dates.values())) if reset else self._schema()
-            rows = rows if schema is None else dates_as_numbers(rows, schema)
         encoded = self._encoded(rows, reset)
-        checked = self._numeric_rows(rows, reset) if encoded is None else encoded
-        if dates and (plain := self._schema()) is not None:
-            self._set_schema(plain.with_columns(dates))
-        return checked
+        return self._numeric_rows(with_none(rows), reset) if encoded is None else encoded
 
     def _numeric_rows(self, rows: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check rows in memory that hold only numbers, as scikit-learn checks them."""
-        dtypes: tuple[str, ...] = ()
-        if is_data_frame(rows):
-            check_number_columns(rows, is_training=reset)
-            dtypes = dtypes_of(rows)
-            rows = with_zero_fills(with_plain_missing(rows, with_digits=True))
         is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
         accept_sparse = "csr" if is_accepted else False
         checked = self._validated(rows, reset, accept_sparse=accept_sparse, ensure_all_finite=False)
-        if is_data_frame(rows) and checked.dtype.kind == "O":  # of Arrow or Polars, whose columns hold numbers
-            checked = checked.astype(np.float64)
         if reset:
             names = getattr(self, "feature_names_in_", None)  # which validate_data has set
-            self._set_schema(None if names is None else Schema.of_names(names, dtypes))
+            table = TableColumns.of_frame(rows)
+            self._set_schema(None if names is None else Schema.of_names(names, table.dtypes if table else ()))
         return checked
 
     def _validated(self, rows: object, reset: bool, **how: Any) -> Any:
@@ -324,12 +299,32 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         except ValueError as error:
             if "feature names should match" not in str(error) or not is_data_frame(rows):
                 raise
-            if not set(self.feature_names_in_) <= {name for name, _ in frame_columns(rows)}:
+            table = TableColumns.of_frame(rows)
+            if table is None or not set(self.feature_names_in_) <= set(table.names):
                 raise
             raise InputError(f"{str(error).rstrip()}\nGive X[forest.feature_names_in_].") from None
 
-    def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:  # noqa: ARG002  (all are numbers)
-        """The numbers of rows of which some columns hold categories; None if all hold numbers."""
+    def _encoded(self, rows: object, reset: bool) -> NDArray[np.floating] | None:
+        """Encode rows of which some columns hold dates or categories, or numbers that NumPy does not read by itself.
+
+        None if NumPy reads all of them. Warns of categories that the forest has not seen.
+        """
+        which = self._categorical(reset)
+        if (table := TableColumns.of(rows, which)) is None:
+            return None
+        schema = table.learned(which) if reset else self._schema() or Schema.of_names(table.names, table.dtypes)
+        if schema is None:
+            return None
+        self._validated(rows, reset, skip_check_array=True)
+        if reset:
+            self._set_schema(schema if hasattr(self, "feature_names_in_") else schema.without_names())
+        matrix, unseen = table.encoded(schema, is_training=reset)
+        if told := told_of_unseen(unseen):
+            warn_caller(f"X: {told}")
+        return matrix
+
+    def _categorical(self, reset: bool) -> CategoricalLike:  # noqa: ARG002  (for what takes categories)
+        """Which columns hold categories: in `fit` as the parameter says, later those that did; None: none."""
         return None
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
@@ -454,7 +449,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         The digest of the data is worked out beside the growth, which waits for it only if trees are to be added: what
         is compared are the data as they were read for this fit, also if their owner changes them later.
         """
-        truth = (data.truth_kind, data.truth, data.classes)
+        truth = (data.truth_kind, data.truth, None if self._are_labels_stated else data.classes)
         weights = data.sample_weights if data.pairs is None else data.pair_weights
         counted = None if weights is None else weights.integers
         warn_of(Given.of(data.rows, data.matrix, truth, data.pairs, self._names(), counted))

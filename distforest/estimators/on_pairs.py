@@ -23,13 +23,12 @@ from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
-from distforest.growth.pairs.pair_weights import integers_of_pairs
+from distforest.growth.pairs.point_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.collections import computed
-from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.files.bounds import quoted
-from distforest.sources.files.named_order import told_of_addresses
+from distforest.sources.files.ids import told_of_addresses
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
@@ -39,6 +38,7 @@ from distforest.sources.point_pairs import (
     named,
 )
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.row_order import told_of_row_order
 from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_pairs import SparsePairs, check_sparse_points
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
@@ -153,7 +153,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         given = computed(X, pairs, similar, sample_weight, pair_weight)
         X, pairs, similar, sample_weight, pair_weight = given
         self._warn_of_order(X, sample_weight=sample_weight)
-        _warn_of_order_of_pairs(X, pairs, similar, pair_weight)
+        _warn_of_order_of_pairs(pairs, similar, pair_weight)
         points = self._training_points(X)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
         counts = self._read_weights(pair_weight, len(codes), OF_PAIRS)
@@ -441,18 +441,12 @@ def _one_a_point(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _warn_of_order_of_pairs(
-    X: PointsLike, pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None
-) -> None:
-    """Warn of what is given for each pair if its rows are named as those of the pairs, but in another order.
-
-    Pairs that number the rows of ``X`` by their names may do so in another order, too.
-    """
+def _warn_of_order_of_pairs(pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None) -> None:
+    """Warn of what is given for each pair if its rows are named as those of the pairs, but in another order."""
     told = (
         told_of_row_order(pairs, similar, "similar", "pairs"),
         told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
         or told_of_row_order(similar, pair_weight, "pair_weight", "similar"),
-        told_of_addresses(X, pairs),
         told_of_addresses(pairs, similar),
         told_of_addresses(pairs, pair_weight),
     )

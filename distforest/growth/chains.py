@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.forest.table import LEAF
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT, Gini
+from distforest.growth.cuts.criteria import Gini
 from distforest.growth.cuts.nearest_exemplar import STAYS, part_by_exemplars
+from distforest.growth.cuts.scan import GAIN_ROUNDING, NO_CUT
 from distforest.growth.grower import Growth, Levels, PartingByCuts, Splits, in_order, numbered
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections, offsets, runs, taken

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.category_sets import CategoryCodes, Listed
-    from distforest.growth.cuts.criteria import Criterion, Cuts
+    from distforest.growth.cuts.criteria import Criterion
+    from distforest.growth.cuts.scan import Cuts
     from distforest.growth.cuts.search import Limits
     from distforest.growth.draws.columns import Draw
     from distforest.growth.rng import Keys

@@ -56,7 +56,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from distforest.growth.cuts.criteria import Criterion, Cuts
+    from distforest.growth.cuts.criteria import Criterion
+    from distforest.growth.cuts.scan import Cuts
     from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.table_sums import TableSums
     from distforest.sources.source import Floats, Int32s, Ints, Source

@@ -33,13 +33,13 @@ from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.category_search import put_better
 from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.clusters import TwoClusters
-from distforest.growth.cuts.criteria import Criterion, Cuts, Gini, Variance, judging
+from distforest.growth.cuts.criteria import Criterion, Gini, Variance, judging
 from distforest.growth.cuts.histograms import N_CODES, code_of_missing
 from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.cuts.table_sums import CategoryTurns, RankedRows, TableSums, frontier_of
-from distforest.growth.draws.categories import CategoriesAlone
-from distforest.growth.draws.columns import Axis, Oblique
+from distforest.growth.draws.columns import Axis, CategoriesAlone, Oblique
 from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import MISSING_CODE, BinnedSource

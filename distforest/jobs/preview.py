@@ -324,7 +324,7 @@ _IN_PARTS = "dense features in bins (`max_bins`), from labels, targets or an emb
 
 def workers_of(spec: Spec) -> int:
     """Workers of the embedded cluster: as in the spec, or one for each core, at most 4."""
-    return spec.run.workers or min(os.cpu_count() or 1, 4)
+    return spec.run.workers if isinstance(spec.run.workers, int) else min(os.cpu_count() or 1, 4)
 
 
 def _faults_of_functions(spec: Spec) -> list[str]:

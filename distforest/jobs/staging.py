@@ -15,9 +15,9 @@ from distforest.checks.table import warn_of
 from distforest.errors import warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.cuts.criteria import Variance
-from distforest.growth.draws.column_weights import ColumnWeights
+from distforest.growth.draws.columns import ColumnWeights
 from distforest.growth.methods import GROWTH, check_together, over_rows, rows_of_features, weights_of_rows
-from distforest.growth.pairs.pair_weights import integers_of_pairs
+from distforest.growth.pairs.point_weights import integers_of_pairs
 from distforest.growth.row_blocks import IN_PARTS, check_by_sums, truth_of_rows
 from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback

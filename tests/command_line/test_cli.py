@@ -110,7 +110,7 @@ def test_an_unknown_command_is_a_usage_error():
 
 
 def test_choices_are_those_of_the_jobs():
-    from distforest.sources.files.table_files import FORMATS
+    from distforest.sources.files.formats import FORMATS
 
     assert set(cli.FORMATS) == set(FORMATS.values())
 

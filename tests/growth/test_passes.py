@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.growth import problem as problem_of_rows
-from distforest.growth.cuts.sums import ClassSums, RowBlock, VectorSums
+from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.sums import NodeSums, RowBlock
 from distforest.growth.grower import Level
 from distforest.growth.passes import Passes, StoredRows, remove_left
 from distforest.growth.problem import Data, Problem
@@ -170,7 +171,7 @@ def test_sums_are_those_of_each_row_alone(seed: int, n_rows: int, n_classes: int
     codes = rng.integers(0, 256, (n_rows, 3)).astype(np.uint8)
     labels, weights = rng.integers(0, n_classes, n_rows).astype(np.int32), rng.integers(1, 5, n_rows).astype(np.int32)
     vectors, columns = rng.integers(-99, 99, (n_rows, 2)), np.array([2, 0], np.int32)
-    by_class, by_vector = ClassSums.zeros(2, n_classes), VectorSums.zeros(2, 2)
+    by_class, by_vector = NodeSums.zeros(Gini(labels, n_classes), 2), NodeSums.zeros(Variance(vectors, 1.0), 2)
     for first in range(0, n_rows, 50):
         here = slice(first, first + 50)
         by_class.add(RowBlock(codes[here], labels[here], weights[here]), columns)
@@ -180,8 +181,8 @@ def test_sums_are_those_of_each_row_alone(seed: int, n_rows: int, n_classes: int
             rows = np.flatnonzero(codes[:, column] == code).tolist()
             of_classes = [sum(int(weights[r]) for r in rows if labels[r] == c) for c in range(n_classes)]
             of_vectors = [sum(int(weights[r]) * int(vectors[r, q]) for r in rows) for q in range(2)]
-            assert by_class.sums[k, :, code].tolist() == of_classes
-            assert by_vector.sums[k, code].tolist() == of_vectors
+            assert by_class.bins.sums[256 * k + code].tolist() == of_classes
+            assert by_vector.bins.sums[256 * k + code].tolist() == of_vectors
             assert by_class.filled(k)[code] == by_vector.filled(k)[code] == sum(of_classes)
         assert by_class.filled(k).sum() == by_vector.filled(k).sum() == weights.sum()
 

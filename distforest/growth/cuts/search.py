@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.frontier import Frontier
-    from distforest.growth.cuts.criteria import Criterion, Cuts
+    from distforest.growth.cuts.criteria import Criterion
+    from distforest.growth.cuts.scan import Cuts
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def test_trees_of_histograms_are_trees_of_ordered_codes(case: str, few: int, mon
     weights = problem.sampling.weights(1, np.arange(3))
     table, leaves = problem.growth.grow(np.arange(3), weights)
     monkeypatch.setattr(class_histograms, "cut_codes_gini", None)  # the twin must not come to the fused kernels
-    monkeypatch.setattr(histograms, "cut_codes_variance", None)
+    monkeypatch.setattr(histograms, "cut_codes", None)
     generic = samples.replace(problem.growth, search=project_and_cut)
     twin, twin_leaves = generic.grow(np.arange(3), weights)
     assert leaves.tolist() == twin_leaves.tolist()

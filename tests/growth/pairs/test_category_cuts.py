@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
-from distforest.growth.cuts.criteria import Cuts
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.pairs.bins import PairBins

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.forest.missing import ALL_OBSERVED
-from distforest.growth.cuts.criteria import Cuts
+from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Windows

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.criteria import NO_CUT, Cuts
+from distforest.growth.cuts.scan import NO_CUT, Cuts
 from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_classes import TwoClasses, gain_of_counts, two_class_gain, whole_of
 from distforest.growth.pairs.bins import PairBins
