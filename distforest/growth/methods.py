@@ -49,7 +49,6 @@ from distforest.growth.draws.objects import Exemplars, FeatureSubsets, TwoObject
 from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, pair_columns, rfd, tree_rank
 from distforest.growth.pairs.methods import OverPairs, pair_columns, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
@@ -73,7 +72,6 @@ from distforest.growth.parameters import (
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.row_blocks import check_by_passes
-from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights, least
 from distforest.growth.taught import Judging, Untaught, taught_by
 from distforest.sources.arrays import ArraySource

@@ -15,17 +15,12 @@ from distforest.growth.grower import SLAB_CELLS
 from distforest.growth.methods import METHODS, n_candidates, n_combined, sampling, with_max_features
 from distforest.growth.row_room import (
     BLOCK_SHARE,
-    COST_BYTES,
     FLOAT32_BYTES,
-    FLOAT_BYTES,
     PICKED_BYTES,
-    RANDOM_BYTES,
     RANKED_BY_COSTS,
-    SORTING_BYTES,
     SORTING_COSTS_BYTES,
     CategorySizes,
     RowRoom,
-    TableRoom,
     sizes_of,
 )
 from distforest.sources.row_kinds import Features
@@ -36,6 +31,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Params
     from distforest.growth.problem import Data
+    from distforest.growth.row_room import CategorySizes, RowRoom
 
 LOCKSTEP_ROWS = 1 << 17
 """Rows of all trees of a task that the plan aims at: enough to hide the cost of Python, few to lose with a worker."""
@@ -187,7 +183,7 @@ class Size:
     n_drawn: int = 1
     n_parts: int | None = None
     parts_of_worker: int = 1
-    room: RowRoom | TableRoom | None = None
+    room: RowRoom | None = None
     n_pairs: int | None = None
     categories: CategorySizes | None = None
     of_costs: bool = False
@@ -504,19 +500,19 @@ def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoo
         The memory that there is.
     """
     rows = sampling(params, size.n_rows)
-    of_row: RowRoom | TableRoom | None = None
+    of_row, in_bins = None, bool(params.get("max_bins"))
     known = size.matrix_bytes // (FLOAT32_BYTES * size.n_rows), size.truth_bytes // size.n_rows, size.width
-    if not size.dense and params.get("max_bins"):
-        of_row = None if size.categories is None else TableRoom(*known, size.categories)
-    elif not size.dense:
+    if in_bins and size.categories is not None and not size.dense:
+        of_row = RowRoom(*known, size.categories, in_bins=True)
+    elif not in_bins and not size.dense:
         at_random, has_truth = params["splitter"] == "random", truth_kind != TruthKind.NOTHING
         of_row = RowRoom(
             *known,
-            (RANDOM_BYTES if at_random and has_truth else FLOAT_BYTES) + (COST_BYTES if size.of_costs else 0),
-            int(params.get("n_witnesses", 0)),
-            at_random and not has_truth and params["min_samples_leaf"] == 1,
             size.categories,
-            SORTING_COSTS_BYTES if size.of_costs else SORTING_BYTES,
+            at_random=at_random and has_truth,
+            of_costs=size.of_costs,
+            n_witnesses=int(params.get("n_witnesses", 0)),
+            by_some=at_random and not has_truth and params["min_samples_leaf"] == 1,
         )
     asked = replace(size, n_drawn=rows.n_distinct, most_leaves=rows.most_leaves(params), room=of_row)
     return within(asked, room.limit, room.batch, room.threads)

@@ -39,7 +39,6 @@ from distforest.growth.parts import (
     table_of_tree,
     tally_part,
     walk_part,
-    written_of_pack,
 )
 from distforest.growth.problem import on_features
 from distforest.jobs.cluster import Clock, Work
@@ -195,8 +194,7 @@ def _tree(
             ]
             given = packs.get(pack), rowless, decided, pack, packets
             packs[pack] = calls.shared(pack, descend_pack, *given, near=pack)
-    written = [calls.alone(written_of_pack, packs[pack]) for pack in sorted(packs)]
-    table = calls.alone(table_of_tree, decisions, written)
+    table = calls.alone(table_of_tree, decisions, list(packs.values()))
     rows, decisions, packs = [], [], {}
     walked = [
         calls.alone(walk_part, part, rowless, table, of_part, near=number)

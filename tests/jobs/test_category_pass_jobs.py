@@ -10,7 +10,7 @@ import pytest
 
 from distforest.errors import InputError, MemoryLimitError
 from distforest.growth.passes import StoredRows
-from distforest.growth.row_room import NO_LIMIT, CategorySizes, RowRoom, TableRoom
+from distforest.growth.row_room import NO_LIMIT, CategorySizes, RowRoom
 from distforest.jobs.cluster import Here
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.plan import Size, check_memory, projected_bytes, within
@@ -167,7 +167,7 @@ def test_what_is_planned_is_what_a_worker_finds(tmp_path: Path, how: dict[str, A
     spec = spec_in(tmp_path, "forest", **how)
     inputs = replace(stage_inputs(spec, f"{tmp_path}/job"), rows_budget=1 << 20)
     found, sizes = size_of(inputs.problem()), CategorySizes(2, 200, 2)
-    expected = TableRoom(5, 4, 2, sizes) if how else RowRoom(5, 4, 2, categories=sizes)
+    expected = RowRoom(5, 4, 2, sizes, in_bins=bool(how))
     assert (found.room, found.categories) == (expected, sizes)
 
 
@@ -194,7 +194,7 @@ def test_what_passes_write_is_foreseen(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_sums_that_do_not_fit_are_refused() -> None:
     """The sums over a column of 65,536 categories by 1,000 classes take 250 MiB, and orders of these 1 GiB."""
-    few, many = (TableRoom(50, 4, 7, CategorySizes(10, 1 << 16, n)) for n in (2, 1000))
+    few, many = (RowRoom(50, 4, 7, CategorySizes(10, 1 << 16, n), in_bins=True) for n in (2, 1000))
     size = Size(N_LARGE, 2, 800 << 20, 16 << 20, 7, dense=False, n_drawn=2_528_483, most_leaves=9_999, room=few)
     assert few.most_rows(100 << 20) == NO_LIMIT
     assert many.most_rows(1 << 30) == 0
@@ -210,7 +210,7 @@ def test_sums_that_do_not_fit_are_refused() -> None:
 def test_no_rank_of_each_candidate_is_planned_for_rows_in_bins(tmp_path: Path) -> None:
     """Rows are merged before categories are put in order, so more candidates take no more bytes of a row."""
     sizes = CategorySizes(25, 40, 2)
-    few, many = (TableRoom(50, 4, width, sizes) for width in (7, 50))
+    few, many = (RowRoom(50, 4, width, sizes, in_bins=True) for width in (7, 50))
     assert few.bytes_in_memory == many.bytes_in_memory == 299
     large_categories(tmp_path, (0, 30))
     run = {"parts": 4, "workers": 4, "memory_limit": "40GiB"}
@@ -222,7 +222,7 @@ def test_no_rank_of_each_candidate_is_planned_for_rows_in_bins(tmp_path: Path) -
 
 
 def test_more_columns_are_summed_at_once_with_a_larger_budget() -> None:
-    room = TableRoom(50, 4, 7, CategorySizes(10, 1 << 16, 10))
+    room = RowRoom(50, 4, 7, CategorySizes(10, 1 << 16, 10), in_bins=True)
     held = [room.held(budget << 20, 1_000_000) for budget in (16, 90, 100, 200)]
     assert held == sorted(held)
     assert (held[0], held[-1]) == (1, 7)

@@ -24,11 +24,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.growth.cuts.blocks import PACKED_CELLS, Where, gather, pack_rows
-from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.blocks import PACKED_CELLS, Where, pack_rows
 from distforest.growth.cuts.criteria import Steady
-from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.mean_distance import (
     MeanDistance,
     SumRoom,

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts.clusters import SCORES, TwoClusters
-from distforest.growth.cuts.fences import LOWER, UPPER
-from distforest.growth.cuts.gaussians import judge_cuts
-from distforest.growth.cuts.scan import NO_CUT
 from distforest.growth.cuts import clusters
 from distforest.growth.cuts.clusters import SCORES, TwoClusters, project_and_cut_clusters
+from distforest.growth.cuts.fences import LOWER, UPPER
+from distforest.growth.cuts.gaussians import judge_cuts
 from distforest.growth.cuts.scan import NO_CUT
 from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_means import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring

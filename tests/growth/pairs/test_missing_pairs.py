@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
-from distforest.forest.missing import ALL_OBSERVED
-from distforest.growth.cuts.scan import Cuts
 from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits, project_and_cut
