@@ -234,7 +234,7 @@ def _(impurity: SquaredDistance, most: float, sides: Sides, left: Ints, right: I
 @groups_for.of(SquaredDistance)
 @bins_for.of(SquaredDistance)
 def _(impurity: SquaredDistance, n: int, n_sums: int) -> VectorSums:  # noqa: ARG001
-    return VectorSums(np.empty(n, np.int64), np.empty((n, n_sums), np.int64))
+    return VectorSums(np.zeros(n, np.int64), np.zeros((n, n_sums), np.int64))
 
 
 @read_rows.of(SquaredDistance)
