@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Params
     from distforest.growth.problem import Data
-    from distforest.growth.row_room import CategorySizes, RowRoom
 
 LOCKSTEP_ROWS = 1 << 17
 """Rows of all trees of a task that the plan aims at: enough to hide the cost of Python, few to lose with a worker."""
