@@ -109,6 +109,10 @@ class Kinds(Generic[P, R]):
 
         return register
 
+    def share(self, kind: type, other: type) -> None:
+        """Let another kind have the implementation for a kind."""
+        self.implementations[other] = self.implementations[kind]
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the implementation for the first argument."""
         return self.implementations[type(args[0])](*args, **kwargs)

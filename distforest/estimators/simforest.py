@@ -348,6 +348,7 @@ class _SimForest(OnSimilarities):
     n_landmarks: float | None = None
     voting: str = "share"
     on_missing: str | None = None
+    criterion: str | None = None
     min_samples_split: int = 2
     min_samples_leaf: int = 3
     max_depth: int | None = None

@@ -137,6 +137,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     coefficients: str = "sign"
     feature_weights: FeatureWeightsLike = None
     splitter: str = "best"
+    criterion: str | None = None
     max_bins: int | None = None
     min_samples_split: int = 2
     min_samples_leaf: int = 1

@@ -32,9 +32,11 @@ from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
 from distforest.growth.cuts.clusters import MCLUST_BIC, CompanionSearch, TwoClusters, project_and_cut_clusters
 from distforest.growth.cuts.companions import CategoryNumbers, Companions
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance
+from distforest.growth.cuts.entropy import Entropy
 from distforest.growth.cuts.histograms import best_codes, cut_binned
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.merged_rows import best_categories
+from distforest.growth.cuts.poisson import Poisson
 from distforest.growth.cuts.random_cuts import AtRandom, AtZero
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits, judge_and_cut
@@ -271,14 +273,15 @@ FUSED: dict[tuple[type, type], Search] = {
     (BinnedSource, Gini): cut_codes_by_labels,
     (BinnedSource, Variance): cut_binned,
     (ArraySource, TwoClusters): project_and_cut_clusters,
-    (SparseFeatures, Gini): cut_sparse,
-    (SparseFeatures, Variance): cut_sparse,
+    (BinnedSource, Entropy): cut_binned,
+    (BinnedSource, Poisson): cut_binned,
+    **{(SparseFeatures, criterion): cut_sparse for criterion in (Gini, Entropy, Variance, Poisson)},
 }
 """Searches that never hold the values of all candidates, by source and plain criterion."""
 
 FUSED_BESIDE_CATEGORIES: dict[type, tuple[Callable[..., Cuts], Callable[..., tuple[Cuts, Floats]]]] = {
     Gini: (best_codes_by_labels, best_categories),
-    Variance: (best_codes, best_categories),
+    **dict.fromkeys((Entropy, Variance, Poisson), (best_codes, best_categories)),
 }
 """The same for a `BinnedTable`, by plain criterion: of numbers, and of categories."""
 
@@ -523,7 +526,9 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
         block_rows = None if passes is None else passes.rows_of_block(4 * data.n_rows)
         of_rows_and_classes = data.sample_weight, rows_of_trees.heaviest, class_weights
         nearest = params.get("voting") == NEAREST
-        judging, taught = taught_by(data.as_truth, n_trees, block_rows, nearest, *of_rows_and_classes)
+        judging, taught = taught_by(
+            data.as_truth, n_trees, block_rows, nearest, *of_rows_and_classes, params.get("criterion")
+        )
         criterion = _placed(judging, params, passes if data.is_of_distances else None)
     limits = _limits(params, rows_of_trees)
     if not data.is_lazy:  # whose budget would last longer, so that their forests would be others

@@ -266,6 +266,15 @@ COLUMNS = (
 )
 """Parameters of every method that splits features."""
 
+CRITERION = Parameter(
+    "criterion",
+    None,
+    "what splits lower: 'entropy' of labels, or the 'poisson' deviance of targets that count; None: Gini impurity of "
+    "labels, the variance of targets and embeddings, the mean of distances",
+    words=("entropy", "poisson", None),
+    later=True,
+)
+
 SMERF_PARAMETERS = (
     Parameter("n_estimators", 500, _N_ESTIMATORS, integer=(1, 1_000_000)),
     replace(
@@ -275,6 +284,7 @@ SMERF_PARAMETERS = (
         words=(AUTO, *COLUMNS[0].words),
     ),
     *COLUMNS[1:],
+    CRITERION,
     Parameter(
         "max_bins",
         None,
@@ -341,6 +351,7 @@ SIMFOREST_PARAMETERS = (
         "decide; None: 'mean' of a given matrix, else 'stop'",
         words=(*RULES, None),
     ),
+    CRITERION,
     Parameter(
         "class_weight",
         None,

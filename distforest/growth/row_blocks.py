@@ -95,7 +95,7 @@ def lack_of_sums(growth: Growth) -> str:
     """Why the cuts of a growth do not follow from sums over codes; empty if they do."""
     if not isinstance(growth.source, (BinnedSource, BinnedTable)):
         return "max_bins=None"
-    if type(growth.criterion) not in {Gini, Variance} or not growth.criterion.is_plain:
+    if not isinstance(growth.criterion, (Gini, Variance)) or not growth.criterion.is_plain:
         return f"cuts that are judged by {type(growth.criterion).__name__}"
     return ""
 
@@ -119,7 +119,7 @@ def check_by_passes(growth: Growth) -> None:
         found = f"candidates that are drawn by {type(draw).__name__}"
     elif growth.n_categories is not None and isinstance(growth.criterion, TwoClusters):
         found = "columns of categories without a ground truth"
-    elif type(judge_of_sides(growth.criterion)) not in {Gini, ClassCosts, Variance, TwoClusters}:
+    elif not isinstance(judge_of_sides(growth.criterion), (Gini, ClassCosts, Variance, TwoClusters)):
         found = f"cuts that are judged by {type(judge_of_sides(growth.criterion)).__name__}"
     if found:
         raise InputError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.errors import InputError
 from distforest.forest.graph_leaves import GRAPH_ARRAYS, GraphMembers, KeptLinks
 from distforest.forest.leaf_kinds import (
     UNOBSERVED,
@@ -26,10 +27,12 @@ from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.growth.cuts.absolute_distance import AbsoluteDistance
 from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.entropy import Entropy
 from distforest.growth.cuts.far_values import FarVariance, middle_of, variance_of
 from distforest.growth.cuts.graph_distance import GraphDistance
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.observed_distance import ObservedDistance
+from distforest.growth.cuts.poisson import Poisson
 from distforest.sources.arrays import ArraySource
 from distforest.sources.truth import Truth, TruthKind
 
@@ -209,6 +212,7 @@ def taught_by(
     weights: Int32s | None,
     heaviest: int,
     class_weights: Ints | None,
+    criterion: str | None = None,
 ) -> tuple[Judging, Untaught]:
     """The criterion for a ground truth, and what leaves say of it.
 
@@ -224,21 +228,35 @@ def taught_by(
         The weight of each row, if there are weights, and the largest weight of a tree.
     class_weights
         The weight of each class; None: equal weights.
+    criterion
+        The parameter of this name: a criterion other than that of the kind of ground truth.
+
+    Raises
+    ------
+    InputError
+        The criterion does not go with the ground truth.
     """
+    goes_with = {"entropy": TruthKind.LABELS, "poisson": TruthKind.TARGETS}
+    if criterion is not None and (truth.kind != goes_with[criterion] or truth.costs is not None):
+        found = "labels with costs" if truth.costs is not None else truth.kind
+        raise InputError(f"criterion={criterion!r} goes with {goes_with[criterion]}, found {found}; leave it out")
     kind, values = truth.kind, truth.values
     if kind == TruthKind.LABELS:
         n_classes = len(truth.classes or ())
         if truth.costs is not None:
             return ClassCosts.of(values, truth.costs), TaughtLabels(KeepsCounts(), values, n_classes, truth.costs)
         counts = KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
-        gini = Gini(values, n_classes, class_weights=class_weights)
-        return gini, TaughtLabels(counts, values, n_classes, None)
+        of_labels = Entropy if criterion == "entropy" else Gini
+        judging = of_labels(values, n_classes, class_weights=class_weights)
+        return judging, TaughtLabels(counts, values, n_classes, None)
     if kind == TruthKind.DIFFERENCES:
         return AbsoluteDistance.of(values, weights), TaughtDifferences(KeepsTargets())
     if kind != TruthKind.DISTANCES:
         leaf = KeepsMeans.of(kind, nearest)
-        criterion = variance_of(values, leaf.factor, kind, None if weights is None else heaviest)
-        return criterion, TaughtVectors(leaf, values)
+        if criterion == "poisson":
+            return Poisson.of_counts(values, None if weights is None else heaviest), TaughtVectors(leaf, values)
+        variance = variance_of(values, leaf.factor, kind, None if weights is None else heaviest)
+        return variance, TaughtVectors(leaf, values)
     told = KeepsMembers(truth.offset or None), values, truth.offset, n_trees, block_rows
     if truth.graph is not None:
         taught = TaughtDistances(*told) if truth.graph.is_kept_dense else TaughtGraph(*told, graph=truth.graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import os
 from dataclasses import replace
@@ -99,6 +100,15 @@ def test_passes_grow_the_forest_of_memory_to_the_bit(
     expected = binned_digest(data, **given)
     assert binned_digest(data, Passes(tmp_path, budget, block_rows), **given) == expected
     assert not list(tmp_path.iterdir()), "rows on disk outlive their tree"
+
+
+@pytest.mark.parametrize(("kind", "criterion"), [("three labels", "entropy"), ("targets", "poisson")])
+def test_so_they_do_by_another_criterion(tmp_path: Path, kind: str, criterion: str) -> None:
+    data = data_of(kind, 60, seed=1, holes=0.2)
+    if criterion == "poisson":
+        data = dataclasses.replace(data, truth=np.abs(data.truth).round())
+    expected = binned_digest(data, criterion=criterion)
+    assert binned_digest(data, Passes(tmp_path, 500), criterion=criterion) == expected != binned_digest(data)
 
 
 def test_rows_that_a_killed_process_has_left_are_removed(tmp_path: Path) -> None:

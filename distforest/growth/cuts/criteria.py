@@ -34,9 +34,9 @@ from distforest.growth.cuts.scan import (
     cut_rows,
     gain_of,
     groups_for,
+    largest_gain,
     may_gain,
-    most_gain,
-    read_rows,
+    rows_as_groups,
 )
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
@@ -145,7 +145,7 @@ class GiniImpurity(NamedTuple):
     class_weights: Ints
 
 
-@most_gain.of(GiniImpurity)
+@largest_gain.of(GiniImpurity)
 def _(impurity: GiniImpurity, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     m, squares = sides.m_left + sides.m_right, np.int64(0)
     for c in range(left.shape[0]):
@@ -187,7 +187,7 @@ def _(impurity: GiniImpurity, n: int, n_sums: int) -> ClassSums:  # noqa: ARG001
     return ClassSums(np.zeros(n, np.int64), np.zeros((n, n_sums), np.int32))
 
 
-@read_rows.of(GiniImpurity)
+@rows_as_groups.of(GiniImpurity)
 def _(impurity: GiniImpurity, rows: Int32s, weights: Int32s, truth: Int32s, groups: ClassGroups) -> None:
     for r in range(rows.shape[0]):
         c = truth[rows[r]]
@@ -201,7 +201,7 @@ class SquaredDistance(NamedTuple):
     least: int
 
 
-@most_gain.of(SquaredDistance)
+@largest_gain.of(SquaredDistance)
 def _(impurity: SquaredDistance, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     return np.inf
 
@@ -237,7 +237,7 @@ def _(impurity: SquaredDistance, n: int, n_sums: int) -> VectorSums:  # noqa: AR
     return VectorSums(np.zeros(n, np.int64), np.zeros((n, n_sums), np.int64))
 
 
-@read_rows.of(SquaredDistance)
+@rows_as_groups.of(SquaredDistance)
 def _(impurity: SquaredDistance, rows: Int32s, weights: Int32s, truth: Ints, groups: VectorSums) -> None:  # noqa: ARG001
     for r in range(rows.shape[0]):
         groups.weights[r] = weights[r]
@@ -267,7 +267,7 @@ class Gini(BestSoFar):
 
     @property
     def is_plain(self) -> bool:
-        """Whether all classes weigh the same."""
+        """Whether all classes tally_up the same."""
         return self.class_weights is None
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
@@ -351,7 +351,8 @@ class Variance(BestSoFar):
 
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
         """See `cut_rows`."""
-        cut_variance(frontier, values, self.fixed, (min_leaf, self.places_missing), cuts)
+        rules = min_leaf, self.places_missing
+        cut_rows(frontier.nodes, values, self.truth, self.impurity, self.n_sums, rules, cuts)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_vectors`."""

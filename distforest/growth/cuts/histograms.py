@@ -20,7 +20,7 @@ from distforest.growth.cuts.scan import (
     bins_for,
     clear_group,
     groups_for,
-    scan_candidate,
+    scan_keys,
     tallies_for,
     weigh_node,
 )
@@ -31,7 +31,7 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.criteria import Gini, Variance
-    from distforest.growth.cuts.scan import Groups, Impurity
+    from distforest.growth.cuts.scan import Impurity, RowGroups
 
 Codes = NDArray[np.uint8]
 
@@ -138,24 +138,24 @@ def cut_codes(
                     code = codes[of_rows[r], own[k]]
                     coded[r] = np.nan if code == missing else np.float64(code)
                 m = order_values(coded[:n], order, keys, keys)
-                scan_candidate(node, k, coded[:n], order[:n], m, groups, impurity, tallies, rules, cuts)
+                scan_keys(node, k, coded[:n], order[:n], m, groups, impurity, tallies, rules, cuts)
                 continue
             if k % at_once == 0:
                 clear_bins(min(at_once, own.shape[0] - k), bins)
                 add_codes(codes, of_rows, own[k : min(k + at_once, own.shape[0])], groups, bins)
             m, size = order_bins(bins, k % at_once * N_CODES, missing, order)
-            scan_candidate(node, k, code_of_bin, order[:size], m, bins, impurity, tallies, rules, cuts)
+            scan_keys(node, k, code_of_bin, order[:size], m, bins, impurity, tallies, rules, cuts)
 
 
 @borrowing
-def clear_bins(n_candidates: int, bins: Groups) -> None:
+def clear_bins(n_candidates: int, bins: RowGroups) -> None:
     """Let the bins of some candidates be empty."""
     for place in range(n_candidates * N_CODES):
         clear_group(bins, place)
 
 
 @borrowing
-def add_codes(codes: Codes, rows: Int32s, columns: Int32s, groups: Groups, bins: Groups) -> None:
+def add_codes(codes: Codes, rows: Int32s, columns: Int32s, groups: RowGroups, bins: RowGroups) -> None:
     """Add each row to the bins of its codes: that of column columns[k] to bin k * N_CODES + code."""
     places = rows.view(np.uint32)  # see `distforest.jit`
     for first in range(0, places.shape[0], _SIDE_BY_SIDE):
@@ -166,7 +166,7 @@ def add_codes(codes: Codes, rows: Int32s, columns: Int32s, groups: Groups, bins:
 
 
 @borrowing
-def order_bins(bins: Groups, first: int, missing: int, order: Ints) -> tuple[int, int]:
+def order_bins(bins: RowGroups, first: int, missing: int, order: Ints) -> tuple[int, int]:
     """Fill ``order`` with the bins of a candidate that hold rows, from bin ``first`` on.
 
     The bin of missing values comes last. Returns how many bins hold values, and how many hold rows.

@@ -31,7 +31,7 @@ from distforest.growth.cuts.scan import (
     bins_for,
     clear_group,
     groups_for,
-    scan_candidate,
+    scan_keys,
     tallies_for,
     weigh_node,
 )
@@ -41,7 +41,7 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 if TYPE_CHECKING:
     from distforest.growth.cuts.class_histograms import UInt32s
     from distforest.growth.cuts.criteria import Gini, Variance
-    from distforest.growth.cuts.scan import Groups, Impurity
+    from distforest.growth.cuts.scan import Impurity, RowGroups
     from distforest.growth.cuts.search import Limits
 
 _AHEAD = 32
@@ -269,7 +269,7 @@ def cut_ranks(
                 for e in range(n):
                     order[e], keys[first + e] = first + tally.order[e], tally.rank[e]
                 order[n] = first + most
-                scan_candidate(node, k + j, keys, order[: n + n_missing], n, bins, impurity, tallies, rules, cuts)
+                scan_keys(node, k + j, keys, order[: n + n_missing], n, bins, impurity, tallies, rules, cuts)
                 if cuts.candidate[node] == k + j:
                     note_ranks(j, numbered, tally.rank, rank_of)
             clear_numbers(of_group.shape[0], numbered)
@@ -282,7 +282,7 @@ def cut_ranks(
 
 @borrowing
 def add_categories(
-    categories: CategoriesRead, rows: Int32s, columns: Int32s, groups: Groups, numbered: Numbered, bins: Groups
+    categories: CategoriesRead, rows: Int32s, columns: Int32s, groups: RowGroups, numbered: Numbered, bins: RowGroups
 ) -> None:
     """Add each row to the groups of its categories: of column j, category number c is group j (most + 1) + c.
 
@@ -305,7 +305,7 @@ def add_categories(
 
 
 @dispatched
-def rank_groups(bins: Groups, first: int, n: int, tally: Tally) -> None:
+def rank_groups(bins: RowGroups, first: int, n: int, tally: Tally) -> None:
     """Rank n groups from ``first`` on by the means of their sums: see `rank_by_means`."""
 
 

@@ -38,7 +38,7 @@ GAIN_ROUNDING = 1e-12
 NO_CUT = -1.0
 """Less than any gain. A cut that gains 0 is a cut, as in CART, since cuts below it may gain."""
 
-WHOLE, MISSING, ON_LEFT, ON_RIGHT = 0, 1, 2, 3
+ALL_ROWS, MISSING, ON_LEFT, ON_RIGHT = 0, 1, 2, 3
 """The rows of `Tallies`."""
 
 
@@ -94,7 +94,7 @@ def note_missing(node: int, before: float, side: int, cuts: Cuts) -> None:
 
 
 class ClassGroups(NamedTuple):
-    """Groups of one class each: rows, or rows of one class and one value.
+    """RowGroups of one class each: rows, or rows of one class and one value.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class ClassGroups(NamedTuple):
 
 
 class ClassSums(NamedTuple):
-    """Groups of any classes, all of which weigh the same.
+    """RowGroups of any classes, all of which tally_up the same.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class ClassSums(NamedTuple):
 
 
 class VectorSums(NamedTuple):
-    """Groups of rows that have vectors.
+    """RowGroups of rows that have vectors.
 
     Attributes
     ----------
@@ -141,14 +141,14 @@ class VectorSums(NamedTuple):
     sums: Ints
 
 
-Sums = ClassSums | VectorSums
-"""Groups to which rows are added."""
-Groups = ClassGroups | Sums
-"""Groups of one kind."""
+SummedGroups = ClassSums | VectorSums
+"""RowGroups to which rows are added."""
+RowGroups = ClassGroups | SummedGroups
+"""RowGroups of one kind."""
 
 
 class Tallies(NamedTuple):
-    """What is known of all rows of a node, of those without a key, and of the two sides: `WHOLE` to `ON_RIGHT`.
+    """What is known of all rows of a node, of those without a key, and of the two sides: `ALL_ROWS` to `ON_RIGHT`.
 
     Attributes
     ----------
@@ -180,18 +180,18 @@ def tallies_for(n_sums: int) -> Tallies:
 
 
 @dispatched
-def add_group(groups: Groups, place: int | np.int64, sums: Ints) -> None:
+def add_group(groups: RowGroups, place: int | np.int64, sums: Ints) -> None:
     """Add one group to the sums of a tally."""
 
 
 @dispatched
-def sides_of(groups: Groups, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:
+def sides_of(groups: RowGroups, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:
     """The sides whose sums are ``left`` and ``right``."""
     raise NotImplementedError
 
 
 @dispatched
-def moved(groups: Groups, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
+def move_left(groups: RowGroups, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     """Move one group from the right side to the left one."""
     raise NotImplementedError
 
@@ -201,7 +201,7 @@ def _(groups: ClassGroups, place: int | np.int64, sums: Ints) -> None:
     sums[groups.codes[place]] += groups.masses[place]
 
 
-@moved.of(ClassGroups)
+@move_left.of(ClassGroups)
 def _(groups: ClassGroups, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     c, w, n = groups.codes[place], np.int64(groups.masses[place]), np.int64(groups.weights[place])
     squares_left = sides.squares_left + w * (2 * left[c] + w)
@@ -217,7 +217,7 @@ def _(groups: ClassSums, place: int | np.int64, sums: Ints) -> None:
         sums[c] += groups.sums[place, c]
 
 
-@moved.of(ClassSums)
+@move_left.of(ClassSums)
 def _(groups: ClassSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     n = np.int64(groups.weights[place])
     squares_left, squares_right = sides.squares_left, sides.squares_right
@@ -248,7 +248,7 @@ def _(groups: VectorSums, place: int | np.int64, sums: Ints) -> None:
         sums[q] += groups.sums[place, q]
 
 
-@moved.of(VectorSums)
+@move_left.of(VectorSums)
 def _(groups: VectorSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     n = np.int64(groups.weights[place])
     for q in range(left.shape[0]):
@@ -263,7 +263,7 @@ def _(groups: VectorSums, n_left: np.int64, n_right: np.int64, left: Ints, right
 
 
 @dispatched
-def take_group(groups: Groups, place: int | np.int64, to: Groups, at: int | np.int64, sums: Ints) -> None:
+def take_group(groups: RowGroups, place: int | np.int64, to: RowGroups, at: int | np.int64, sums: Ints) -> None:
     """Copy a group to place ``at`` of other ones, and take it from the sums of a tally."""
 
 
@@ -283,7 +283,7 @@ def _(groups: VectorSums, place: int | np.int64, to: VectorSums, at: int | np.in
 
 
 @dispatched
-def write_groups(groups: Groups, place: int | np.int64, weight: int, sums: Ints) -> int:
+def write_groups(groups: RowGroups, place: int | np.int64, weight: int, sums: Ints) -> int:
     """Write rows of this weight and these sums as groups from ``place`` on; returns how many groups there are."""
     raise NotImplementedError
 
@@ -307,7 +307,7 @@ def _(groups: VectorSums, place: int | np.int64, weight: int, sums: Ints) -> int
 
 
 @dispatched
-def add_row(bins: Groups, place: int | np.int64, groups: Groups, r: int) -> None:
+def add_row(bins: RowGroups, place: int | np.int64, groups: RowGroups, r: int) -> None:
     """Add group r of ``groups``, a row, to a bin."""
 
 
@@ -325,7 +325,7 @@ def _(bins: VectorSums, place: int | np.int64, groups: VectorSums, r: int) -> No
 
 
 @dispatched
-def clear_group(bins: Groups, place: int | np.int64) -> None:
+def clear_group(bins: RowGroups, place: int | np.int64) -> None:
     """Let a bin be empty."""
 
 
@@ -341,7 +341,7 @@ def _(bins: ClassSums | VectorSums, place: int | np.int64) -> None:
 
 
 @dispatched
-def most_gain(impurity: Impurity, sides: Sides, left: Ints, right: Ints) -> float:
+def largest_gain(impurity: Impurity, sides: Sides, left: Ints, right: Ints) -> float:
     """The most that a cut of the rows on both sides can gain; inf if their tallies do not say."""
     raise NotImplementedError
 
@@ -354,24 +354,24 @@ def may_gain(impurity: Impurity, most: float, least: float, sides: Sides, left: 
 
 @dispatched
 def gain_of(impurity: Impurity, most: float, sides: Sides, left: Ints, right: Ints) -> float:
-    """What a cut into two sides gains, 0 where it is rounding; ``most`` is that of `most_gain`."""
+    """What a cut into two sides gains, 0 where it is rounding; ``most`` is that of `largest_gain`."""
     raise NotImplementedError
 
 
 @dispatched_maker
-def groups_for(impurity: Impurity, n: int, n_sums: int) -> Groups:
+def groups_for(impurity: Impurity, n: int, n_sums: int) -> RowGroups:
     """Room for the groups of up to n rows."""
     raise NotImplementedError
 
 
 @dispatched_maker
-def bins_for(impurity: Impurity, n: int, n_sums: int) -> Sums:
+def bins_for(impurity: Impurity, n: int, n_sums: int) -> SummedGroups:
     """Room for n groups of any rows."""
     raise NotImplementedError
 
 
 @dispatched
-def read_rows(impurity: Impurity, rows: Int32s, weights: Int32s, truth: Int32s | Ints, groups: Groups) -> None:
+def rows_as_groups(impurity: Impurity, rows: Int32s, weights: Int32s, truth: Int32s | Ints, groups: RowGroups) -> None:
     """Make each row of a node a group, from its number, its weight, and the ground truth of all rows."""
 
 
@@ -379,7 +379,7 @@ def read_rows(impurity: Impurity, rows: Int32s, weights: Int32s, truth: Int32s |
 
 
 @borrowing
-def weigh(groups: Groups, places: Ints, which: int, tallies: Tallies) -> None:
+def tally_up(groups: RowGroups, places: Ints, which: int, tallies: Tallies) -> None:
     """Tally some groups as ``which``."""
     tallies.weights[which] = 0
     for c in range(tallies.sums.shape[1]):
@@ -390,15 +390,15 @@ def weigh(groups: Groups, places: Ints, which: int, tallies: Tallies) -> None:
 
 
 @borrowing
-def start_with(missing: int, groups: Groups, tallies: Tallies) -> Sides:
+def start_with(missing: int, groups: RowGroups, tallies: Tallies) -> Sides:
     """Put all groups on the right, but those without a key on the side ``missing``; ``STAY`` leaves them out."""
     weights, sums = tallies
     left, right = sums[ON_LEFT], sums[ON_RIGHT]
     for c in range(left.shape[0]):
         left[c] = sums[MISSING, c] if missing == LEFT else 0
-        right[c] = sums[WHOLE, c] - (0 if missing == RIGHT else sums[MISSING, c])
+        right[c] = sums[ALL_ROWS, c] - (0 if missing == RIGHT else sums[MISSING, c])
     n_left = weights[MISSING] if missing == LEFT else np.int64(0)
-    n_right = weights[WHOLE] - (np.int64(0) if missing == RIGHT else weights[MISSING])
+    n_right = weights[ALL_ROWS] - (np.int64(0) if missing == RIGHT else weights[MISSING])
     return sides_of(groups, n_left, n_right, left, right)
 
 
@@ -408,7 +408,7 @@ def scan(
     candidate: int,
     keys: Floats,
     order: Ints,
-    groups: Groups,
+    groups: RowGroups,
     impurity: Impurity,
     tallies: Tallies,
     min_leaf: int,
@@ -423,7 +423,7 @@ def scan(
     left, right, sides = tallies.sums[ON_LEFT], tallies.sums[ON_RIGHT], start_with(missing, groups, tallies)
     if sides.n_left + sides.n_right == 0:
         return
-    most, at_start = most_gain(impurity, sides, left, right), cuts.gain[node]
+    most, at_start = largest_gain(impurity, sides, left, right), cuts.gain[node]
     least, before = at_start, np.nan
     if least >= most:
         return
@@ -440,7 +440,7 @@ def scan(
                 keep_best(node, candidate, before, key, gain, cuts)
                 least = cuts.gain[node]
         before = key
-        sides = moved(groups, place, left, right, sides)
+        sides = move_left(groups, place, left, right, sides)
     if missing == RIGHT and sides.n_left >= min_leaf and sides.n_right >= min_leaf:
         gain = gain_of(impurity, most, sides, left, right)
         if gain > least:
@@ -449,13 +449,13 @@ def scan(
 
 
 @borrowing
-def scan_candidate(
+def scan_keys(
     node: int,
     candidate: int,
     keys: Floats,
     order: Ints,
     n: int,
-    groups: Groups,
+    groups: RowGroups,
     impurity: Impurity,
     tallies: Tallies,
     rules: tuple[int, bool],
@@ -464,10 +464,10 @@ def scan_candidate(
     """Scan one candidate: the first n groups of ``order`` have ascending keys, and the others none.
 
     ``rules`` are the least weight of a side, and whether groups without a key are put on the right side of a cut, then
-    on the left one; if not, they are left out. All groups of the node are tallied as `WHOLE`.
+    on the left one; if not, they are left out. All groups of the node are tallied as `ALL_ROWS`.
     """
     min_leaf, places_missing = rules
-    weigh(groups, order[n:], MISSING, tallies)
+    tally_up(groups, order[n:], MISSING, tallies)
     are_placed = tallies.weights[MISSING] > 0 and places_missing
     for turn in range(2 if are_placed else 1):  # one call, as each call is compiled
         side = (LEFT if turn else RIGHT) if are_placed else STAY
@@ -480,17 +480,17 @@ def weigh_node(
     rows: Int32s,
     weights: Int32s,
     truth: Int32s | Ints,
-    groups: Groups,
+    groups: RowGroups,
     order: Ints,
     tallies: Tallies,
 ) -> float:
     """Read the rows of a node, which become groups, and tally them; returns the most that a cut can gain."""
-    read_rows(impurity, rows, weights, truth, groups)
+    rows_as_groups(impurity, rows, weights, truth, groups)
     for r in range(rows.shape[0]):
         order[r] = r
-    weigh(groups, order[: rows.shape[0]], WHOLE, tallies)
+    tally_up(groups, order[: rows.shape[0]], ALL_ROWS, tallies)
     sides = start_with(RIGHT, groups, tallies)
-    return most_gain(impurity, sides, tallies.sums[ON_LEFT], tallies.sums[ON_RIGHT])
+    return largest_gain(impurity, sides, tallies.sums[ON_LEFT], tallies.sums[ON_RIGHT])
 
 
 @kernel
@@ -505,7 +505,7 @@ def cut_rows(
 ) -> None:
     """The best cut of each node over the candidates' ``values``, shape (width, n_rows), by the scan of its rows.
 
-    No cut gains more than `most_gain`, so none is sought after it.
+    No cut gains more than `largest_gain`, so none is sought after it.
     """
     starts, rows, weights = nodes
     longest = longest_of(starts)
@@ -517,6 +517,6 @@ def cut_rows(
         for k in range(values.shape[0]):
             of_candidate = values[k, first:last]
             n = order_values(of_candidate, order, keys, spare)
-            scan_candidate(node, k, of_candidate, order[: last - first], n, groups, impurity, tallies, rules, cuts)
+            scan_keys(node, k, of_candidate, order[: last - first], n, groups, impurity, tallies, rules, cuts)
             if cuts.gain[node] == most:
                 break

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import Frontier, Nodes, longest_of
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.scan import (
+    ALL_ROWS,
     ON_LEFT,
-    WHOLE,
     Cuts,
     groups_for,
-    scan_candidate,
+    scan_keys,
     take_group,
     tallies_for,
     weigh_node,
@@ -37,7 +37,7 @@ from distforest.sources.sparse_features import (
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.criteria import Gini, Variance
-    from distforest.growth.cuts.scan import Groups, Impurity, Tallies
+    from distforest.growth.cuts.scan import Impurity, RowGroups, Tallies
 
 
 def cut_sparse(
@@ -143,13 +143,13 @@ def cut_sums(
                 continue
             n = m + lay_groups(m, last - first, of_rows, of_sums, sums, tallies)
             order_sums(m, n, sums)
-            scan_candidate(node, k, sums.value, sums.order[:n], n, of_sums, impurity, tallies, rules, cuts)
+            scan_keys(node, k, sums.value, sums.order[:n], n, of_sums, impurity, tallies, rules, cuts)
 
 
 @borrowing
-def lay_groups(m: int, n_rows: int, of_rows: Groups, of_sums: Groups, sums: Sums, tallies: Tallies) -> int:
+def lay_groups(m: int, n_rows: int, of_rows: RowGroups, of_sums: RowGroups, sums: Sums, tallies: Tallies) -> int:
     """Copy the groups of the m rows of ``sums``, and write those of all others behind them; returns their number."""
-    whole, others, weight = tallies.sums[WHOLE], tallies.sums[ON_LEFT], tallies.weights[WHOLE]
+    whole, others, weight = tallies.sums[ALL_ROWS], tallies.sums[ON_LEFT], tallies.weights[ALL_ROWS]
     for q in range(whole.shape[0]):
         others[q] = whole[q]
     for at in range(m):

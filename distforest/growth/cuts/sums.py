@@ -17,14 +17,14 @@ import numpy as np
 
 from distforest.growth.cuts.histograms import N_CODES, Codes, add_codes, order_bins
 from distforest.growth.cuts.scan import (
-    WHOLE,
+    ALL_ROWS,
     Cuts,
     bins_for,
     groups_for,
-    read_rows,
-    scan_candidate,
+    rows_as_groups,
+    scan_keys,
     tallies_for,
-    weigh,
+    tally_up,
 )
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Int32s, Ints
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distforest.growth.cuts.criteria import Gini, Variance
-    from distforest.growth.cuts.scan import Impurity, Sums
+    from distforest.growth.cuts.scan import Impurity, SummedGroups
 
 _SIDE_BY_SIDE = 1024
 """Rows that are read at once."""
@@ -95,7 +95,7 @@ class NodeSums:
     """
 
     impurity: Impurity
-    bins: Sums
+    bins: SummedGroups
 
     @classmethod
     def zeros(cls, criterion: Gini | Variance, n_candidates: int) -> Self:
@@ -118,7 +118,7 @@ class NodeSums:
     def cut(self, min_leaf: int, missing: int) -> Cuts:
         """The best cut, of one node; ``missing`` is the code of missing values."""
         cuts = Cuts.none(1)
-        cut_bins(self.bins, self.impurity, min_leaf, missing, cuts)
+        cut_code_sums(self.bins, self.impurity, min_leaf, missing, cuts)
         return cuts
 
     def filled(self, candidate: int) -> Ints:
@@ -126,7 +126,7 @@ class NodeSums:
         return self.bins.weights[candidate * N_CODES : (candidate + 1) * N_CODES]
 
 
-def joined_groups(one: Sums, other: Sums) -> Sums:
+def joined_groups(one: SummedGroups, other: SummedGroups) -> SummedGroups:
     """The groups of the rows of both."""
     return one._replace(weights=one.weights + other.weights, sums=one.sums + other.sums)
 
@@ -139,18 +139,18 @@ def add_block(
     weights: Int32s,
     columns: Int32s,
     impurity: Impurity,
-    bins: Sums,
+    bins: SummedGroups,
 ) -> None:
     """Add some rows of a block to the bins of their codes."""
     groups = groups_for(impurity, _SIDE_BY_SIDE, bins.sums.shape[1])
     for first in range(0, rows.shape[0], _SIDE_BY_SIDE):
         some = rows[first : first + _SIDE_BY_SIDE]
-        read_rows(impurity, some, weights[first : first + _SIDE_BY_SIDE], truth, groups)
+        rows_as_groups(impurity, some, weights[first : first + _SIDE_BY_SIDE], truth, groups)
         add_codes(codes, some, columns, groups, bins)
 
 
 @kernel
-def cut_bins(bins: Sums, impurity: Impurity, min_leaf: int, missing: int, cuts: Cuts) -> None:
+def cut_code_sums(bins: SummedGroups, impurity: Impurity, min_leaf: int, missing: int, cuts: Cuts) -> None:
     """As `cut_codes` for one node, from its bins; all candidates have the same rows."""
     order, tallies = np.empty(N_CODES, np.int64), tallies_for(bins.sums.shape[1])
     code_of_bin = np.empty(bins.weights.shape[0])
@@ -158,5 +158,5 @@ def cut_bins(bins: Sums, impurity: Impurity, min_leaf: int, missing: int, cuts: 
         code_of_bin[place] = np.float64(place % N_CODES)
     for k in range(bins.weights.shape[0] // N_CODES):
         n, size = order_bins(bins, k * N_CODES, missing, order)
-        weigh(bins, order[:size], WHOLE, tallies)
-        scan_candidate(0, k, code_of_bin, order[:size], n, bins, impurity, tallies, (min_leaf, True), cuts)
+        tally_up(bins, order[:size], ALL_ROWS, tallies)
+        scan_keys(0, k, code_of_bin, order[:size], n, bins, impurity, tallies, (min_leaf, True), cuts)

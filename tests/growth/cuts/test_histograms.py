@@ -12,7 +12,9 @@ from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts import class_histograms, histograms
 from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.entropy import Entropy
 from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.cuts.poisson import Poisson
 from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.methods import FUSED, search_of
 from distforest.sources.arrays import ArraySource
@@ -64,7 +66,8 @@ def test_the_fused_search_is_its_generic_twin_to_the_bit(
     source, frontier = binned(n_rows, max_bins, seed), level_of(n_rows, n_nodes, seed)
     projections = columns_of(frontier.n_nodes, width, seed)
     Y = samples.features(n_rows, seed=seed).astype(np.float64)[:, 1:3]
-    for criterion in (Gini(samples.labels(n_rows, seed), 3), Variance.of(Y[:, :1], 0.5), Variance.of(Y, 1.0)):
+    labels, counts = samples.labels(n_rows, seed), Poisson.of_counts(np.abs(Y[:, :1]).round())
+    for criterion in (Gini(labels, 3), Entropy(labels, 3), Variance.of(Y[:, :1], 0.5), Variance.of(Y, 1.0), counts):
         cuts, values = search_of(source, criterion)(source, criterion, frontier, projections, Limits(2, min_leaf))
         twin, twin_values = project_and_cut(source, criterion, frontier, projections, Limits(2, min_leaf))
         assert [part.tobytes() for part in cuts] == [part.tobytes() for part in twin]

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from distforest.growth.cuts.category_search import BesideBins, put_better
 from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.entropy import Entropy
 from distforest.growth.cuts.merged_rows import MergedRoom, lay_classes, lay_vectors
+from distforest.growth.cuts.poisson import Poisson
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits
 from distforest.growth.methods import FUSED_BESIDE_CATEGORIES
@@ -46,9 +48,10 @@ def table_of(n_rows: int, most: int, seed: int, holes: float) -> tuple[BinnedTab
 def criteria_of(n_rows: int, seed: int, places_missing: bool) -> list[Gini | Variance]:
     rng = np.random.default_rng(seed)
     labels, Y = rng.integers(0, 6, n_rows).astype(np.int32), np.round(rng.normal(size=(n_rows, 3)), 1)
-    of_labels = [Gini(labels % n, n, places_missing=places_missing) for n in (2, 3, 6)]
+    of_labels = [kind(labels % n, n, places_missing=places_missing) for n in (2, 3, 6) for kind in (Gini, Entropy)]
     of_vectors = [samples.replace(Variance.of(Y[:, :n], 0.5), places_missing=places_missing) for n in (1, 3)]
-    return [*of_labels, *of_vectors]
+    counts = samples.replace(Poisson.of_counts(np.abs(Y[:, :1])), places_missing=places_missing)
+    return [*of_labels, *of_vectors, counts]
 
 
 def by_all_rows(

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.entropy import Entropy
+from distforest.growth.cuts.poisson import Poisson
 from distforest.growth.cuts.search import Limits, judge_and_cut, project_and_cut
 from distforest.growth.methods import search_of
 from distforest.sources.arrays import ArraySource
@@ -63,7 +65,8 @@ def test_the_fused_search_is_its_dense_twin_to_the_bit(
     frontier = level_of(n_rows, int(rng.integers(1, 6)), rng)
     projections, limits = candidates_of(frontier.n_nodes, n_columns, rng), Limits(2, min_leaf)
     Y = samples.features(n_rows, seed=seed).astype(np.float64)
-    for criterion in (Gini(samples.labels(n_rows, seed), 3), Variance.of(Y[:, :1], 0.5), Variance.of(Y, 1.0)):
+    labels, counts = samples.labels(n_rows, seed), Poisson.of_counts(np.abs(Y[:, :1]).round())
+    for criterion in (Gini(labels, 3), Entropy(labels, 3), Variance.of(Y[:, :1], 0.5), Variance.of(Y, 1.0), counts):
         search = search_of(source, criterion)
         assert search is not judge_and_cut
         cuts, values = search(source, criterion, frontier, projections, limits)
