@@ -71,7 +71,7 @@ ONLY_IN = {
     "onnx": {"forest.onnx_model"},
     "numcodecs": {"sources.guarded"},
     "sklearn": {
-        *("evaluation.grids", "evaluation.predictions", "evaluation.splits", "growth.pairs.linear_cells"),
+        *("evaluation.grids", "evaluation.splits", "growth.pairs.linear_cells"),
         *(f"pictures.{name}" for name in ("closeness", "displays", "out_of_bag")),
         "command_line.quickstart",
         *(f"estimators.{name}" for name in ESTIMATORS),
