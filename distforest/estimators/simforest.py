@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -22,7 +21,6 @@ from distforest.estimators.forest_estimator import (
     print_to_stderr,
     r_squared,
     seed_of,
-    warn_of_chance,
     warn_of_mean,
 )
 from distforest.estimators.input_types import ClassWeightLike, RowsLike, SeedLike, SimilarityLike, VectorLike
@@ -60,7 +58,6 @@ from distforest.sources.factors import (
     names_of_classes,
     refuse_names,
 )
-from distforest.sources.files.bounds import quoted
 from distforest.sources.files.named_order import told_of_square_order
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
@@ -199,7 +196,9 @@ class OnSimilarities(OnRows):
 
     def _only_matrix(self, X: RowsLike, similarity: str, reset: bool = True) -> TrainingMatrix:
         """Read the training matrix of one similarity."""
-        _refuse_other_kinds(X)
+        if isinstance(X, (Distances, ObservedDistances, Graph)):
+            cure = "give the matrix itself, with kind='distance' if it holds distances"
+            raise InputError(f"X: a matrix was expected, found `{type(X).__name__}`, which teaches SMERF; {cure}")
         if similarity == PRECOMPUTED:
             address = address_of(X)
             if warning := told_of_order(X, "X") or (address and told_of_square_order(address)):
@@ -288,9 +287,6 @@ class OnSimilarities(OnRows):
         """Find the nodes of the rows of ``X`` as `OnRows` does, or by the `Lazy` similarity."""
         check_is_fitted(self)
         if X is None or not self._lazy:
-            if (word := _first_word(X)) is not None and "similarity" in self.forest_.provenance:
-                cure = "load(address, similarity=Lazy(pairwise(f), ...), X=...) with the objects that it learned from"
-                raise InputError(f"X: the forest asks a function, and has none to compare {quoted(word)} by; {cure}")
             return super()._nodes(X)
         return nodes_of(self.forest_, self._bound(), self._items(X))
 
@@ -306,25 +302,6 @@ class OnSimilarities(OnRows):
                 raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
             params["similarity"] = PRECOMPUTED  # as it is not computed from features
         return params
-
-
-def _refuse_other_kinds(X: object) -> None:
-    """Refuse what teaches `SMERF`, and words, which only a function can compare; the message says how to give them."""
-    expected = "X: a matrix of numbers was expected"
-    if isinstance(X, (Distances, ObservedDistances, Graph)):
-        cure = "give the matrix itself, with kind='distance' if it holds distances"
-        raise InputError(f"{expected}, found `{type(X).__name__}`, which teaches SMERF; {cure}")
-    if (word := _first_word(X)) is not None:
-        cure = "a function that compares two of them is given as similarity=Lazy(pairwise(f))"
-        raise InputError(f"{expected}, found words such as {quoted(word)}; {cure}")
-
-
-def _first_word(X: object) -> str | None:
-    """The first word of a flat sequence of words; None for anything else."""
-    n_axes = getattr(X, "ndim", None)  # of a Delayed of Dask another Delayed, as any attribute
-    is_flat = isinstance(X, (list, tuple)) or (isinstance(n_axes, int) and n_axes == 1)
-    word = next(iter(X), None) if is_flat and isinstance(X, Iterable) else None
-    return str(word) if isinstance(word, str) else None
 
 
 @dataclass(eq=False, repr=False)
@@ -559,9 +536,11 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         codes = truth.values[known]
         is_right = np.argmax(estimate[known], axis=1) == codes
         self.oob_score_ = float(np.average(is_right, weights=weights))
-        if self.class_weight is None:  # weights may give up accuracy for rare classes
-            of_classes = np.bincount(codes, weights=weights)
-            warn_of_chance(self.oob_score_, float(of_classes.max() / of_classes.sum()), "objects")
+        of_classes = np.bincount(codes, weights=weights)
+        largest = float(of_classes.max() / of_classes.sum())
+        if self.class_weight is None and self.oob_score_ <= largest:  # weights may give up accuracy for rare classes
+            found = f"trees classify {self.oob_score_:.2f} of the objects correctly that they did not draw"
+            warn_caller(f"DF012 oob_score: {found}, no more than by answering the largest class always ({largest:.2f})")
 
     @by_blocks
     def predict(self, X: RowsLike) -> np.ndarray:

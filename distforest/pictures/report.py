@@ -6,7 +6,7 @@ It says what the forest itself says; what a forest does not hold, its ground tru
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from distforest.amounts import counted, in_bytes
+from distforest.amounts import counted, in_bytes, in_words
 from distforest.errors import InputError
 from distforest.estimators.loading import load
 from distforest.estimators.smerf import SMERF
@@ -207,9 +207,9 @@ def _data(forest: Forest) -> ReportSection:
         facts.append(("Classes", _some([*map(str, meaning.classes)])))
     for name, entry in _entries(forest, "inputs").items():
         words = input_in_words(name, meaning.rows.to_dict(), is_asked=bool(similarity))
-        facts.append((f"Input: {words}", _in_words(entry)))
+        facts.append((f"Input: {words}", in_words(entry)))
     if similarity:
-        facts.append(("Similarity", _in_words(similarity)))
+        facts.append(("Similarity", in_words(similarity)))
     return ReportSection("Data", facts=facts)
 
 
@@ -246,7 +246,7 @@ def _versions(forest: Forest) -> Facts:
     """Which versions have grown and sealed it."""
     facts = [(name, str(version)) for name, version in _entries(forest, "versions").items()]
     grown = forest.provenance.get("grown_by")
-    return facts + [("Grown by", _in_words(own)) for own in (grown if isinstance(grown, list) else [])]
+    return facts + [("Grown by", in_words(own)) for own in (grown if isinstance(grown, list) else [])]
 
 
 # --- how good it is ---------------------------------------------------------------------------------------
@@ -388,13 +388,6 @@ def _entries(forest: Forest, name: str) -> dict[str, Any]:
 def _some(names: Sequence[str], most: int = MOST_TOLD) -> str:
     """The first names, and how many more there are."""
     return ", ".join(names[:most]) + (f", and {len(names) - most:,} more" if len(names) > most else "")
-
-
-def _in_words(value: object) -> str:
-    """A value of the provenance, as far as it is made of dicts, lists and plain values."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_in_words(held)}" for key, held in value.items())
-    return ", ".join(map(_in_words, value)) if isinstance(value, list) else str(value)
 
 
 # --- how it is grown again ---------------------------------------------------------------------------------

@@ -363,21 +363,6 @@ def test_validate_strict_names_every_missing_input(spec):
     assert [line.split(":")[1].strip() for line in err.splitlines()] == ["input.features", "input.distances"]
 
 
-def test_inputs_that_lie_beside_the_spec_but_not_in_the_current_folder_are_told(spec, home, tmp_path, monkeypatch):
-    shutil.copytree(home / "data.zarr", tmp_path / "data.zarr")
-    spec.write_text(spec.read_text().replace(f"{tmp_path}/", "").replace(f"{home}/", ""))
-    monkeypatch.chdir(tmp_path)
-    assert "`cd " not in run("validate", spec)[1]
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    told = "`cd "
-    code, out, _ = run("validate", "../spec.toml")
-    assert (code, told in out) == (0, True)
-    assert told in run_json("validate", "../spec.toml")[1]["warnings"][0]
-    code, _, err = run("fit", "../spec.toml")
-    assert (code, told in err) == (2, True)
-
-
 def test_validate_tells_that_nobody_can_write_the_output(spec, tmp_path):
     assert "warning" not in run("validate", spec)[1]
     whole = spec.read_text()

@@ -252,8 +252,6 @@ def test_sparse_queries_that_are_refused() -> None:
         (DISTANCES, TARGETS, ("label", "continuous")),
         (DISTANCES, None, ("SimForestClassifier", "y")),
         (Distances(DISTANCES), TARGETS > 0, ("X:", "`Distances`", "SMERF", "kind='distance'")),
-        (["gattaca"] * 40, TARGETS > 0, ("X:", "'gattaca'", "similarity=Lazy(pairwise(f))")),
-        (np.array(["gattaca"] * 40), TARGETS > 0, ("X:", "'gattaca'")),
     ],
 )
 def test_simforest_refuses(rows: Any, truth: Any, named: tuple[object, ...]) -> None:
