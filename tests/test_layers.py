@@ -87,11 +87,11 @@ INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {
     "": {"importlib.metadata"},  # slow, and few ask for the version
     "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
-    "command_line.spec_files": {"distforest.sources.files."},  # pyarrow is slow, and most specs are no tables
+    "command_line.commands": {"distforest.pictures.charts"},  # slow, and an extra
     # slow, and a fit in threads does without
     "estimators.by_blocks": {"dask"},
     "evaluation.grids": {"scipy.stats", "sklearn.metrics"},  # slow, and a spec of a grid is read without
-    "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
+    "estimators.forest_estimator": {"dask.tokenize", "distforest.jobs.on_dask", "sklearn.metrics"},
     "estimators.on_pairs": {"sklearn.metrics"},
     "estimators.pair_columns": {"sklearn.covariance", "sklearn.linear_model"},
     "estimators.simforest": {"sklearn.metrics"},
