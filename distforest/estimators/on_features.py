@@ -86,10 +86,7 @@ class OnFeatures(OnRows):
         """The array of weights, None if there is none; raises InputError if it is not a vector of numbers."""
         if self.feature_weights is None or isinstance(self.feature_weights, str):
             return None
-        try:
-            weights = np.asarray(unmasked(self.feature_weights), np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"feature_weights must be numbers, found {self.feature_weights!r}") from error
+        weights = np.asarray(unmasked(self.feature_weights), np.float64)
         if weights.ndim != 1:
             raise InputError(f"feature_weights: shape (n_features,) was expected, found {weights.shape}")
         return weights

@@ -150,16 +150,17 @@ class OnSimilarities(OnRows):
 
     def _training_matrix(self, values: Matrix | scipy.sparse.spmatrix, similarity: str) -> TrainingMatrix:
         """Read the matrix that the forest learns from by one similarity."""
-        if similarity != PRECOMPUTED and self.kind == "distance":
-            raise InputError(f"kind='distance' needs similarity='precomputed', found {similarity!r}")
-        if similarity in KERNELS:
-            if self.gamma is not None and not 0 < self.gamma < math.inf:
+        if similarity != PRECOMPUTED:
+            if self.kind == "distance":
+                raise InputError(f"kind='distance' needs similarity='precomputed', found {similarity!r}")
+            if similarity in KERNELS and self.gamma is not None and not 0 < self.gamma < math.inf:
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
-            features, gamma = self._read_features(values), self.gamma if similarity == "rbf" else None
-            return TrainingMatrix(Kernel.of(similarity, features, gamma), features)
-        if similarity == SUBSETS:
             features = self._read_features(values)
-            return TrainingMatrix(Features(features.shape[1]), features)
+            if similarity == SUBSETS:
+                return TrainingMatrix(Features(features.shape[1]), features)
+            return TrainingMatrix(
+                Kernel.of(similarity, features, self.gamma if similarity == "rbf" else None), features
+            )
         matrix: np.ndarray | SparseSource
         reading = DISSIMILARITIES if self.kind == "distance" else SIMILARITIES
         if not is_sparse(values):
@@ -180,19 +181,20 @@ class OnSimilarities(OnRows):
         similarities = [str(similarity) for similarity in similarities_of(self.similarity)]
         if len(similarities) == 1:
             return self._only_matrix(X, similarities[0])
-        weights = weights_of(self.similarity_weights, len(similarities))
         if similarities[0] == PRECOMPUTED:
             parts = []
             for place, matrix in enumerate(matrices_of(X, len(similarities))):
                 with naming(f"X, matrix {place}", f"matrix {place}"):
                     parts.append(self._only_matrix(matrix, PRECOMPUTED, reset=place == 0))
-            matrix = side_by_side(self._dense(part.values) for part in parts)
         else:
             rows = self._rows(X, reset=True)
             parts = [self._training_matrix(rows, similarity) for similarity in similarities]
-            matrix = self._dense(parts[0].values)
+        dense = [part.values for part in parts if isinstance(part.values, np.ndarray)]
+        if len(dense) < len(parts):
+            raise InputError("several similarities are read from dense matrices, found a sparse one; give X.toarray()")
         measures = tuple(part.rows for part in parts if isinstance(part.rows, (Dense, Kernel)))
-        return TrainingMatrix(Several(measures, weights), matrix)
+        several = Several(measures, weights_of(self.similarity_weights, len(similarities)))
+        return TrainingMatrix(several, side_by_side(dense) if similarities[0] == PRECOMPUTED else dense[0])
 
     def _only_matrix(self, X: RowsLike, similarity: str, reset: bool = True) -> TrainingMatrix:
         """Read the training matrix of one similarity."""
@@ -204,12 +206,6 @@ class OnSimilarities(OnRows):
             if warning := told_of_order(X, "X") or (address and told_of_square_order(address)):
                 warn_caller(f"DF005 {warning}")
         return self._training_matrix(self._rows(X, reset=reset), similarity)
-
-    def _dense(self, values: np.ndarray | SparseSource) -> np.ndarray:
-        """One of several matrices; raises InputError if it is sparse."""
-        if isinstance(values, SparseSource):
-            raise InputError("several similarities are read from dense matrices, found a sparse one; give X.toarray()")
-        return values
 
     def _source(self, X: RowsLike) -> Source:
         """Read rows as `OnRows` does, of several given similarities those of a matrix for each of them."""
@@ -257,16 +253,12 @@ class OnSimilarities(OnRows):
         sample_weight: Floats | None = None,
     ) -> None:
         """Grow the forest from the matrix of `_read_training`, or from the objects of a `Lazy` similarity."""
-        if training is None:
-            self._fit_lazily(truth, params, sample_weight)
-        else:
+        if training is not None:
             rows = training.rows
             if sample_weight is not None and is_built_in(rows) and self.gamma is None:
                 rows = rows.weighted(np.asarray(training.values), sample_weight)
             self._grow(rows, training.values, truth, params, sample_weight=sample_weight)
-
-    def _fit_lazily(self, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None) -> None:
-        """Grow the forest from similarities that are evaluated when they are needed."""
+            return
         if self.warm_start:
             cure = "fit again with more trees: a ledger keeps the pairs that were evaluated"
             raise InputError(f"warm_start=True does not go with a Lazy similarity, whose trees grow together; {cure}")

@@ -129,6 +129,7 @@ def report_page(
     forest: Forest = estimator.forest_
     known = None if truth is None else _truth(estimator, truth)
     params = {**forest.meaning.params, "seed": forest.meaning.seed}
+    repeated = "\n".join(f"$ {line}" for line in (f"distforest verify {shlex.quote(address)}", made_by) if line)
     sections = [
         _data(forest),
         ReportSection("Parameters", facts=[(name, repr(value)) for name, value in params.items()]),
@@ -139,7 +140,7 @@ def report_page(
         _importances(estimator),
         *_shapes(forest),
         _proximity(estimator),
-        ReportSection("Grow it again", facts=_versions(forest), code=_repetition(estimator, address, made_by)),
+        ReportSection("Grow it again", facts=_versions(forest), code=(_in_python(estimator, forest), repeated)),
     ]
     page = _TEMPLATES.get_template("report.html").render(
         title=f"{type(estimator).__name__}: {Path(address).name}",
@@ -393,14 +394,7 @@ def _some(names: Sequence[str], most: int = MOST_TOLD) -> str:
 # --- how it is grown again ---------------------------------------------------------------------------------
 
 
-def _repetition(estimator: Any, address: str, made_by: str) -> tuple[str, str]:
-    """Write how a forest is grown again: lines of Python, and commands."""
-    forest: Forest = estimator.forest_
-    commands = [f"distforest verify {shlex.quote(address)}", *([made_by] if made_by else [])]
-    return "\n".join(_in_python(estimator, forest)), "\n".join(f"$ {line}" for line in commands)
-
-
-def _in_python(estimator: Any, forest: Forest) -> list[str]:
+def _in_python(estimator: Any, forest: Forest) -> str:
     """Lines that grow the forest again."""
     kind, learned = type(estimator).__name__, forest.meaning.leaf.learned
     shape = f"{counted(forest.n_training, 'row')}, {counted(forest.n_features, 'column')}"
@@ -424,7 +418,7 @@ def _in_python(estimator: Any, forest: Forest) -> list[str]:
         data.append("# similarities were asked of a function: similarity=Lazy(...) gives it again")
     grown = f"forest = {kind}({_arguments(estimator)}).fit({', '.join(names)})"
     check = f'assert forest.digest_ == "{forest.digest}"'
-    return [f"from distforest import {', '.join(imported)}", "", *data, grown, check]
+    return "\n".join([f"from distforest import {', '.join(imported)}", "", *data, grown, check])
 
 
 def _datum(name: str, forest: Forest, entry: str, what: str) -> str:
