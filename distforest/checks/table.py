@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distforest.checks import suspicions
-from distforest.checks.given import Given
+from distforest.checks.suspicions import Given
 from distforest.errors import InputError, warn_caller
 from distforest.sources.data_frames import frame_columns, holds_numbers, told_of_row_order
 from distforest.sources.given import in_memory, is_data_frame, is_sparse, unmasked

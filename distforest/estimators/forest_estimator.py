@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.amounts import counted
-from distforest.checks.given import Given
+from distforest.checks.suspicions import Given
 from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import SeedLike, VectorLike

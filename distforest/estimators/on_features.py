@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.checks.given import Given
+from distforest.checks.suspicions import Given
 from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, SparseLike

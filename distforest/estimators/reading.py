@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from distforest.checks.given import Given
+from distforest.checks.suspicions import Given
 from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.sources.boolean_columns import check_booleans
