@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from distforest import RFD, TreeRank, load
 from distforest.errors import ArtifactError, DistforestWarning, InputError, SpecError
@@ -226,14 +223,6 @@ def test_neighbours_are_the_nearest_of_all(n_neighbors: int) -> None:
     assert forest.kneighbors(n_neighbors=n_neighbors)[1].tolist() == expected.tolist()
 
 
-def test_neighbours_classify_by_the_precomputed_distance() -> None:
-    forest = RFD(30, n_constraints=200, random_state=0).fit(X[::2], Y[::2])
-    model = KNeighborsClassifier(5, metric="precomputed").fit(forest.distance(), Y[::2])
-    assert model.score(forest.distance(X[1::2], X[::2]), Y[1::2]) > 0.9
-    called = KNeighborsClassifier(3, algorithm="brute", metric="precomputed").fit(forest.distance(), NAMES[::2])
-    assert called.predict(forest.distance(X[[1, 99]], X[::2])).tolist() == NAMES[[1, 99]].tolist()
-
-
 # --- one forest -------------------------------------------------------------------------------------------
 
 
@@ -302,11 +291,6 @@ def test_input_on_disk_is_the_same_input(tmp_path: Path) -> None:
     there = small().fit_pairs(at["X"], at["pairs"], at["similar"])
     assert there.digest_ == small().fit_pairs(SMALL, PAIRS, SIMILAR).digest_
     assert there.distance(at["X"]).tobytes() == there.distance().tobytes()
-
-
-def test_a_pipeline_scales_points_first() -> None:
-    model = make_pipeline(StandardScaler(), small()).fit(SMALL, SMALL_Y)
-    assert model[-1].distance().shape == (38, 38)
 
 
 # --- what is refused --------------------------------------------------------------------------------------

@@ -288,12 +288,6 @@ def test_similarities_of_shared_features_are_those_that_a_user_would_give(simila
     assert (built_in.forest_.leaves == precomputed.forest_.leaves).mean() > 0.95  # sums are rounded in another order
 
 
-def test_queries_have_a_column_for_each_training_object() -> None:
-    forest = SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, Y)
-    with pytest.raises(ValueError, match=naming(4, "SimForestClassifier", 150)):
-        forest.predict(X)
-
-
 def test_regression() -> None:
     rows, targets = load_diabetes(return_X_y=True)
     train, test, y_train, y_test = train_test_split(rows, targets, random_state=0)

@@ -8,7 +8,6 @@ import numba
 import numpy as np
 import pytest
 from numba.core import event
-from sklearn.base import clone
 
 from distforest import SMERF, Lazy, SimForestClassifier, TreeRank, jit, load
 from distforest.jit import COMPILE, compiling_told, kernel
@@ -49,11 +48,6 @@ def test_a_screen_a_pruning_and_asking_are_told_too(capsys: Any) -> None:
     lazy = Lazy(lambda left, right: [float(-abs(a - b)) for a, b in zip(left, right, strict=True)])
     SimForestClassifier(lazy, n_estimators=2, random_state=0, verbose=1).fit(SMALL[:, 0].tolist(), SMALL_Y > 0)
     assert "ask " in capsys.readouterr().err
-
-
-def test_clones_and_copies_of_parameters_keep_it() -> None:
-    assert clone(SMERF(verbose=1)).get_params()["verbose"] == 1
-    assert SMERF().set_params(verbose=2).verbose == 2
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
