@@ -313,24 +313,16 @@ def _staged(
 
     Bad input is refused before an embedded cluster starts; a cluster that runs is asked first.
     """
-    if job.run.scheduler:
-        with _cluster_of(job, claim) as (cluster, options):
-            yield stage(cluster.memory_limit, cluster.hosts), cluster, options
-        return
-    staged = stage(None, None)
-    with _cluster_of(job, claim) as (cluster, options):
-        yield staged, cluster, options
-
-
-@contextmanager
-def _cluster_of(job: Spec, claim: Claim) -> Iterator[tuple[OnDask, Options]]:
-    """The cluster of a job, and how it runs there, with its progress shown."""
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.train import Options
 
+    staged = None if job.run.scheduler else stage(None, None)
     with _cluster(job.run) as cluster, shown_progress() as watch:
+        if staged is None:
+            staged = stage(cluster.memory_limit, cluster.hosts)
         ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
-        yield cluster, Options(**ways, watch=watch, claim=claim, earlier=job.output if job.run.grow_on else None)
+        earlier = job.output if job.run.grow_on else None
+        yield staged, cluster, Options(**ways, watch=watch, claim=claim, earlier=earlier)
 
 
 # --- score ------------------------------------------------------------------------------------------------

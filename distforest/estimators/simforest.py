@@ -345,9 +345,7 @@ class _SimForest(OnSimilarities):
             A label or a target for each object, shape (n,): array-like, Zarr array, or the address of one. Dates are
             read in their own unit: see `Targets`.
         sample_weight
-            A weight for each object, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as
-            so many equal objects, fractional ones in relation to their mean; an object of weight 0 is absent. None: 1
-            for all.
+            A weight for each object, shape (n,), as for `SMERF.fit`.
 
         Raises
         ------
@@ -579,16 +577,12 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     ----------
     forest_, digest_, n_features_in_, feature_names_in_
         As in `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
-    objects_, n_evaluations_, n_closed_
-        For a `Lazy` similarity: the training objects, of a list those of each similarity; the number of pairs that the
-        fit has paid for; and the number of nodes that were not split, or trees that were not begun, because the budget
-        was spent.
+    objects_, n_evaluations_, n_closed_, feature_importances_
+        As in `SimForestClassifier`.
     cut_ : str
         Where candidates are cut: ``"best"`` or ``"zero"``, which a trial chooses with ``cut="auto"``.
     cut_errors_ : dict
         With ``cut="auto"``: the mean squared error out of bag of a trial forest with each cut.
-    feature_importances_ : ndarray of shape (n_similarities,)
-        For a list of similarities: the share of each in the gain of all cuts.
     oob_prediction_ : ndarray of shape (n,)
         With ``oob_score``: mean target of each training object over the trees that did not draw it; NaN if every tree
         drew it.

@@ -139,7 +139,12 @@ def judge(
         )
     if n_resamples < 0:
         raise InputError(f"n_resamples must not be negative, found {n_resamples}")
-    answers = _Answers.at(answer)
+    group, _, name = answer.rstrip("/").rpartition("/")
+    if is_file_of_rows(answer):
+        answers = _Answers.of_table(answer)
+    else:
+        is_array = name in ANSWER_OF_ARRAY and _answer_in(group) == ANSWER_OF_ARRAY[name]
+        answers = _Answers.of_group(group if is_array else answer)
     known = _Known(answer if truth is None else truth, label, target, text or TextOptions(), tuple(pairs))
     if pairs and not (answers.pairs and known.is_table and target is not None):
         expected = "`pairs` is for distances of pairs, with the `target` of a table"
@@ -203,23 +208,14 @@ class _Answers:
         if self.numbers is not None:
             return self.numbers
         try:
-            return np.array([float(text) for text in self.predicted or ()])
+            return np.array(self.predicted or (), str).astype(np.float64)
         except ValueError as error:
             raise InputError(
                 f"{self.place}: predicted numbers were expected, found classes ({error}); give `label`"
-            ) from error
+            ) from None
 
     @classmethod
-    def at(cls, address: str) -> _Answers:
-        """Read answers in a table, in a group, or in the array of a group; raises InputError."""
-        if is_file_of_rows(address):
-            return cls._of_table(address)
-        group, _, name = address.rstrip("/").rpartition("/")
-        is_array = name in ANSWER_OF_ARRAY and _answer_in(group) == ANSWER_OF_ARRAY[name]
-        return cls._of_group(group if is_array else address)
-
-    @classmethod
-    def _of_table(cls, address: str) -> _Answers:
+    def of_table(cls, address: str) -> _Answers:
         table = open_table(address, format_of(address, None), TextOptions())
         columns = table.columns
         word = columns[0].removeprefix(PAIR_LEFT)
@@ -247,7 +243,7 @@ class _Answers:
         raise InputError(f"{address}: {expected}, found {found}; write them with `distforest score`")
 
     @classmethod
-    def _of_group(cls, address: str) -> _Answers:
+    def of_group(cls, address: str) -> _Answers:
         kind = _answer_in(address)
         if kind not in ("predict", "proba"):
             raise InputError(
@@ -382,12 +378,7 @@ def _text(value: object) -> str:
 
 def _plain(label: str) -> str:
     """A label without what depends on who has written it: True is true, and 1.0 is 1."""
-    if label.lower() in {"true", "false"}:
-        return label.lower()
-    try:
-        return _text(float(label))
-    except ValueError:
-        return label
+    return WITH_POINT.sub(r"\1", label.lower() if label.lower() in {"true", "false"} else label)
 
 
 # --- measures ---------------------------------------------------------------------------------------------

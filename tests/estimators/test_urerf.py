@@ -233,7 +233,6 @@ def test_weights_in_proportion_lead_to_the_same_trees(factor: int) -> None:
         (np.zeros(5), ("none",)),
         (np.ones((5, 1)), ("(n_features,)", (5, 1))),
         (2.0, ("(n_features,)", ())),
-        (["a"] * 5, (["a"] * 5,)),
         ("independence", ("'dependence'", "'given'", "'independence'")),
         ("given", ("='given'",)),
     ],
