@@ -42,16 +42,16 @@ def in_bytes(count: float) -> str:
     return f"{count / 1024:,.1f} GiB"
 
 
-def in_words(value: object) -> str:
+def value_in_words(value: object) -> str:
     """Write a value of a manifest: a dict, a list or a plain value.
 
     Examples
     --------
-    >>> in_words({"kind": "rbf", "shape": [3, 4], "names": []})
+    >>> value_in_words({"kind": "rbf", "shape": [3, 4], "names": []})
     'kind rbf, shape 3, 4, names none'
     """
     if isinstance(value, dict):
-        return ", ".join(f"{key} {in_words(entry)}" for key, entry in value.items())
+        return ", ".join(f"{key} {value_in_words(entry)}" for key, entry in value.items())
     if isinstance(value, list):
-        return ", ".join(map(in_words, value)) or "none"
+        return ", ".join(map(value_in_words, value)) or "none"
     return str(value)

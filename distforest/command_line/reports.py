@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from distforest.amounts import counted, in_bytes, in_words
+from distforest.amounts import counted, in_bytes, value_in_words
 from distforest.forest.chosen_cut import ChosenCut
 from distforest.forest.tree_spans import merged_in_words
 from distforest.sources.files.named_order import NAMED_ROWS
@@ -190,7 +190,7 @@ def _in_short(value: object) -> str:
     """Write the value of an attribute; of a list only the first entries."""
     if isinstance(value, list):
         return ", ".join(map(_in_short, value[:N_TOLD])) + (f", ... ({len(value):,})" if value[N_TOLD:] else "")
-    return in_words(value)
+    return value_in_words(value)
 
 
 def divided(done: Divided) -> Report:
@@ -413,7 +413,7 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("digest", found["digest"]),
         ("method", f"{found['method']}, seed {found['seed']}, format {found['format']}"),
         ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
-        ("rows", f"{found['n_rows']:,} in training, read as {in_words(rows)}"),
+        ("rows", f"{found['n_rows']:,} in training, read as {value_in_words(rows)}"),
         *([("names", names)] if rows["kind"] != "dense" or schema else []),
         *([("classes", _in_short(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
@@ -426,7 +426,7 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     if told := merged_in_words(found["provenance"]):
         lines.append(("merged", told))
     if isinstance(weights := found["provenance"].get(OF_PAIRS.key), dict):
-        lines.append(("weights", f"of given pairs: {in_words(weights)}"))
+        lines.append(("weights", f"of given pairs: {value_in_words(weights)}"))
     if chosen := ChosenCut.of(found["provenance"]):
         lines.append(("chosen", chosen.told()))
     for title in ("inputs", "similarity", "distances", "versions"):
@@ -435,13 +435,13 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         if title == "inputs":
             is_asked = "similarity" in found["provenance"]
             entries = [(input_in_words(key, rows, is_asked=is_asked), value) for key, value in entries]
-        lines += _titled(title, [f"{key} {in_words(value)}" for key, value in entries])
+        lines += _titled(title, [f"{key} {value_in_words(value)}" for key, value in entries])
     recorded = found["provenance"].get("grown_by")
     grown_by = []
     for entry in recorded if isinstance(recorded, list) else []:
         own = dict(entry) if isinstance(entry, dict) else {"versions": entry}
         trees = own.pop("trees", None)
-        grown_by.append(f"{in_words(own)}: {trees} trees")
+        grown_by.append(f"{value_in_words(own)}: {trees} trees")
     return lines + _titled("grown by", grown_by)
 
 

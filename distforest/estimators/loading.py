@@ -143,7 +143,7 @@ def merge(forests: Sequence[Estimator | str | os.PathLike[str]], y: TaughtLike |
     (100, True)
     """
     opened = []
-    for place, one in enumerate(forests):
+    for place, one in enumerate([forests] if isinstance(forests, (str, os.PathLike)) else forests):
         if not isinstance(one, ForestEstimator):
             opened.append(open_forest(os.fspath(one)))
             continue

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from distforest.amounts import counted, in_bytes, in_words
+from distforest.amounts import counted, in_bytes, value_in_words
 from distforest.errors import InputError
 from distforest.estimators.loading import load
 from distforest.estimators.smerf import SMERF
@@ -208,9 +208,9 @@ def _data(forest: Forest) -> ReportSection:
         facts.append(("Classes", _some([*map(str, meaning.classes)])))
     for name, entry in _entries(forest, "inputs").items():
         words = input_in_words(name, meaning.rows.to_dict(), is_asked=bool(similarity))
-        facts.append((f"Input: {words}", in_words(entry)))
+        facts.append((f"Input: {words}", value_in_words(entry)))
     if similarity:
-        facts.append(("Similarity", in_words(similarity)))
+        facts.append(("Similarity", value_in_words(similarity)))
     return ReportSection("Data", facts=facts)
 
 
@@ -247,7 +247,7 @@ def _versions(forest: Forest) -> Facts:
     """Which versions have grown and sealed it."""
     facts = [(name, str(version)) for name, version in _entries(forest, "versions").items()]
     grown = forest.provenance.get("grown_by")
-    return facts + [("Grown by", in_words(own)) for own in (grown if isinstance(grown, list) else [])]
+    return facts + [("Grown by", value_in_words(own)) for own in (grown if isinstance(grown, list) else [])]
 
 
 # --- how good it is ---------------------------------------------------------------------------------------
